@@ -23,8 +23,8 @@ Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
-def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Last stage: apply the operation through the guarded writer, which enforces every write rule."""
+def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
+    """Last stage: apply the operation. It changes memories through its `GuardedWriter` only, which has all guards."""
     operation, context = attempt.operation, attempt.context
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examiner)
     if attempt.failure is not None:
@@ -34,7 +34,7 @@ def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     return Outcome(attempt.settings, operation.apply(attempt.tx, writer), recorded=writer.recorded)
 
 
-STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, guarded)
+STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, applied)
 """The stages in their order. A stage that an attempt does not need is skipped."""
 
 
@@ -52,6 +52,9 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
             context.id, partial(_through_stages, attempt), may_use_reserve=operation.may_use_reserve
         )
     except RetentiveError as error:
+        rest = operation.without(error)
+        if rest is not None:
+            return run(context, rest, invocation)
         outcome = _failed(attempt, error)
     if attempt.remembered is not None:
         forget_now_and_then(context)
@@ -105,6 +108,11 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
             context.id, partial(_through_stages, attempt), may_use_reserve=attempt.operation.may_use_reserve
         )
     return Outcome(attempt.settings, error=error)
+
+
+def peek(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
+    """Run a read without an audit entry, as part of a larger operation whose entry covers both."""
+    return context.backend.read(context.id, partial(_read_once, context, operation, invocation))
 
 
 def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:

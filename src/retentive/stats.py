@@ -10,7 +10,7 @@ from heapq import nlargest, nsmallest
 from operator import attrgetter
 from typing import NamedTuple
 
-from retentive.engine.operation import Invocation, ReadOperation
+from retentive.engine.operation import ReadOperation
 from retentive.engine.writer import NEAR
 from retentive.history import expiry_rules
 from retentive.review.proposals import PROPOSAL
@@ -112,7 +112,7 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
     Lists have at most `TOP` entries. Raises the errors of storage.
     """
     operation = ReadStats(store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS))
-    return store.run(operation, Invocation(None, None, store.integration)).value()
+    return store.result_of(operation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from retentive import pipeline
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import Answered, RunCommand, RunDeletion, RunView, Save, Viewed
-from retentive.engine.operation import Invocation, Operation, Outcome
-from retentive.engine.queries import ListMemories, ListVersions, Load, ReadUsage, ReadVersion, Search, parsed
+from retentive.engine.handlers import RunCommand, RunDeletion, RunView, Save, Viewed
+from retentive.engine.operation import AuditOnly, Invocation, Operation, Outcome, Read, ReadOperation
+from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.engine.settings import ChangeSettings
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Memory, Transaction, Usage, Version, as_actor
+from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import ROOT
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
 
@@ -41,7 +41,6 @@ class MemoryStore(StoreContext):
     `RetentiveError`.
     """
 
-    integration = "python"
     _corpus: Corpus | None = None
     _through: dict[str, MemoryStore] | None = None
 
@@ -97,7 +96,7 @@ class MemoryStore(StoreContext):
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            return self.reply(Answered(command_name(command), refusal), invocation)
+            return self.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
             return self.reply(RunView(known, self._lines), invocation)
         return self.reply(RunDeletion(known) if isinstance(known, Delete) else RunCommand(known), invocation)
@@ -112,8 +111,11 @@ class MemoryStore(StoreContext):
         `if_version` None creates a memory, and fails if there is one. For editors: read, let a person change the text,
         save.
         """
-        target = self._parsed(path)
-        return self.reply(Save(target, text, if_version), Invocation(as_actor(actor), None, self.integration))
+        return self.reply(Save(self.parsed(path), text, if_version), self.invocation(actor))
+
+    def refused(self, name: str | None, error: Refused) -> Reply:
+        """The reply to a malformed call of a tool, which leaves an audit entry like any other."""
+        return self.reply(AuditOnly(name, error), self.invocation())
 
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
         """Run an operation and render its outcome; failures of storage become replies too."""
@@ -130,13 +132,17 @@ class MemoryStore(StoreContext):
         """Run an operation through all stages. Raises storage errors."""
         return pipeline.run(self, operation, invocation)
 
+    def peek(self, operation: ReadOperation[R]) -> R:
+        """Run a read that is part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
+        return pipeline.peek(self, operation, self.invocation()).value()
+
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run bookkeeping that changes no memory, in its own transaction."""
         return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
 
     def load(self, path: str) -> tuple[Memory, str]:
         """The memory at `path` and its text. Raises `NotFound`."""
-        return self._value(Load(self._parsed(path)))
+        return self.result_of(load(self.parsed(path)))
 
     def text(self, path: str) -> str:
         """The text of the memory at `path`. Raises `NotFound`."""
@@ -144,18 +150,22 @@ class MemoryStore(StoreContext):
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
         """All memories below a directory, in byte order of their paths."""
-        return iter(self._value(ListMemories(self._parsed(under))))
+        return iter(self.result_of(list_memories(self.parsed(under))))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
         """Versions, newest first: of the store, of one path, or of one memory across renames."""
-        at = None if path is None else self._parsed(path)
-        return iter(self._value(ListVersions(at, memory_id, limit)))
+        at = None if path is None else self.parsed(path)
+
+        def work(snapshot: Snapshot) -> list[Version]:
+            return list(snapshot.versions(memory_id=memory_id, path=None if at is None else at.text, limit=limit))
+
+        return iter(self.result_of(Read("versions", work, at)))
 
     def version_text(self, version_id: str) -> str:
         """The text that a version wrote; empty for a deletion. Raises `NotFound`."""
-        return self._value(ReadVersion(version_id))[1] or ""
+        return self.result_of(read_version(version_id))[1] or ""
 
     def search(
         self,
@@ -176,18 +186,17 @@ class MemoryStore(StoreContext):
         from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
 
         corpus = self._corpus = self._corpus or Corpus()
-        target = self._parsed(under)
-        return self._value(Search(parse_query(query, regex=regex, within=paths), target, limit, corpus))
+        target = self.parsed(under)
+
+        def work(snapshot: Snapshot) -> Results:
+            parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
+            return corpus.search(snapshot, parsed, under=target.text, limit=limit)
+
+        return self.result_of(Read("search", work, target, needs_external_edits=True))
 
     def usage(self) -> Usage:
         """Number and total size of the memories."""
-        return self._value(ReadUsage())
-
-    def _value(self, operation: Operation[R]) -> R:
-        return self.run(operation, Invocation(None, None, self.integration)).value()
-
-    def _parsed(self, path: str) -> MemoryPath:
-        return parsed(path, self.replies)
+        return self.result_of(Read("usage", lambda snapshot: snapshot.usage()))
 
     def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
         """Change settings for every process that uses the store; return the stored settings.
@@ -195,22 +204,21 @@ class MemoryStore(StoreContext):
         A value of None restores the default. Raises `InvalidInput`, and changes nothing, if a name or value is invalid;
         raises `ReadOnly` if this process has pinned `read_only`.
         """
-        operation = ChangeSettings(changes, self.examiner, bool(self.pins.get("read_only")))
-        return self.run(operation, Invocation(as_actor(actor), None, self.integration)).value()
+        return self.result_of(ChangeSettings(changes, self.examiner, bool(self.pins.get("read_only"))), actor)
 
     @property
     def history(self) -> History:
         """History of the store: log, versions, blame, restore, undo, redact and erase."""
         from retentive.history import History  # noqa: PLC0415 - see above
 
-        return History(self, self.integration)
+        return History(self)
 
     @property
     def review(self) -> Review:
         """Proposals of actors under review."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
-        return Review(self, self.integration)
+        return Review(self)
 
     @property
     def audit(self) -> Audit:
@@ -223,7 +231,7 @@ class MemoryStore(StoreContext):
         """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them."""
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
-        return sweep(self, Invocation(None, None, self.integration), dry_run=dry_run)
+        return sweep(self, dry_run=dry_run)
 
     def scan(self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None) -> list[Finding]:
         """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
@@ -234,8 +242,7 @@ class MemoryStore(StoreContext):
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        invocation = Invocation(as_actor(actor), None, self.integration)
-        return scan(self, invocation, redact=redact, history=history)
+        return scan(self, actor, redact=redact, history=history)
 
 
 def _checked(actor: Actor | str | None, tool_use_id: object) -> Actor | None:

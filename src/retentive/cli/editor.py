@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import click
@@ -18,9 +18,11 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
-from retentive.engine.operation import Invocation
-from retentive.engine.queries import GetEntry
+from retentive.engine.handlers import check_free
+from retentive.engine.operation import AuditOnly
+from retentive.engine.queries import get_entry, read_fact
 from retentive.errors import NotFound, Refused, RetentiveError
+from retentive.storage.contract import Entry
 from retentive.values.paths import MemoryPath
 from retentive.values.replies import REPLIES, Reply
 
@@ -41,11 +43,11 @@ def edit(location: Location, path: str) -> None:
 
 
 def _edited(location: Location, path: str) -> Reply:
-    try:
-        before, version_id = _before(location, MemoryPath.parse(path))
-    except Refused as refusal:
-        return REPLIES.error(refusal.key, {"path": path} | refusal.values)
-    draft = Draft.of(before, _file_name(path))
+    found = _editable(location, path)
+    if isinstance(found, Reply):
+        return found
+    before, memory = found.data or b"", found.memory
+    draft, is_saved = Draft.of(before, _file_name(path)), False
     try:
         draft.edit()
         data = draft.read()
@@ -53,33 +55,42 @@ def _edited(location: Location, path: str) -> Reply:
             reply = Reply(_NOT_SAVED)
         else:
             text = decoded(data)
+            is_saved = True
             with location.created() as store:
-                reply = store.save(path, text, if_version=version_id)
+                reply = store.save(path, text, if_version=None if memory is None else memory.version_id)
     except RetentiveError as error:
         reply = output.failure(error)
     except BaseException:
         click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
+    finally:
+        if not is_saved:  # else the entry of saving covers the read
+            with suppress(NotFound), location.existing() as store:
+                store.result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
     if reply.is_error and draft.differs(before):
         return replace(reply, text=f"{reply.text}\nYour text is kept in {draft.path}")
     shutil.rmtree(draft.directory, ignore_errors=True)  # with the files of the editor
     return reply
 
 
-def _before(location: Location, path: MemoryPath) -> tuple[bytes, str | None]:
-    """The content and version of the memory to edit; empty and None if it does not exist. Raises `Refused`."""
-    if path.is_root:
-        raise Refused("exists")
+def _editable(location: Location, path: str) -> Entry | Reply:
+    """The entry of the memory to edit, empty if it does not exist; an error reply if the path cannot be edited."""
     try:
         with location.existing(sweep=True) as store:
-            entry = store.run(GetEntry(path), Invocation(None, None, store.integration)).value()
+            named: tuple[MemoryPath, ...] = ()
+            try:
+                named = (MemoryPath.parse(path),)
+                entry = Entry(below=True) if named[0].is_root else store.peek(get_entry(named[0]))
+                check_free(entry)
+            except Refused as refusal:
+                return store.reply(AuditOnly("save", refusal, named), store.invocation())
+            return entry
     except NotFound:  # no location or memory store; saving creates them
-        return b"", None
-    if entry.below:
-        raise Refused("exists")
-    if entry.above is not None:
-        raise Refused("not_a_directory", ancestor=entry.above)
-    return entry.data or b"", None if entry.memory is None else entry.memory.version_id
+        try:
+            check_free(Entry(below=MemoryPath.parse(path).is_root))
+        except Refused as refusal:
+            return REPLIES.error(refusal.key, {"path": path} | refusal.values)
+        return Entry()
 
 
 @dataclass(frozen=True, slots=True)

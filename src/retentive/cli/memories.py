@@ -13,11 +13,10 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, Moment, line_range, moment_option, text_of_file, text_or_stdin
 from retentive.engine.handlers import RunView
-from retentive.engine.operation import Invocation
-from retentive.engine.queries import ListMemories, parsed
+from retentive.engine.queries import list_memories
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
-from retentive.history.operations import AsOf
+from retentive.history.reads import AsOf
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore
 from retentive.values.commands import View, parse
@@ -159,10 +158,9 @@ def _execute(opened: AbstractContextManager[MemoryStore], **given: object) -> No
 
 def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
     """The memories below a directory, or the one at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
-    target = parsed(path, store.replies)
-    present = ListMemories(target, or_at=True)
-    listing = present if at is None else AsOf(present, at)
-    found = store.run(listing, Invocation(None, None, store.integration)).value()
+    target = store.parsed(path)
+    present = list_memories(target, or_at=True)
+    found = store.result_of(present if at is None else AsOf(present, at))
     if not found and not target.is_root:
         raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found
@@ -198,7 +196,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
         return store.replies.error(refusal.key, refusal.values)
     assert isinstance(command, View)
     operation = RunView(command, LineCounts())
-    outcome = store.run(AsOf(operation, at), Invocation(None, None, store.integration))
+    outcome = store.run(AsOf(operation, at), store.invocation())
     if outcome.error is not None and not isinstance(outcome.error, Refused):
         raise outcome.error
     return rendered(store, operation, outcome)

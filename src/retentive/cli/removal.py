@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,10 +12,13 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
+from retentive.engine.operation import Read
 from retentive.errors import NotFound
+from retentive.history.past import versions_of
 from retentive.locations import find_store
 from retentive.storage import capabilities
-from retentive.store import MemoryStore
+from retentive.storage.contract import Snapshot
+from retentive.values.paths import ROOT, MemoryPath
 
 if TYPE_CHECKING:
     from retentive.history.removal import Removed
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 _YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 _JSON = 'Print a JSON object: {"versions", "pending"}.'
 
+_REDACT = "Permanently remove the text and path of {}?"
 _PENDING = (
     "Pending: another process is reading, so the log of the storage still has the removed bytes. After that process has"
     " ended, `retentive redact --finish` or the next removal clears them."
@@ -50,9 +55,13 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
         raise click.UsageError("Specify versions, --all-of or --finish.")
     with location.existing() as store:
-        count = len(version_ids) if all_of is None or yes else _count(store, all_of)
-        if count:
-            _ask(f"Permanently remove the text and path of {output.counted(count, 'version')}?", yes=yes)
+        if all_of is not None and not yes:
+            path = store.parsed(all_of)
+            preview = Read("redact.preview", partial(_old, path), path, needs_external_edits=True)
+            if count := store.peek(preview):
+                _ask(_REDACT.format(output.counted(count, "version")), declined=partial(store.result_of, preview))
+        elif version_ids and not yes:
+            _ask(_REDACT.format(output.counted(len(version_ids), "version")))
         cleared = not finish or capabilities.purge(store.backend)
         removed = store.history.redact(version_ids, all_of=all_of)
     pending = removed.pending or not cleared
@@ -83,7 +92,8 @@ def _erase_store(location: Location, key: str, *, yes: bool) -> tuple[str, Remov
         info = find_store(found.backend, key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"the memory store {key!r} does not exist")
-        _ask(f"Permanently erase the memory store {key} with {output.counted(info.memories, 'memory')}?", yes=yes)
+        if not yes:
+            _ask(f"Permanently erase the memory store {key} with {output.counted(info.memories, 'memory')}?")
         return f"Erased the memory store {key}.", found.erase(info.id)
 
 
@@ -91,32 +101,41 @@ def _erase_memory(location: Location, path: str | None, memory_id: str | None, *
     with location.existing() as store:
         name, memory = path or memory_id, memory_id
         if not yes:
-            if path is not None:
-                with suppress(NotFound):  # erasing it reports that
-                    memory = store.load(path)[0].id
-            count = 0 if memory is None else len(store.history.log(memory_id=memory))
+            target = None if path is None else store.parsed(path)
+            preview = Read(
+                "erase.preview", partial(_versions_to_erase, target, memory_id), target, needs_external_edits=True
+            )
+            memory, count = store.peek(preview)
             if count:
-                _ask(f"Permanently erase {name} with {output.counted(count, 'version')}?", yes=yes)
+                question = f"Permanently erase {name} with {output.counted(count, 'version')}?"
+                _ask(question, declined=partial(store.result_of, preview))
         removed = store.history.erase(path if memory is None else None, memory_id=memory)
         return f"Erased {name} with {output.counted(removed.versions, 'version')}.", removed
 
 
-def _count(store: MemoryStore, path: str) -> int:
+def _versions_to_erase(path: MemoryPath | None, memory_id: str | None, found: Snapshot) -> tuple[str | None, int]:
+    """The id of the memory to erase, None if it does not exist, and the number of its versions."""
+    if path is not None:
+        memory = None if path.is_root else found.get(path.text).memory
+        memory_id = None if memory is None else memory.id
+    return memory_id, 0 if memory_id is None else len(list(found.versions(memory_id=memory_id)))
+
+
+def _old(path: MemoryPath, found: Snapshot) -> int:
     """The number of old versions at or below a path that are not redacted."""
-    present = {memory.version_id for memory in store.memories()}
-    found = store.history.log(path)
-    return sum(version.id not in present and version.redacted_at is None for version in found)
+    present = {memory.version_id for memory in found.memories(ROOT)}
+    return sum(version.id not in present and version.redacted_at is None for version in versions_of(found, path))
 
 
-def _ask(question: str, *, yes: bool) -> None:
-    """Ask for confirmation, unless `yes`. Raises `UsageError` without a terminal."""
-    if yes:
-        return
+def _ask(question: str, *, declined: Callable[[], object] | None = None) -> None:
+    """Ask for confirmation. Without it, call `declined` and exit. Raises `UsageError` without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
             "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."
         )
     if not click.confirm(layouts.harmless(question), err=True):
+        if declined is not None:
+            declined()
         click.echo("Nothing was removed.", err=True)
         raise click.exceptions.Exit(FAILED)
 

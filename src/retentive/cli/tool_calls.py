@@ -9,7 +9,7 @@ from typing import NoReturn
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.integrations.messages import tool_result
+from retentive.integrations.messages import run_block
 from retentive.store import MemoryStore
 from retentive.values.replies import Reply
 
@@ -35,7 +35,7 @@ def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
     try:
         given = parsed(line)
         if _is_tool_use(given):
-            return tool_result(store, given)
+            return run_block(store, given)
         return store.execute(given)
     except RetentiveError as error:
         return output.failure(error)

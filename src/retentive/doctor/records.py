@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from retentive.engine.idempotency import KIND as REPEAT
+from retentive.errors import Damaged
 from retentive.history.expiry import HISTORY, SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
-from retentive.review.proposals import AFTER, BEFORE, PROPOSAL, REVIEWED, text_key
-from retentive.storage.contract import Actor, Snapshot, to_datetime
+from retentive.review.proposals import (
+    AFTER,
+    BEFORE,
+    PROPOSAL,
+    REVIEWED,
+    parsed_decision,
+    parsed_proposal,
+    text_records,
+)
+from retentive.storage.contract import Actor, Snapshot
 
 Reader: TypeAlias = Callable[[str], object]
 """Parser of a value; raises one of `_ERRORS`."""
-_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+_ERRORS = (Damaged, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _TEXTS = (AFTER, BEFORE)
-_CHANGE_FIELDS = {"operation", "memory", "before", "path", "size", "sha256", "base_sha256"}
 
 
 def _object(**fields: Callable[[Any], object]) -> Reader:
@@ -38,13 +47,6 @@ def _actor(name: str | None) -> None:
         Actor.parse(name)
 
 
-def _changes(changes: list[dict[str, Any]]) -> None:
-    for change in changes:
-        to_datetime(change["born"])
-        if not change.keys() >= _CHANGE_FIELDS:
-            raise KeyError("a change without some of its fields")
-
-
 READERS: Mapping[str, Reader] = {
     "audit": str,  # the text of the audit log is checked by `audit.verify`
     "audit.detail": str,
@@ -52,11 +54,11 @@ READERS: Mapping[str, Reader] = {
     ERASING: _object(by=_actor),
     HISTORY: int,
     PENDING: float,
-    PROPOSAL: _object(at=to_datetime, number=int, actor=_actor, changes=_changes),
+    PROPOSAL: partial(parsed_proposal, ""),
     AFTER: str,
     BEFORE: str,
     REPEAT: _object(time=float),
-    REVIEWED: _object(at=to_datetime, actor=_actor, by=_actor),
+    REVIEWED: partial(parsed_decision, ""),
     SWEPT: float,
     TOMBSTONE: _object(at=float, by=_actor),
 }
@@ -80,7 +82,7 @@ def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             if not can_be_read(read, value):
                 yield "record_wrong", f"{kind} {key}"
             elif kind == PROPOSAL:
-                missing |= _texts_of(key, json.loads(value)["changes"])
+                missing.update(text_records(parsed_proposal(key, value)))
     missing -= {(kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind)}
     yield from (("proposal_text_missing", f"{kind} {key}") for kind, key in sorted(missing))
     yield from (("proposal_text_left", f"{kind} {key}") for kind, key in orphaned_texts(snapshot))
@@ -92,13 +94,3 @@ def orphaned_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
     return [
         (kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind) if key.rpartition(".")[0] not in proposals
     ]
-
-
-def _texts_of(proposal_id: str, changes: list[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Kinds and keys of the texts of a proposal."""
-    kinds = {"created": (AFTER,), "modified": _TEXTS}
-    return {
-        (kind, text_key(proposal_id, number))
-        for number, change in enumerate(changes)
-        for kind in kinds.get(change["operation"], ())
-    }

@@ -9,21 +9,24 @@ from typing import TypeVar
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.operation import Invocation, Operation, Outcome
-from retentive.errors import Refused
+from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, SensitiveValue, TooLarge
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
-from retentive.values.paths import ROOT
+from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
 from retentive.values.text import LineCounts
 
 T = TypeVar("T")
 R = TypeVar("R")
+_OF_GUARDS = {each.code: each for each in (ReadOnly, TooLarge, SensitiveValue)}
 
 
 class StoreContext(ABC):
     """One memory store: its backend, effective settings, actor and clock. Threads may share it."""
+
+    integration = "python"
 
     def __init__(
         self,
@@ -58,6 +61,26 @@ class StoreContext(ABC):
     @abstractmethod
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run bookkeeping for an operation already recorded, or for none, in its own transaction outside the stages."""
+
+    def result_of(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
+        """Run an operation through all stages and return its result. Raises `RetentiveError`."""
+        return self.run(operation, self.invocation(actor)).value()
+
+    def invocation(self, actor: Actor | str | None = None) -> Invocation:
+        """A call by an actor through the integration of this object. Raises `InvalidInput` for an invalid actor."""
+        return Invocation(as_actor(actor), None, self.integration)
+
+    def parsed(self, path: str) -> MemoryPath:
+        """Parse a path given by a program. Raises `InvalidPath`."""
+        try:
+            return MemoryPath.parse(path)
+        except Refused as refusal:
+            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
+
+    def raised(self, refusal: Refused) -> InvalidInput:
+        """The exception for a refusal, with the sentence and code that a model would get as an error reply."""
+        said = self.replies.error(refusal.key, refusal.values)
+        return _OF_GUARDS.get(said.code or "", InvalidInput)(said.text.removeprefix("Error: "))
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state, outside the stages: for the engine's own bookkeeping."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import Damaged, Phrase, Refused, RetentiveError
+from retentive.errors import Damaged, Phrase, Refused
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.values.commands import (
     Clear,
@@ -121,29 +121,6 @@ def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(ReadOperation[None]):
-    """A call answered without the store, such as malformed input; it leaves an audit entry like any other."""
-
-    name: str | None
-    error: RetentiveError | None
-    written: tuple[MemoryPath, ...] = ()
-    listed: bool = False
-
-    def paths(self) -> tuple[str, ...]:
-        """Paths of the call that could be parsed."""
-        return tuple(path.text for path in self.written)
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """A mark that a directory was listed."""
-        return {"listed": True} if self.listed else {}
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> None:
-        """Raise the error of the call, if any."""
-        if self.error is not None:
-            raise self.error
-
-
-@dataclass(frozen=True, slots=True)
 class Save(WriteOperation[CommandResult]):
     """Replace the whole text of a memory if `if_version` is still its newest version; None creates a memory."""
 
@@ -151,10 +128,6 @@ class Save(WriteOperation[CommandResult]):
     path: MemoryPath
     text: str
     if_version: str | None
-
-    def paths(self) -> tuple[str, ...]:
-        """Path of the memory."""
-        return (self.path.text,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
         """Write the text. Raises `Refused`."""
@@ -172,6 +145,14 @@ class Save(WriteOperation[CommandResult]):
         if entry.above is not None:
             raise Refused("not_a_directory", ancestor=entry.above)
         return CommandResult(writer.put(entry, path, self.text).notes)
+
+
+def check_free(entry: Entry) -> None:
+    """Raise `Refused` if no memory can be at the path of an entry: it is a directory, or below a memory."""
+    if entry.below:
+        raise Refused("exists")
+    if entry.above is not None:
+        raise Refused("not_a_directory", ancestor=entry.above)
 
 
 def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandResult:

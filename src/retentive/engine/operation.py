@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
@@ -13,6 +13,7 @@ from retentive.values.records import Actor, Recorded
 if TYPE_CHECKING:
     from retentive.engine.writer import GuardedWriter
     from retentive.storage.contract import Snapshot, Transaction
+    from retentive.values.paths import MemoryPath
     from retentive.values.settings import Settings
 
 R = TypeVar("R")
@@ -54,11 +55,12 @@ class Operation(ABC, Generic[R_co]):
 
     __slots__ = ()
     name: str | None
-    needs_external_edits: ClassVar[bool] = False
+    needs_external_edits: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths of the operation, for the audit log."""
-        return ()
+        """Canonical paths of the operation, for the audit log: by default its field `path`, if it has one."""
+        path: MemoryPath | None = getattr(self, "path", None)
+        return () if path is None else (path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Fields of the audit entry for a result, besides the new versions; never a text or a path."""
@@ -73,6 +75,51 @@ class ReadOperation(Operation[R_co]):
     @abstractmethod
     def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
         """Compute the result from one consistent state as the actor sees it. Raises `RetentiveError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read(ReadOperation[R]):
+    """A read given as a function of one consistent state. `facts_of` derives the facts from the result."""
+
+    name: str
+    work: Callable[[Snapshot], R]
+    path: MemoryPath | None = None
+    facts_of: Callable[[R], Mapping[str, object]] | None = None
+    needs_external_edits: bool = False
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Facts derived from the result."""
+        return {} if self.facts_of is None else self.facts_of(result)
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> R:
+        """Call the function."""
+        return self.work(snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOnly(ReadOperation[None]):
+    """Leaves the audit entry of a call that runs elsewhere: malformed input, a command across mounts, a bulk read.
+
+    `details` are its facts.
+    """
+
+    name: str | None
+    error: RetentiveError | None = None
+    written: tuple[MemoryPath, ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the call that could be parsed."""
+        return tuple(path.text for path in self.written)
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The given facts."""
+        return self.details
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> None:
+        """Raise the error of the call, if any."""
+        if self.error is not None:
+            raise self.error
 
 
 class WriteOperation(Operation[R_co]):
@@ -93,6 +140,10 @@ class WriteOperation(Operation[R_co]):
     @abstractmethod
     def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
         """Record the changes and return the result. May run more than once. Raises `RetentiveError`."""
+
+    def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
+        """The operation to run instead, without the part that storage refused; None if the whole operation fails."""
+        return None
 
 
 @dataclass(slots=True)

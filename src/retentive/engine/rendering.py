@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import Answered, CommandResult, RunCommand, RunView, Save, Viewed
-from retentive.engine.operation import Operation, Outcome
+from retentive.engine.handlers import CommandResult, RunCommand, RunView, Save, Viewed
+from retentive.engine.operation import AuditOnly, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
 from retentive.values.commands import Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
 from retentive.values.paths import ROOT, MemoryPath
@@ -103,7 +103,7 @@ def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
             return paths_of(command)
         case Save(path=path):
             return (path,)
-        case Answered(written=written) if written:
+        case AuditOnly(written=written) if written:
             return written
     return (MemoryPath.known(ROOT),)
 

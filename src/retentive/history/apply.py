@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -15,6 +15,7 @@ from retentive.history.removal import ERASING
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import Again
+from retentive.values.text import decoded
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
 _ALTERED = "sensitive values were taken out of its text"
@@ -78,17 +79,16 @@ def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
     return {memory_id: memory for memory_id, memory in looked_up if memory is not None}
 
 
-def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory, Conflict]]:
-    """Memories that block the target paths of other memories, with their conflicts, by memory id."""
+def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
+    """Conflicts of steps whose target path is blocked, by the id of the memory that blocks it."""
     leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
-    blocking: dict[str, tuple[Memory, Conflict]] = {}
+    blocking: dict[str, Conflict] = {}
     for step in todo:
         if step.what not in {"made", "moved"}:
             continue
         for memory in _standing(found, step.path):
             if memory.path not in leaving:
-                reason = f"{memory.path} stands where it was"
-                blocking[memory.id] = memory, Conflict(step.path, step.memory_id, reason)
+                blocking[memory.id] = Conflict(step.path, step.memory_id, f"{memory.path} stands where it was")
     return blocking
 
 
@@ -120,9 +120,7 @@ def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
         yield from found.memories(path)
 
 
-def carry_out(
-    tx: Transaction, write: GuardedWriter, todo: Sequence[Step], text: Callable[[State], str]
-) -> Iterable[Conflict]:
+def carry_out(tx: Transaction, write: GuardedWriter, todo: Sequence[Step]) -> list[Conflict]:
     """Apply the steps through the guards; return a conflict for each text that a guard altered.
 
     Raises `Refused`, and `InvalidInput` for a memory that is being erased.
@@ -141,8 +139,8 @@ def carry_out(
     changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
     made = [*circling, *(step for step in todo if step.what == "made")]
     # Shrinking texts are written first, so that no intermediate state exceeds a limit.
-    written = [(step, _put(write, tx.get(step.path), step, text)) for step in sorted(changed, key=_growth)]
-    written += [(step, _put(write, Entry(), step, text, again=Again(step.memory_id, _born(tx, step)))) for step in made]
+    written = [(step, _put(tx, write, tx.get(step.path), step)) for step in sorted(changed, key=_growth)]
+    written += [(step, _put(tx, write, Entry(), step, again=Again(step.memory_id, _born(tx, step)))) for step in made]
     return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
 
 
@@ -152,12 +150,12 @@ def _growth(step: Step) -> int:
     return step.state.size_bytes - step.before.size_bytes
 
 
-def _put(
-    write: GuardedWriter, look: Entry, step: Step, text: Callable[[State], str], *, again: Again | None = None
-) -> Written:
-    assert step.state is not None
+def _put(tx: Transaction, write: GuardedWriter, entry: Entry, step: Step, *, again: Again | None = None) -> Written:
+    state = step.state
+    assert state is not None
     try:
-        return write.put(look, MemoryPath.known(step.path), text(step.state), again=again)
+        text = decoded(tx.text(state.version_id)) if state.text is None else state.text
+        return write.put(entry, MemoryPath.known(step.path), text, again=again)
     except Refused as refusal:
         raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
 

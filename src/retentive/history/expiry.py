@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_old
-from retentive.engine.operation import Invocation, ReadOperation, WriteOperation
+from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.history import expiry_rules
 from retentive.history.expiry_rules import EXPIRY
 from retentive.storage.contract import Memory, Snapshot, Transaction
 from retentive.values.paths import ROOT
-from retentive.values.settings import Settings
 
-T = TypeVar("T")
 HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
 AGAIN_AFTER_S = 3_600.0  # minimum between sweeps at opening, across all processes
@@ -32,6 +31,11 @@ class Expired:
     path: str
     memory_id: str
     idle_days: float
+
+    @classmethod
+    def of(cls, memory: Memory, days: float) -> Expired:
+        """A memory that was idle for some days."""
+        return cls(memory.path, memory.id, round(days, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,109 +51,82 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
-class Expire(WriteOperation[tuple[Expired, ...]]):
-    """Delete idle memories that were not changed meanwhile and may be deleted; return those deleted."""
+class Sweep(WriteOperation[Swept]):
+    """Delete idle memories, and record from when on the history is complete; `sweep` removes the versions afterwards.
 
-    name = "expire"
-    may_use_reserve = True
-    idle: tuple[tuple[Memory, float], ...]
+    `idle` has memories with their idle days, `old` the ids of versions with the time at which a newer one replaced
+    them.
+    """
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[Expired, ...]:
-        """Delete the memories whose version is unchanged since they were found idle."""
-        going = []
-        for memory, days in self.idle:
-            now = tx.get(memory.path).memory
-            if now is not None and now.version_id == memory.version_id and writer.may_change(memory.path):
-                going.append((memory, days))
-        writer.delete([memory for memory, _ in going])
-        return tuple(_expired(memory, days) for memory, days in going)
-
-
-@dataclass(frozen=True, slots=True)
-class Prune(WriteOperation[int]):
-    """Remove versions, each given with the time at which a newer one replaced it; return their number."""
-
-    name = "prune"
+    name = "sweep"
     may_use_reserve = True
     under_review = "skip"
+    idle: tuple[tuple[Memory, float], ...]
     old: tuple[tuple[str, int], ...]
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Number of pruned versions."""
-        return {"pruned": result}
+        return {"pruned": result.versions_pruned}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> int:
-        """Remove the versions, and record the time from which the history is complete."""
-        tx.prune([version_id for version_id, _ in self.old])
-        known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
-        tx.put_record(HISTORY, PRUNED, str(known_since))
-        return len(self.old)
-
-
-@dataclass(frozen=True, slots=True)
-class FindIdle(ReadOperation["Found"]):
-    """Find the idle memories and the versions to prune under the settings: the read half of a sweep, or its preview."""
-
-    name = "expire.preview"
-    accessed: Mapping[str, float]
-    now: float
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> Found:
-        """Compare idle and version times with the settings."""
-        idle = expiry_rules.expired(snapshot.memories(ROOT), self.accessed, settings, self.now)
-        return Found(tuple(idle), tuple(_prunable(snapshot, settings, self.now)), settings)
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
+        """Delete the memories whose version is unchanged since they were found idle."""
+        present = [(memory, days) for memory, days in self.idle if tx.get(memory.path).memory == memory]
+        writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
+        if self.old:
+            until = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
+            tx.put_record(HISTORY, PRUNED, str(until))
+        return _swept(self, present, writer.may_change)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Idle memories with their idle days, versions to prune, and the settings applied."""
-
-    idle: tuple[tuple[Memory, float], ...]
-    prunable: tuple[tuple[str, int], ...]
-    settings: Settings
+def _swept(found: Sweep, idle: Sequence[tuple[Memory, float]], may_change: Callable[[str], bool]) -> Swept:
+    """The result for memories that are still idle."""
+    gone = tuple(Expired.of(memory, days) for memory, days in idle if may_change(memory.path))
+    kept = tuple(Expired.of(memory, days) for memory, days in idle if not may_change(memory.path))
+    return Swept(gone, kept, len(found.old))
 
 
-def sweep(context: StoreContext, invocation: Invocation, *, dry_run: bool = False) -> Swept:
+def sweep(context: StoreContext, *, dry_run: bool = False) -> Swept:
     """Expire idle memories and prune old versions, as the settings of the store say.
 
     The actor `job:expiry` deletes expired memories. They can be restored until their versions are pruned. A memory
     changed during the sweep is kept. `dry_run` only reports.
     """
-    accessed = context.accesses.of(context.id)
-    find = FindIdle(accessed, context.clock())
     if dry_run:
-        found = context.run(find, invocation).value()
-        kept = {memory.id for memory, _ in found.idle if GuardedWriter.is_read_only(found.settings, memory.path)}
-        return _swept([_expired(*each) for each in found.idle], kept, len(found.prunable))
-    return _swept_now(context, find, replace(invocation, actor=EXPIRY), is_asked=True)
+        preview = partial(_preview, context, context.accesses.of(context.id), context.clock())
+        return context.result_of(Read("sweep.preview", preview))
+    return _sweep(context, is_asked=True)
 
 
-def _swept_now(context: StoreContext, find: FindIdle, expiry: Invocation, *, is_asked: bool) -> Swept:
-    """Delete idle memories, then prune old versions.
+def _preview(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Swept:
+    found, settings = find(context, accessed, now, snapshot), context.settings_of(snapshot)
+    return _swept(found, found.idle, lambda path: not GuardedWriter.is_read_only(settings, path))
 
-    A sweep that finds no idle memories writes an audit entry only if it was requested.
-    """
-    found, gone = context.read(lambda snapshot: find.apply(snapshot, context.settings_of(snapshot))), set[str]()
-    if found.idle or is_asked:
-        gone = {each.memory_id for each in context.run(Expire(found.idle), expiry).value()}
-    pruned = context.read(lambda snapshot: _prunable(snapshot, context.settings_of(snapshot), find.now))
-    for some in _parts(pruned):
-        context.run(Prune(tuple(some)), expiry).value()
-    accessed = find.accessed
+
+def find(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Sweep:
+    """The sweep of one state of the store, under its settings."""
+    settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
+    old: Sequence[tuple[str, int]] = ()
+    if settings.keep_versions_days:
+        old = expiry_rules.prunable(snapshot.versions(), {memory.id for memory in memories}, settings, now)
+    return Sweep(tuple(expiry_rules.expired(memories, accessed, settings, now)), tuple(old))
+
+
+def _sweep(context: StoreContext, *, is_asked: bool) -> Swept:
+    """Sweep; one that was not asked for and finds nothing writes no audit entry."""
+    accessed = context.accesses.of(context.id)
+    found = context.read(partial(find, context, accessed, context.clock()))
+    swept = context.result_of(found, EXPIRY) if is_asked or found.idle or found.old else Swept()
+    for start in range(0, len(found.old), _AT_ONCE):
+        ids = [version_id for version_id, _ in found.old[start : start + _AT_ONCE]]
+        context.follow_up(partial(_prune, ids=ids), may_use_reserve=True)
     present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
     context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
     forget_old(context)
-    expired = [_expired(*each) for each in found.idle]
-    return _swept(expired, {one.memory_id for one in expired} - gone, len(pruned))
+    return swept
 
 
-def _expired(memory: Memory, days: float) -> Expired:
-    return Expired(memory.path, memory.id, round(days, 1))
-
-
-def _swept(found: Sequence[Expired], kept: Container[str], pruned: int) -> Swept:
-    gone, stayed = (tuple(one for one in found if (one.memory_id in kept) is stays) for stays in (False, True))
-    return Swept(gone, stayed, pruned)
+def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
+    tx.prune(ids)
 
 
 def sweep_at_opening(context: StoreContext) -> None:
@@ -161,17 +138,6 @@ def sweep_at_opening(context: StoreContext) -> None:
         if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: the earlier clock may have been ahead
             return
         context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
-        _swept_now(context, FindIdle(context.accesses.of(context.id), now), Invocation(EXPIRY), is_asked=False)
+        _sweep(context, is_asked=False)
     except RetentiveError as error:
         logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
-
-
-def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str, int]]:
-    if not settings.keep_versions_days:
-        return []
-    living = {memory.id: None for memory in found.memories(ROOT)}
-    return expiry_rules.prunable(found.versions(), living, settings, now)
-
-
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from retentive.storage.contract import Actor, Memory, Version
@@ -53,15 +53,13 @@ def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings,
 
 
 def prunable(
-    versions: Iterable[Version], living: Mapping[str, object], settings: Settings, now: float
+    versions: Iterable[Version], living: Collection[str], settings: Settings, now: float
 ) -> list[tuple[str, int]]:
     """Prunable versions, from all versions newest first: id, and the microsecond at which a newer one replaced it.
 
     A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
     `keep_versions` of an existing memory. So the complete store can be read as of any moment in that time.
     """
-    if not settings.keep_versions_days:
-        return []
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     by_memory: dict[str, list[Version]] = {}
     for version in versions:

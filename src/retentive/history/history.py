@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import Invocation
-from retentive.engine.operation import Operation as StoreOperation
-from retentive.engine.queries import ReadVersion, parsed, raised
+from retentive.engine.queries import read_version
 from retentive.errors import Refused
+from retentive.history import reads
 from retentive.history.apply import RestoreOutcome
-from retentive.history.comparing import ReadChange, ReadChangesSince, ReadTwo, Sides
-from retentive.history.operations import Lineage, Log, Preview, Restore, TextAt, Undo, past_of
-from retentive.history.past import PastSnapshot
+from retentive.history.operations import PlannedOperation, Preview, Restore, Undo
 from retentive.history.plan import Mode
+from retentive.history.reads import LogFilter, Sides
 from retentive.history.removal import Removed, erase, redact
-from retentive.storage.contract import Actor, Operation, Snapshot, Version, as_actor
+from retentive.storage.contract import Actor, Operation, Version
 from retentive.values import diff
-from retentive.values.paths import MemoryPath
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +34,8 @@ class History:
     A moment is a version id (the store right after that change) or a time with a time zone.
     """
 
-    def __init__(self, context: StoreContext, integration: str = "python") -> None:
+    def __init__(self, context: StoreContext) -> None:
         self._context = context
-        self._integration = integration
-
-    # -- reading ---------------------------------------------------------------------------------------------
 
     def log(
         self,
@@ -62,57 +53,54 @@ class History:
         If `path` has no memory at or below it, the last memory that was at `path` is used. `actor` is a pattern, as
         in `session:*`.
         """
-        target = None if path is None else self._parsed(path)
-        return self._run(Log(target, memory_id, actor, since, until, operation, limit))
+        only = LogFilter(actor, since, until, operation)
+        target = None if path is None else self._context.parsed(path)
+        return self._context.result_of(reads.log(target, memory_id, only, limit))
 
     def show(self, version_id: str) -> tuple[Version, str | None]:
         """A version and the text it wrote; the text is None for a deletion or a redacted version."""
-        return self._run(ReadVersion(version_id))
+        return self._context.result_of(read_version(version_id))
 
     def text_at(self, path: str, at: datetime | str) -> tuple[Version, str]:
         """The memory that was at a path at a moment, and its text. Raises `NotFound`."""
-        return self._run(TextAt(self._parsed(path), at))
-
-    def at(self, at: datetime | str, found: Snapshot) -> PastSnapshot:
-        """The store at a moment, as a view of a present snapshot. Raises `InvalidInput` if its versions were pruned."""
-        return past_of(found, at)
+        return self._context.result_of(reads.text_at(self._context.parsed(path), at))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
         """A unified diff between the texts of two versions. A deletion has an empty text.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
         """
-        (first, one), (second, other) = self._run(ReadTwo(old, new))
-        old_name, new_name = f"{first.path}@{first.id}", f"{second.path}@{second.id}"
-        return diff.unified(one or "", other or "", old_name=old_name, new_name=new_name)
+        (first, one), (second, other) = self._context.result_of(reads.change(new, old))
+        assert first is not None
+        assert second is not None
+        return diff.unified(one or "", other or "", old_name=f"{first.path}@{old}", new_name=f"{second.path}@{new}")
 
     def change(self, version_id: str, *, old: str | None = None) -> Sides:
         """A version and the one it replaced, or `old`, each with its text; both are None for a deletion.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted or pruned.
         """
-        return self._run(ReadChange(version_id, old))
+        return reads.without_deletions(self._context.result_of(reads.change(version_id, old)))
 
     def changes_since(self, path: str, since: datetime | str | None = None) -> Sides:
         """The memory at a path at a moment (by default before its newest version), and its present version.
 
         Raises as `change`.
         """
-        return self._run(ReadChangesSince(self._parsed(path), since))
+        found = self._context.result_of(reads.changes_since(self._context.parsed(path), since))
+        return reads.without_deletions(found)
 
     def blame(self, path: str) -> list[BlameLine]:
         """Each line of the memory at a path with the version that added it. Raises `NotFound`.
 
         Lines older than the oldest kept version are attributed to that version.
         """
-        texts = self._run(Lineage(self._parsed(path)))
+        texts = self._context.result_of(reads.lineage(self._context.parsed(path)))
         lines = diff.lines(texts[-1][1])
         return [
             BlameLine(number, line, version)
             for number, (line, version) in enumerate(zip(lines, diff.blame(texts), strict=True), start=1)
         ]
-
-    # -- restore and undo --------------------------------------------------------------------------------------
 
     def restore(
         self,
@@ -130,7 +118,7 @@ class History:
         moved ones return. A memory at a path that is needed is a conflict; with `mode` `force` it is deleted. Redacted
         content stays redacted. Raises `NotFound` if nothing was at `path` at that moment.
         """
-        return self._change(Restore(self._parsed(path), to, mode), dry_run=dry_run, actor=actor)
+        return self._change(Restore(self._context.parsed(path), to, mode), dry_run=dry_run, actor=actor)
 
     def undo(
         self,
@@ -151,8 +139,6 @@ class History:
         """
         return self._change(Undo(change, by, since, mode), dry_run=dry_run, actor=actor)
 
-    # -- removal -------------------------------------------------------------------------------------------------
-
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
@@ -162,28 +148,18 @@ class History:
         Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new version first, or
         delete the memory.
         """
-        target = None if all_of is None else self._parsed(all_of)
-        return redact(self._context, version_ids, self._invocation(actor), all_of=target)
+        target = None if all_of is None else self._context.parsed(all_of)
+        return redact(self._context, version_ids, actor, all_of=target)
 
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
         """Remove a memory and all its versions permanently; a tombstone without content is kept. Raises `NotFound`."""
-        target = None if memory_id is not None else self._parsed(path or "")
-        return erase(self._context, target or str(memory_id), self._invocation(actor))
+        target = memory_id if memory_id is not None else self._context.parsed(path or "")
+        return erase(self._context, target, actor)
 
-    def _change(self, operation: Restore | Undo, *, dry_run: bool, actor: Actor | str | None) -> RestoreOutcome:
-        wanted: StoreOperation[RestoreOutcome] = Preview(operation) if dry_run else operation
+    def _change(self, operation: PlannedOperation, *, dry_run: bool, actor: Actor | str | None) -> RestoreOutcome:
         try:
-            return self._context.run(wanted, self._invocation(actor)).value()
+            return self._context.result_of(Preview(operation) if dry_run else operation, actor)
         except Refused as refusal:
-            raise raised(refusal, self._context.replies) from None
-
-    def _run(self, operation: StoreOperation[R]) -> R:
-        return self._context.run(operation, self._invocation(None)).value()
-
-    def _invocation(self, actor: Actor | str | None) -> Invocation:
-        return Invocation(as_actor(actor), None, self._integration)
-
-    def _parsed(self, path: str) -> MemoryPath:
-        return parsed(path, self._context.replies)
+            raise self._context.raised(refusal) from None

@@ -42,6 +42,13 @@ def check_zone(at: datetime | None) -> None:
         raise InvalidInput("a time needs a zone, as in 2026-11-21T10:00:00+00:00")
 
 
+def past_of(found: Snapshot, at: datetime | str) -> PastSnapshot:
+    """The store at a moment, as a view of a present snapshot. Raises `InvalidInput` if its versions were pruned."""
+    before = moment(found, at)
+    check_kept(found, at)
+    return PastSnapshot(found, before)
+
+
 def _searched(found: Snapshot, at: datetime) -> str:
     return next((version.id + "!" for version in all_versions(found) if version.created_at <= at), "")
 

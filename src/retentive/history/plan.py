@@ -62,7 +62,7 @@ def restored(
     conflicts: list[Conflict] = []
     for version in then.values():
         if version.path.startswith(path + "/"):
-            targets[version.memory_id] = _state(version)
+            targets[version.memory_id] = state_of(version)
     here = {memory.id: memory for memory in present}
     for version in then.values():
         if not version.path and version.memory_id not in here:
@@ -187,10 +187,11 @@ class _Undoing:
 
 
 def _state_after(version: Version) -> State | None:
-    return None if version.operation == "deleted" else _state(version)
+    return None if version.operation == "deleted" else state_of(version)
 
 
-def _state(version: Version) -> State:
+def state_of(version: Version) -> State:
+    """The state that a version recorded, other than a deletion."""
     return State(version.path, version.id, version.sha256 or "", version.size_bytes or 0)
 
 

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import Invocation, Operation, WriteOperation
+from retentive.engine.operation import Operation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
-from retentive.storage.contract import Entry, Snapshot, Transaction, Version
+from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
@@ -136,33 +136,37 @@ def _id_at(tx: Transaction, path: MemoryPath) -> str:
 
 
 def redact(
-    context: StoreContext, version_ids: Sequence[str], invocation: Invocation, *, all_of: MemoryPath | None = None
+    context: StoreContext,
+    version_ids: Sequence[str],
+    actor: Actor | str | None,
+    *,
+    all_of: MemoryPath | None = None,
 ) -> Removed:
     """Remove text, path, size and hash of versions, all or none; actor and time are kept.
 
     Raises `NotFound` for an unknown version, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
-    redacted = _run(context, Redact(ids, context.clock(), all_of), invocation)
+    redacted = _run(context, Redact(ids, context.clock(), all_of), actor)
     return Removed(len(redacted.version_ids), pending=not finish(context))
 
 
-def erase(context: StoreContext, target: MemoryPath | str, invocation: Invocation) -> Removed:
+def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
     """Remove a memory with all its versions; a tombstone without content records the actor and the time.
 
     Raises `NotFound` if the memory never existed, `ReadOnly`. After an interruption the memory is already deleted, and
     `finish` (or erasing it again) removes the rest.
     """
-    memory_id, _ = _run(context, Erase(target), invocation)
+    memory_id, _ = _run(context, Erase(target), actor)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
     versions = context.follow_up(prune, may_use_reserve=True)
     context.backend.put_side_records(context.id, ACCESSED, {memory_id: None})
     return Removed(versions, pending=not finish(context))
 
 
-def _run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> R:
+def _run(context: StoreContext, operation: Operation[R], actor: Actor | str | None) -> R:
     try:
-        return context.run(operation, invocation).value()
+        return context.result_of(operation, actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
 

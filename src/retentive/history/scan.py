@@ -8,14 +8,13 @@ from typing import Any
 
 from retentive.audit.chain import withhold
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import Invocation, ReadOperation, WriteOperation
-from retentive.engine.queries import raised
+from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import PENDING, finish
 from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import forget_proposals
-from retentive.storage.contract import Snapshot, Transaction, Version
+from retentive.storage.contract import Actor, Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
@@ -123,7 +122,7 @@ class RedactFound(WriteOperation[Scanned]):
         return withhold(tx, {version.path for version in versions if tx.get(version.path).memory is None})
 
 
-def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history: bool) -> list[Finding]:
+def scan(context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool) -> list[Finding]:
     """Find the sensitive values in a store, regardless of its settings, by path and kinds.
 
     `redact` rewrites memories without the values in their texts; with `history` it also redacts older versions. If a
@@ -132,15 +131,15 @@ def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history
     """
     operation = RedactFound(context.examiner, history, context.clock()) if redact else Scan(context.examiner, history)
     try:
-        scanned = context.run(operation, invocation).value()
+        scanned = context.result_of(operation, actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
     except Refused as refusal:
-        raise raised(refusal, context.replies) from None
+        raise context.raised(refusal) from None
     if redact and history:
         finish(context)
     if scanned.refusals:
-        left = [raised(refusal, context.replies) for refusal in scanned.refusals]
+        left = [context.raised(refusal) for refusal in scanned.refusals]
         raise type(left[0])("; ".join(map(str, left)))
     return list(scanned.findings)
 

@@ -25,11 +25,16 @@ def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None =
     Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
     for example after a crash, changes nothing and gets the same result. Raises `InvalidInput` if `block` has no id.
     """
+    return run_block(named(store, "messages"), block, actor=actor)
+
+
+def run_block(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
+    """`tool_result` through the integration that `store` already names."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
         raise InvalidInput("block must be a tool_use block with an id")
     if name == TOOL["name"]:
-        reply = named(store, "messages").execute(command, actor=actor, tool_use_id=block_id)
+        reply = store.execute(command, actor=actor, tool_use_id=block_id)
     else:
         shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
         reply = store.replies.error("not_this_tool", {"value": shown})

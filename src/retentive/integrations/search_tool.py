@@ -67,6 +67,9 @@ def search_reply(memory: MemoryStore | Mounts, request: object) -> Reply:
     """
     try:
         query, under, limit = _parse(request)
+    except Refused as refusal:
+        return memory.refused("search", refusal)
+    try:
         return Reply(_text(memory.search(query, under=under.text, limit=limit), under))
     except InvalidInput as error:
         return Reply(f"Error: Invalid `query` parameter: {error}", is_error=True, code=error.code)

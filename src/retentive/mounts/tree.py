@@ -11,9 +11,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 
-from retentive.engine.handlers import Answered, Viewed
-from retentive.engine.operation import Invocation
-from retentive.engine.queries import GetEntry, ListMemories, parsed
+from retentive.engine.handlers import Viewed
+from retentive.engine.operation import AuditOnly
+from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
 from retentive.mounts.mount import ClearPart, Mount, Part
@@ -35,7 +35,6 @@ from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.replies import REPLIES, Replies, Reply
-from retentive.values.text import decoded
 
 if TYPE_CHECKING:
     from retentive.search.query import Hit, Results
@@ -79,13 +78,17 @@ class Mounts:
             self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
 
     @property
+    def _root(self) -> MemoryStore:
+        return self._mounts[ROOT].store
+
+    @property
     def replies(self) -> Replies:
         """Sentences for replies of the tree, from the store at `/memories`. A store uses its own for its replies."""
-        return self._mounts[ROOT].store.replies
+        return self._root.replies
 
     def redacted(self, text: str) -> str:
         """Input text with its sensitive values masked, by the settings of the store at `/memories`."""
-        return self._mounts[ROOT].store.redacted(text)
+        return self._root.redacted(text)
 
     def directory(self) -> str | None:
         """None: the memories of several stores have no common directory."""
@@ -98,8 +101,6 @@ class Mounts:
             self._through[integration] = Mounts(stores)
         return self._through[integration]
 
-    # -- commands --------------------------------------------------------------------------------------------
-
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
@@ -110,11 +111,15 @@ class Mounts:
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
-            return self._mounts[ROOT].store.execute(command, actor=who)  # returns the same error, and audits it
+            return self._root.execute(command, actor=who)  # returns the same error, and audits it
         inside = self._inside(known)
         if inside is not None:
             return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id)
         return self._at_a_border(known, who)
+
+    def refused(self, name: str | None, error: Refused) -> Reply:
+        """The reply to a malformed call of a tool; the store at `/memories` audits it."""
+        return self._root.refused(name, error)
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories of the tree, store by store; nothing is deleted if one of the stores is read-only.
@@ -132,31 +137,26 @@ class Mounts:
             point = MemoryPath.known(mount.point)
             try:
                 with mount.named_outward():
-                    mount.store.run(ClearPart(mount.part), self._invocation(mount, who)).value()
+                    mount.store.result_of(ClearPart(mount.part), who)
             except RetentiveError as error:
                 return error_reply(Say(mount.store.replies, mount.store.redacted), error, [point])
         return Reply(self.replies.cleared)
 
-    # -- for programs ----------------------------------------------------------------------------------------
-
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """The store that owns a path, and the path in that store. Raises `InvalidPath`."""
-        target = self._parsed(path)
+        target = self._root.parsed(path)
         mount = self._mount_of(target)
         return mount.store, target.within(mount.point).text
 
     def load(self, path: str) -> tuple[Memory, str]:
         """The memory at `path` and its text. Raises `NotFound`."""
-        target = self._parsed(path)
-        look = Entry()
-        if target.text not in self._fixed:
-            mount = self._mount_of(target)
-            operation = GetEntry(target.within(mount.point))
-            with mount.named_outward():
-                look = mount.store.run(operation, self._invocation(mount, None)).value()
-        if look.memory is None:
+        target = self._root.parsed(path)
+        if target.text in self._fixed:
             raise NotFound(f"there is no memory at {path}")
-        return replace(look.memory, path=target.text), decoded(look.data)
+        mount = self._mount_of(target)
+        with mount.named_outward():
+            memory, text = mount.store.result_of(load(target.within(mount.point)))
+        return replace(memory, path=target.text), text
 
     def text(self, path: str) -> str:
         """The text of the memory at `path`. Raises `NotFound`."""
@@ -165,11 +165,10 @@ class Mounts:
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
         """All memories below a directory, in byte order of their paths; consistent within each store."""
         found: list[Memory] = []
-        for mount, inner in self._parts(self._parsed(under)):
-            operation = ListMemories(MemoryPath.known(inner))
+        for mount, inner in self._parts(self._root.parsed(under)):
             with mount.named_outward():
-                listed = mount.store.run(operation, self._invocation(mount, None)).value()
-            shown = [memory for memory in listed if mount.part.shows(memory.path)]
+                listed = mount.store.result_of(list_memories(MemoryPath.known(inner)))
+            shown = (memory for memory in listed if mount.part.shows(memory.path))
             found += [replace(memory, path=mount.part.outward(memory.path)) for memory in shown]
         return iter(sorted(found, key=lambda memory: memory.path))
 
@@ -189,16 +188,11 @@ class Mounts:
         if limit is not None and limit < 0:
             raise InvalidInput("the limit must be a whole number from 0")
         hits: list[Hit] = []
-        for mount, inner in self._parts(self._parsed(under)):
+        for mount, inner in self._parts(self._root.parsed(under)):
             shown = mount.search(query, inner, regex=regex)
             hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
         ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
         return Results(tuple(ordered[:limit]), len(hits))
-
-    def _parsed(self, path: str) -> MemoryPath:
-        return parsed(path, self.replies)
-
-    # -- which store -----------------------------------------------------------------------------------------
 
     def _mount_of(self, path: MemoryPath) -> Mount:
         for place in (path.text, *reversed(path.ancestors)):
@@ -211,8 +205,6 @@ class Mounts:
         below = [mount for mount in self._mounts.values() if mount.point.startswith(under.text + "/")]
         owner = self._mount_of(under)
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
-
-    # -- commands across stores ------------------------------------------------------------------------------
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
         """The store that can run a command alone, and the command with its paths there; None if no store can."""
@@ -258,8 +250,8 @@ class Mounts:
         try:
             for mount in mounts:
                 inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
-                answered = Answered(name, error, inner, listed=viewed is not None)
-                mount.store.run(answered, self._invocation(mount, who))
+                entry = AuditOnly(name, error, inner, {} if viewed is None else {"listed": True})
+                mount.store.run(entry, mount.store.invocation(who))
         except RetentiveError as failure:
             error = failure
         if error is not None or viewed is None:
@@ -274,9 +266,6 @@ class Mounts:
     def _within(self, mount: Mount, path: MemoryPath) -> MemoryPath:
         """Path in the store for a path of the tree; the root of the store for a directory above it."""
         return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
-
-    def _invocation(self, mount: Mount, who: Actor | None) -> Invocation:
-        return Invocation(who, None, mount.store.integration)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """Listing of a directory with mount points below: memories of its own store and of the mounted ones."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
@@ -127,7 +127,8 @@ def text_key(proposal_id: str, number: int) -> str:
 
 def pending(snapshot: Snapshot) -> list[Proposal]:
     """All pending proposals of a store, in order of submission."""
-    return sorted((_proposal(key, value) for key, value in snapshot.records(PROPOSAL)), key=lambda each: each.number)
+    found = (parsed_proposal(key, value) for key, value in snapshot.records(PROPOSAL))
+    return sorted(found, key=lambda each: each.number)
 
 
 def put_proposal(tx: Transaction, proposal: Proposal) -> None:
@@ -136,7 +137,7 @@ def put_proposal(tx: Transaction, proposal: Proposal) -> None:
         "actor": None if proposal.actor is None else str(proposal.actor),
         "at": to_us(proposal.at),
         "number": proposal.number,
-        "changes": [_change_object(change) for change in proposal.changes],
+        "changes": [asdict(change) | {"created_at": to_us(change.created_at)} for change in proposal.changes],
     }
     tx.put_record(PROPOSAL, proposal.id, json.dumps(value))
 
@@ -144,12 +145,18 @@ def put_proposal(tx: Transaction, proposal: Proposal) -> None:
 def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
     """Remove a proposal and its texts."""
     tx.put_record(PROPOSAL, proposal.id, None)
+    for kind, key in text_records(proposal):
+        tx.put_record(kind, key, None)
+
+
+def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
+    """Kinds and keys of the records with the texts of a proposal."""
     for number, change in enumerate(proposal.changes):
         key = text_key(proposal.id, number)
         if change.has_text:
-            tx.put_record(AFTER, key, None)
+            yield AFTER, key
         if change.operation == "modified":
-            tx.put_record(BEFORE, key, None)
+            yield BEFORE, key
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
@@ -200,14 +207,14 @@ def forget_decisions(tx: Transaction) -> None:
 
 def decisions(snapshot: Snapshot) -> list[Decision]:
     """Stored decisions, newest first."""
-    found = (_decision(key, value) for key, value in snapshot.records(REVIEWED))
+    found = (parsed_decision(key, value) for key, value in snapshot.records(REVIEWED))
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
     """The decision on a proposal; None if unknown."""
     value = snapshot.get_record(REVIEWED, proposal_id)
-    return None if value is None else _decision(proposal_id, value)
+    return None if value is None else parsed_decision(proposal_id, value)
 
 
 def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
@@ -243,43 +250,21 @@ def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
         yield from (("no directory", place) for place in ancestors(change.before))
 
 
-def _change_object(change: ProposedChange) -> dict[str, object]:
-    return {
-        "operation": change.operation,
-        "memory": change.memory_id,
-        "before": change.before,
-        "path": change.path,
-        "size": change.size_bytes,
-        "sha256": change.sha256,
-        "base_sha256": change.base_sha256,
-        "born": to_us(change.created_at),
-    }
-
-
 @lru_cache(maxsize=4_096)  # every command of an actor under review reads all pending proposals
-def _proposal(key: str, value: str) -> Proposal:
+def parsed_proposal(key: str, value: str) -> Proposal:
+    """Parse the record of a proposal. Raises `Damaged`."""
     try:
         found = cast("dict[str, Any]", json.loads(value))
-        changes = tuple(_change(each) for each in found["changes"])
+        changes = tuple(
+            ProposedChange(**(each | {"created_at": to_datetime(each["created_at"])})) for each in found["changes"]
+        )
         return Proposal(key, _actor(found["actor"]), to_datetime(found["at"]), changes, int(found["number"]))
     except (ValueError, KeyError, TypeError):
         raise Damaged("a proposal cannot be read") from None
 
 
-def _change(found: Mapping[str, Any]) -> ProposedChange:
-    return ProposedChange(
-        found["operation"],
-        found["memory"],
-        found["before"],
-        found["path"],
-        found["size"],
-        found["sha256"],
-        found["base_sha256"],
-        to_datetime(found["born"]),
-    )
-
-
-def _decision(key: str, value: str) -> Decision:
+def parsed_decision(key: str, value: str) -> Decision:
+    """Parse the record of a decision. Raises `Damaged`."""
     try:
         found = cast("dict[str, Any]", json.loads(value))
         return Decision(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import Invocation, ReadOperation
+from retentive.engine.operation import Read
 from retentive.errors import NotFound
 from retentive.review.decisions import Decide, Stopped
 from retentive.review.proposals import (
@@ -24,7 +23,6 @@ from retentive.review.proposals import (
     text_of,
 )
 from retentive.storage.contract import Actor, Snapshot, as_actor, now_us, to_datetime
-from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
@@ -33,75 +31,33 @@ Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
 """Each change with the text before and after it; None where a text does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListProposals(ReadOperation[list[Proposal]]):
-    """List pending proposals, oldest first."""
-
-    name = "review.list"
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> list[Proposal]:
-        """Read the proposals."""
-        return pending(snapshot)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadProposal(ReadOperation[tuple[Proposal, Texts]]):
-    """Read a pending proposal and its texts. Raises `NotFound`."""
-
-    name = "review.show"
-    proposal_id: str
-
-    def facts(self, result: Any) -> dict[str, object]:
-        """Id of the proposal."""
-        return {"proposals": [self.proposal_id]}
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Proposal, Texts]:
-        """Read the proposal and its texts."""
-        found = next((each for each in pending(snapshot) if each.id == self.proposal_id), None)
-        if found is None:
-            raise NotFound(f"no proposal {self.proposal_id} awaits review")
-        numbered = enumerate(found.changes)
-        return found, [(change, *_texts(snapshot, change, text_key(found.id, number))) for number, change in numbered]
-
-
-@dataclass(frozen=True, slots=True)
-class ListDecisions(ReadOperation[list[Decision]]):
-    """List decisions, newest first: the proposal, the decision, the person who decided, and the time."""
-
-    name = "review.decisions"
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> list[Decision]:
-        """Read the decisions."""
-        return decisions(snapshot)
-
-
 class Review:
     """The proposals of one memory store. Threads may share it; the methods raise `RetentiveError`."""
 
-    def __init__(self, context: StoreContext, integration: str = "python") -> None:
+    def __init__(self, context: StoreContext) -> None:
         self._context = context
-        self._integration = integration
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
         """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
         who = as_actor(actor)
-        found = self._context.run(ListProposals(), self._invocation(None)).value()
+        found = self._context.result_of(Read("review.list", pending))
         return [each for each in found if actor is None or each.actor == who]
 
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
         """A pending proposal, and each of its changes with the text before and after it.
 
-        For a proposed deletion or rename the text is the present one. Raises `NotFound`.
+        For a proposed deletion or rename the text is the present one. Raises `NotFound` if the proposal is unknown or
+        already decided.
         """
-        return self._context.run(ReadProposal(proposal_id), self._invocation(None)).value()
 
-    def get(self, proposal_id: str) -> Proposal:
-        """Pending proposal. Raises `NotFound` if it is unknown or already decided."""
-        return self.show(proposal_id)[0]
+        def work(snapshot: Snapshot) -> tuple[Proposal, Texts]:
+            found = next((each for each in pending(snapshot) if each.id == proposal_id), None)
+            if found is None:
+                raise NotFound(f"no proposal {proposal_id} awaits review")
+            keys = (text_key(found.id, number) for number in range(len(found.changes)))
+            return found, [(each, *_texts(snapshot, each, key)) for each, key in zip(found.changes, keys, strict=True)]
 
-    def texts(self, proposal: Proposal) -> Texts:
-        """The texts of a proposal, as `show` returns them. Raises `NotFound` if it is no longer pending."""
-        return self.show(proposal.id)[1]
+        return self._context.result_of(Read("review.show", work, facts_of=lambda _: {"proposals": [proposal_id]}))
 
     def accept(
         self,
@@ -133,7 +89,7 @@ class Review:
 
     def decisions(self) -> list[Decision]:
         """The newest 1,000 decisions, newest first."""
-        return self._context.run(ListDecisions(), self._invocation(None)).value()
+        return self._context.result_of(Read("review.decisions", decisions))
 
     def _decide(
         self,
@@ -150,12 +106,9 @@ class Review:
         at = to_datetime(now_us(context.clock))
         operation = Decide(wanted, is_accepted, at, context.replies, merge, force, as_actor(proposed_by))
         try:
-            return context.run(operation, self._invocation(actor)).value()
+            return context.result_of(operation, actor)
         except Stopped as stopped:
             return DecisionOutcome(obstacles=stopped.obstacles)
-
-    def _invocation(self, actor: Actor | str | None) -> Invocation:
-        return Invocation(as_actor(actor), None, self._integration)
 
 
 def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | None, str | None]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
-from retentive.engine.operation import Invocation
-from retentive.engine.queries import BulkRead
+from retentive.engine.operation import AuditOnly
 from retentive.errors import Damaged, NotFound
 from retentive.locations import existing_store
 from retentive.storage.contract import Backend, Memory, Snapshot
@@ -73,7 +72,7 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
     A name that ends in `.tar.gz` or `.tgz` is compressed. `records` adds records and side records. The file appears
     when it is complete. Its texts are plain, also those of an encrypted store.
     """
-    store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
+    store.result_of(AuditOnly("export"))
     with new_archive(path) as archive:
         section = SectionWriter(archive, store.backend, store.info, progress, prefix="", header=EXPORT, records=records)
         return Exported.of(section.write())
@@ -111,7 +110,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
         check_free(target)
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
-    store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
+    store.result_of(AuditOnly("export"))
     record_external_edits(store.backend, store.id)
     with mapped_os_errors():
         try:

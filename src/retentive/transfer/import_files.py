@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
-from retentive.engine.operation import Invocation, RolledBack, WriteOperation
+from retentive.engine.handlers import check_free
+from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import InvalidInput, Refused
-from retentive.storage.contract import Actor, Entry, Transaction
+from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.storage.contract import Actor, Transaction
 from retentive.store import MemoryStore
 from retentive.transfer.archive_writer import Progress
 from retentive.transfer.files import mapped_os_errors
@@ -56,6 +57,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     overwrite: bool
     dry_run: bool
     replies: Replies
+    refused: tuple[FileOutcome, ...] = ()  # by storage, in earlier attempts
 
     def paths(self) -> tuple[str, ...]:
         """The directory that the files are imported to."""
@@ -63,10 +65,20 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
         """Write the files. Raises `RolledBack` with the outcomes of a dry run."""
-        outcomes = [self._one(one, tx, writer) for one in self.files]
+        outcomes = [*self.refused, *(self._one(one, tx, writer) for one in self.files)]
         if self.dry_run:
             raise RolledBack(outcomes)
         return outcomes
+
+    def without(self, error: RetentiveError) -> ImportFiles | None:
+        """The import without the file that storage refused."""
+        if not isinstance(error, Refused) or not self.files:
+            return None
+        at = str(error.values.get("path", ""))
+        bad = tuple(one for one in self.files if one.path.text == at) or self.files[:1]
+        files = tuple(one for one in self.files if one not in bad)
+        refused = (*self.refused, *(_refused(one, error, self.replies) for one in bad))
+        return replace(self, files=files, refused=refused)
 
     def _one(self, one: _Ready, tx: Transaction, writer: GuardedWriter) -> FileOutcome:
         path = one.path
@@ -78,7 +90,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
                 return FileOutcome(one.name, path.text, "same")
             if entry.memory is not None and not self.overwrite:
                 return FileOutcome(one.name, path.text, "exists")
-            _check_free(entry)
+            check_free(entry)
             written = writer.put(entry, path, one.text)
         except Refused as refusal:
             if refusal.key == "too_large_to_keep":  # by the storage, which may have rolled back the transaction
@@ -143,28 +155,16 @@ class Import:
         return _Ready(name, path, data.decode())
 
     def _write(self, ready: Sequence[_Ready]) -> list[FileOutcome]:
-        """Write all files. If the storage refuses one, try again without it."""
+        """Write all files; a file that storage refuses is left out."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
-            return self._store.run(operation, Invocation(IMPORT, None, self._store.integration)).value()
+            return self._store.result_of(operation, IMPORT)
         except RolledBack as dry:
             return cast("list[FileOutcome]", dry.result)
-        except Refused as refusal:
-            at = str(refusal.values.get("path", ""))
-            bad = [one for one in ready if one.path.text == at] or list(ready[:1])
-            rest = [one for one in ready if one not in bad]
-            return [*(_refused(one, refusal, self._store.replies) for one in bad), *(self._write(rest) if rest else ())]
 
 
 def _refused(one: _Ready, refusal: Refused, replies: Replies) -> FileOutcome:
     return FileOutcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
-
-
-def _check_free(look: Entry) -> None:
-    if look.below:
-        raise Refused("exists")
-    if look.above is not None:
-        raise Refused("not_a_directory", ancestor=look.above)
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from retentive import InvalidInput, MemoryStore, Retentive, Usage
 from retentive.history.apply import RestoreOutcome
+from retentive.history.past import past_of
 from retentive.history.plan import Mode
 from retentive.storage.contract import Snapshot
 from support.model import Model
@@ -207,7 +208,7 @@ def tree_of(store: MemoryStore) -> dict[str, str]:
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     def work(found: Snapshot) -> dict[str, str]:
-        return {memory.path: data.decode() for memory, data in store.history.at(version, found).texts("/memories")}
+        return {memory.path: data.decode() for memory, data in past_of(found, version).texts("/memories")}
 
     return store.read(work)
 

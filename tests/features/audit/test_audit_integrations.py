@@ -101,6 +101,19 @@ async def test_a_search_has_one_entry(stores: tuple[MemoryStore, MemoryStore]) -
     assert list(root.audit.entries()) == []
 
 
+@pytest.mark.parametrize(
+    "given", [{}, {"query": 1}, {"query": "words", "path": "/elsewhere"}, {"query": '""'}, {"query": "-not"}, "no JSON"]
+)
+def test_a_malformed_search_has_one_entry(given: Any, stores: tuple[MemoryStore, MemoryStore]) -> None:
+    root, _ = stores
+    for memory in (root, Mounts({"/memories": root})):
+        before = len(list(root.audit.entries()))
+        reply = search_tool(memory).reply(given)
+        (entry,) = list(root.audit.entries())[before:]
+        assert reply.is_error
+        assert (entry.operation, entry.outcome, entry.integration) == ("search", reply.code, "search_tool")
+
+
 @pytest.mark.anyio
 async def test_pydantic_ai_has_one_entry_a_call(stores: tuple[MemoryStore, MemoryStore]) -> None:
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart

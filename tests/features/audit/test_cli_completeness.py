@@ -6,7 +6,8 @@ The commands are taken from the command line itself. One that is in neither tabl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,9 @@ import pytest
 import retentive
 from retentive.audit.reader import AuditEntry
 from retentive.cli.app import app
-from support.command_line import here
+from retentive.transfer.import_files import Import
+from retentive.transfer.sources import DirectorySource
+from support.command_line import here, interactive
 
 A, B = "/memories/a.md", "/memories/b.md"
 
@@ -79,17 +82,22 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "import --dry-run": lambda scene: [str(scene.directory / "files"), "--dry-run"],
     "stats": lambda _: [],
     "exec": lambda _: [],
+    "exec of a tool_use block": lambda _: [],
 }
 """Commands with their arguments; words after the name of a command tell cases apart."""
-INPUT = {"exec": b'{"command": "view", "path": "/memories/a.md"}\n'}
+INPUT = {
+    "exec": b'{"command": "view", "path": "/memories/a.md"}\n',
+    "exec of a tool_use block": b'{"type": "tool_use", "id": "t", "name": "memory", '
+    b'"input": {"command": "view", "path": "/memories/a.md"}}\n',
+}
 
 SEVERAL = {
-    "edit": "reads the memory, lets a person change it for as long as that takes, and saves it: two operations",
     "init": "writes the memories of a project, each with a command of its own",
     "chat": "an agent: each call of the tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
 }
 """Commands that are several operations, each with its entry, and why."""
+EDITED = {"edit": "needs an editor and has tests of its own below"}
 NONE = {
     "stores": "lists what is at a location, and opens no store",
     "settings show": "shows settings, and nothing of memories",
@@ -121,7 +129,7 @@ def test_every_command_has_a_case() -> None:
     tested = {
         next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} ")) for case in ONE
     }
-    assert set(commands()) == tested | SEVERAL.keys() | NONE.keys() | {
+    assert set(commands()) == tested | SEVERAL.keys() | EDITED.keys() | NONE.keys() | {
         name for name in commands() if name.startswith("keys ")
     }
 
@@ -143,13 +151,15 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(at, tmp_path, newest, oldest, proposal)
 
 
-def entries_of(scene: Scene, *arguments: str, text: bytes = b"") -> list[AuditEntry]:
+def entries_of(
+    scene: Scene, *arguments: str, text: bytes = b"", statuses: Collection[int] = (0, 3)
+) -> list[AuditEntry]:
     """The entries that a command leaves in a log that was switched on before."""
     with retentive.open(scene.at) as place:
         place.store().change_settings({"audit": True})
     ended = here(scene.at, "--actor", "user:bob", *arguments, text=text)
     assert ended.exception is None or isinstance(ended.exception, SystemExit), ended
-    assert ended.exit_code in {0, 3}, ended.output
+    assert ended.exit_code in statuses, ended.output
     with retentive.open(scene.at, sweep=False) as place:
         verified = place.store().audit.verify()
         assert (verified.problem, verified.unaudited) == (None, ())
@@ -166,16 +176,51 @@ def test_a_command_leaves_one_entry(case: str, scene: Scene) -> None:
     assert entry.actor == expected.get(case, "user:bob")
 
 
-def test_an_edit_leaves_two(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+EDITS = {
+    "saved": ('echo three >> "$1"', A, [("save", "ok", (A,))]),
+    "not changed": ("true", A, [("load", "ok", (A,))]),
+    "a failure of the editor": ("exit 3", A, [("load", "ok", (A,))]),
+    "new": ('echo three >> "$1"', "/memories/new.md", [("save", "ok", ("/memories/new.md",))]),
+    "a text that no memory can hold": ("printf '\\377' > \"$1\"", A, [("load", "ok", (A,))]),
+    "a directory": ("exit 3", "/memories", [("save", "already_exists", ("/memories",))]),
+    "below a file": ("exit 3", f"{A}/b", [("save", "not_a_directory", (f"{A}/b",))]),
+    "an invalid path": ("exit 3", "/nothing", [("save", "invalid_path", ())]),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_an_edit_leaves_one_entry(case: str, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the change, or of the read if nothing was saved."""
+    script, path, expected = EDITS[case]
     editor = scene.directory / "editor"
-    editor.write_text('#!/bin/sh\necho three >> "$1"\n')
+    editor.write_text(f"#!/bin/sh\n{script}\n")
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
-    found = entries_of(scene, "edit", A)
-    assert [(entry.operation, entry.paths, entry.integration) for entry in found] == [
-        ("load", (A,), "cli"),
-        ("save", (A,), "cli"),
-    ]
+    found = entries_of(scene, "edit", path, statuses=range(10))
+    assert [(entry.operation, entry.outcome, entry.paths) for entry in found] == expected
+    assert {entry.integration for entry in found} == {"cli"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "expected"),
+    [
+        (["erase", A], "y", "erase"),
+        (["erase", A], "n", "erase.preview"),
+        (["redact", "--all-of", A], "y", "redact"),
+        (["redact", "--all-of", A], "n", "redact.preview"),
+    ],
+)
+def test_a_removal_that_asks_leaves_one_entry(scene: Scene, arguments: list[str], answer: str, expected: str) -> None:
+    """Counting the versions for the question is part of the removal, or of its preview if the answer is no."""
+    with retentive.open(scene.at) as place:
+        place.store().change_settings({"audit": True})
+    with interactive(scene.directory, "--at", scene.at, *arguments) as shown:
+        shown.expect("Permanently")
+        shown.type(f"{answer}\r")
+        assert shown.end() == (0 if answer == "y" else 1)
+    with retentive.open(scene.at, sweep=False) as place:
+        entries = list(place.store().audit.entries())[1:]
+    assert [(entry.operation, entry.outcome, entry.integration) for entry in entries] == [(expected, "ok", "cli")]
 
 
 def test_a_command_that_shows_nothing_leaves_nothing(scene: Scene) -> None:
@@ -188,21 +233,37 @@ def test_a_command_that_shows_nothing_leaves_nothing(scene: Scene) -> None:
         assert [entry.operation for entry in store.audit.entries()] == ["load"]
 
 
-def test_a_sweep_that_prunes_leaves_a_second_entry(scene: Scene) -> None:
-    """What expired and what was pruned are two changes."""
+def test_a_sweep_that_prunes_leaves_one_entry(scene: Scene) -> None:
+    """It counts the pruned versions."""
     now = 0.0
     with retentive.open(scene.at, clock=lambda: now, audit=True, keep_versions=1, sweep=False) as place:
         store = place.store()
         now = store.load(A)[0].updated_at.timestamp() + 100 * 86_400
         before = len(list(store.audit.entries()))
         swept = store.sweep()
-        found = list(store.audit.entries())[before:]
-        assert [(entry.operation, entry.actor, entry.change_count) for entry in found] == [
-            ("expire", "job:expiry", 2),
-            ("prune", "job:expiry", 0),
-        ]
+        (entry,) = list(store.audit.entries())[before:]
+        assert (entry.operation, entry.actor, entry.change_count) == ("sweep", "job:expiry", 2)
         assert len(swept.expired) == 2
         assert swept.versions_pruned == json.loads(list(store.audit.export())[-1])["pruned"]
+
+
+def test_an_import_leaves_one_entry_if_storage_refuses_files(scene: Scene) -> None:
+    """Here SQLite takes no text over 30,000 bytes. The other files are imported."""
+    for name in ("a.md", "c.md"):
+        (scene.directory / "files" / name).write_text("x" * 40_000)
+    with retentive.open(scene.at, audit=True, sweep=False) as place:
+        store = place.store()
+        store.usage()
+        before = len(list(store.audit.entries()))
+        place.backend._writer.connection._raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 30_000)  # type: ignore[attr-defined]
+        outcomes = list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))
+        assert sorted(outcome.became for outcome in outcomes) == ["created", "refused", "refused"]
+        (entry,) = list(store.audit.entries())[before:]
+        assert (entry.operation, entry.outcome, entry.change_count) == ("import", "ok", 1)
+        assert store.text("/memories/in/f.md") == "imported"
+        (scene.directory / "files" / "f.md").unlink()
+        assert len(list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))) == 2
+        assert len(list(store.audit.entries())) == before + 3  # with that of `text`
 
 
 def test_opening_sweeps_without_an_entry_if_nothing_expires(scene: Scene) -> None:
@@ -217,4 +278,4 @@ def test_opening_sweeps_without_an_entry_if_nothing_expires(scene: Scene) -> Non
         assert len(list(store.audit.entries())) == before
         now += 2 * 86_400
         place.store()
-        assert [entry.operation for entry in list(store.audit.entries())[before:]] == ["expire"]
+        assert [entry.operation for entry in list(store.audit.entries())[before:]] == ["sweep"]

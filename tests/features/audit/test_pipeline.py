@@ -16,7 +16,7 @@ from retentive.engine.attempt import Attempt
 from retentive.engine.idempotency import idempotent
 from retentive.engine.operation import Outcome
 from retentive.engine.writer import GuardedWriter
-from retentive.pipeline import STAGES, Proceed, guarded
+from retentive.pipeline import STAGES, Proceed, applied
 from retentive.review.stage import under_review
 from retentive.values.settings import DEFAULTS
 
@@ -70,14 +70,28 @@ def test_bookkeeping_past_the_stages_is_known() -> None:
         "doctor/check.py",  # texts that a removal left behind
         "engine/idempotency.py",  # records that are too old
         "history/removal.py",  # the second half of an erasure
-        "history/expiry.py",  # the time of the last sweep
+        "history/expiry.py",  # the time of the last sweep, and the versions that a sweep prunes
+        "store.py",  # the method itself
+    }
+
+
+def test_reads_without_an_entry_are_known() -> None:
+    """`peek` belongs to an operation that follows and has the entry. A new caller must say which."""
+    found = set[str]()
+    for file in SOURCE.rglob("*.py"):
+        calls = called(ast.parse(file.read_text("utf-8")))
+        if any(isinstance(call.func, ast.Attribute) and call.func.attr == "peek" for call in calls):
+            found.add(file.relative_to(SOURCE).as_posix())
+    assert found == {
+        "cli/editor.py",  # the text that is edited, before it is saved
+        "cli/removal.py",  # the number of versions to confirm, before they are removed
         "store.py",  # the method itself
     }
 
 
 def test_the_stages_are_in_their_order() -> None:
     """An entry tells what came of all others; a repeated command is proposed only once; guards are asked last."""
-    assert (audited, idempotent, under_review, guarded) == STAGES
+    assert (audited, idempotent, under_review, applied) == STAGES
 
 
 def audits(store: MemoryStore) -> None:
@@ -113,7 +127,7 @@ NEEDED: dict[str, Callable[[MemoryStore], None]] = {
     "audited": audits,
     "idempotent": repeats,
     "under_review": proposes,
-    "guarded": guards,
+    "applied": guards,
 }
 
 
@@ -141,7 +155,7 @@ def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 def test_a_stage_cannot_be_left_out(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another in its place that does nothing, its own test fails."""
     present = getattr(pipeline, stage)
-    idle = unguarded if present is guarded else passing
+    idle = unguarded if present is applied else passing
     monkeypatch.setattr(pipeline, "STAGES", tuple(idle if each is present else each for each in STAGES))
     with pytest.raises(AssertionError):
         NEEDED[stage](store)

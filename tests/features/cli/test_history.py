@@ -13,6 +13,7 @@ import pytest
 
 import retentive
 from retentive.cli.parameters import parse_time
+from retentive.history.past import past_of
 from retentive.storage.contract import Snapshot, Version
 from support.command_line import here, terminal, version_ids
 
@@ -48,10 +49,9 @@ def versions(location: str) -> list[Version]:
 def then(location: str, version_id: str) -> dict[str, str]:
     """Texts of all memories right after a version, by path."""
     with retentive.open(location) as opened:
-        history = opened.store().history
 
         def work(now: Snapshot) -> dict[str, str]:
-            return {memory.path: data.decode() for memory, data in history.at(version_id, now).texts("/memories")}
+            return {memory.path: data.decode() for memory, data in past_of(now, version_id).texts("/memories")}
 
         return opened.store().read(work)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as real_time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +15,11 @@ import pytest
 import retentive
 from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
 from retentive.engine.access_times import KIND
+from retentive.engine.context import StoreContext
 from retentive.history import expiry
 from retentive.history.expiry_rules import days_allowed
-from retentive.storage.contract import Memory, Snapshot
-from retentive.values.settings import DEFAULTS, Settings
+from retentive.storage.contract import Snapshot
+from retentive.values.settings import DEFAULTS
 from support.command_line import here
 from support.places import EVERYWHERE, LASTING, opened
 
@@ -300,26 +301,27 @@ def test_memories_changed_during_a_sweep_are_kept(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    found, expire = expiry.FindIdle.apply, expiry.Expire
+    find, result_of = expiry.find, MemoryStore.result_of
 
-    def then_changes(operation: expiry.FindIdle, snapshot: Snapshot, settings: Settings) -> expiry.Found:
-        idle = found(operation, snapshot, settings)
+    def then_changes(
+        context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot
+    ) -> expiry.Sweep:
+        found = find(context, accessed, now, snapshot)
         changes.start()
-        return idle
+        return found
 
     def change() -> None:
         run(store, "insert", path=A, insert_line=0, insert_text="new")
         run(store, "delete", path=B)
         create(store, B)
 
-    changes = Thread(target=change)
-    monkeypatch.setattr(expiry.FindIdle, "apply", then_changes)
-
-    def after_changes(idle: tuple[tuple[Memory, float], ...]) -> expiry.Expire:
+    def after_changes(store: MemoryStore, sweep: expiry.Sweep, actor: Actor | None = None) -> expiry.Swept:
         changes.join()
-        return expire(idle)
+        return result_of(store, sweep, actor)
 
-    monkeypatch.setattr(expiry, "Expire", after_changes)
+    changes = Thread(target=change)
+    monkeypatch.setattr(expiry, "find", then_changes)
+    monkeypatch.setattr(MemoryStore, "result_of", after_changes)
     assert [one.path for one in store.sweep().expired] == [C]
     assert paths(store) == [A, B]
 

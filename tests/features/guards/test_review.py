@@ -487,7 +487,7 @@ def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
     for command in (edit("one", "two"), rename(A, B), delete(B), create(text="new\n")):
         proposed(store, command)
     shown = [
-        [(str(change), before, after) for change, before, after in store.review.texts(proposal)]
+        [(str(change), before, after) for change, before, after in store.review.show(proposal.id)[1]]
         for proposal in store.review.pending()
     ]
     assert shown == [
@@ -497,10 +497,10 @@ def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
         [(f"created {A}", None, "new\n")],
     ]
     last = store.review.pending()[-1]
-    assert store.review.get(last.id) == last
+    assert store.review.show(last.id)[0] == last
     store.review.refuse([last.id], actor=ANN)
     with pytest.raises(NotFound):
-        store.review.texts(last)
+        store.review.show(last.id)
 
 
 def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
+from retentive.history.past import past_of
 from retentive.values.diff import as_text
 from support.places import EVERYWHERE, opened
 
@@ -176,7 +177,7 @@ def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
     replace(store, B, "2", "other")
 
     def of_then() -> list[Memory]:
-        return store.read(lambda now: list(store.history.at(moment, now).memories("/memories")))
+        return store.read(lambda now: list(past_of(now, moment).memories("/memories")))
 
     assert then == of_then()
     assert store.history.restore("/memories", moment).done

@@ -14,6 +14,7 @@ import pytest
 from retentive import Actor, InvalidInput, MemoryStore, NotFound
 from retentive.errors import ReadOnly, SensitiveValue, TooLarge
 from retentive.history.apply import RestoreOutcome
+from retentive.history.past import past_of
 from retentive.history.plan import Mode
 from retentive.storage.contract import Change, Snapshot
 from support.model import Model
@@ -58,7 +59,7 @@ def tree(store: MemoryStore) -> dict[str, str]:
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     def work(found: Snapshot) -> dict[str, str]:
-        return {memory.path: data.decode() for memory, data in store.history.at(version, found).texts("/memories")}
+        return {memory.path: data.decode() for memory, data in past_of(found, version).texts("/memories")}
 
     return store.read(work)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
-from retentive.audit.stage import audited, entry_of_failed_read, entry_of_failure, entry_of_read, needs_entry
+from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
@@ -121,7 +122,8 @@ def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invoca
     except RetentiveError as error:
         settings = context.known_settings[1]
         if settings is not None and settings.audit:
-            entry_of_failed_read(context, operation, invocation, Outcome(settings, error=error))
+            with suppress(RetentiveError):  # the caller gets the original error
+                entry_of_read(context, operation, invocation, Outcome(settings, error=error))
         raise
     if outcome.settings.audit:
         entry_of_read(context, operation, invocation, outcome)

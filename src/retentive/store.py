@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from retentive import pipeline
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import RunCommand, RunDeletion, RunView, Save, Viewed
+from retentive.engine.handlers import RunCommand, RunView, Save, Viewed
 from retentive.engine.operation import AuditOnly, Invocation, Operation, Outcome, Read, ReadOperation
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
@@ -99,11 +99,14 @@ class MemoryStore(StoreContext):
             return self.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
             return self.reply(RunView(known, self._lines), invocation)
-        return self.reply(RunDeletion(known) if isinstance(known, Delete) else RunCommand(known), invocation)
+        return self.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Delete all memories, all or none."""
-        return self.reply(RunDeletion(Clear()), Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration))
+        return self.reply(
+            RunCommand(Clear(), may_use_reserve=True),
+            Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration),
+        )
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.

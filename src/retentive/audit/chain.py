@@ -183,6 +183,9 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
         change_count = int(said.get("count", len(changes)))
         if change_count != len(changes) and not (len(changes) == _ENDS < change_count):
             return None
+        switched = said.get("audit")
+        if switched is not None and not isinstance(switched, bool):
+            return None
         return AuditEntry(
             seq=int(said["seq"]),
             time=to_datetime(int(said["time"])),
@@ -197,7 +200,7 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             listed=bool(said.get("listed")),
             repeated=bool(said.get("repeated")),
             proposed=bool(said.get("proposed")),
-            audit=_switch(said.get("audit")),
+            audit=switched,
             newest=_text_or_none(said.get("newest")),
             withheld=tuple(int(seq) for seq in said.get("withheld", ())),
             hash=_text(said["hash"]),
@@ -219,12 +222,6 @@ def _text(value: object) -> str:
 
 def _text_or_none(value: object) -> str | None:
     return None if value is None else _text(value)
-
-
-def _switch(value: object) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise TypeError
-    return value
 
 
 def _recorded(value: Sequence[object]) -> Recorded:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from retentive.audit.chain import append, changes_field, has_entry
@@ -57,14 +56,6 @@ def entry_of_read(
             written.append(_append(tx, context, operation, invocation, outcome, entry_id=entry_id))
 
     context.follow_up(work, may_use_reserve=True)
-
-
-def entry_of_failed_read(
-    context: StoreContext, operation: Operation[Any], invocation: Invocation, failed: Outcome[Any]
-) -> None:
-    """Try to write the entry of a read that failed in storage."""
-    with suppress(RetentiveError):  # the caller gets the original error
-        entry_of_read(context, operation, invocation, failed)
 
 
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:

@@ -48,6 +48,7 @@ class RunCommand(WriteOperation[CommandResult]):
 
     is_replayable = True
     command: WriteCommand
+    may_use_reserve: bool = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -61,13 +62,6 @@ class RunCommand(WriteOperation[CommandResult]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
         """Run the handler of the command."""
         return HANDLERS[type(self.command)](tx, writer, self.command)
-
-
-@dataclass(frozen=True, slots=True)
-class RunDeletion(RunCommand):
-    """Run a command that deletes memories."""
-
-    may_use_reserve = True
 
 
 @dataclass(frozen=True, slots=True)

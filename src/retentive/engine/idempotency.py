@@ -104,9 +104,6 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
     return kept
 
 
-# -- repeating a reply ---------------------------------------------------------------------------------------------
-
-
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
     """The first outcome, if the same command was recorded within 24 hours; None for a damaged record."""
     known = _parsed(record)
@@ -176,9 +173,6 @@ def _is_old(note: str, now: float) -> bool:
     return not isinstance(at, int | float) or now - at >= KEPT_S
 
 
-# -- refusals without texts --------------------------------------------------------------------------------------
-
-
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
     """Record of a refusal, with references to the texts of the command; None if it echoes any other text."""
     kept = _values_kept(refusal.values, _texts(command, write))
@@ -237,9 +231,6 @@ def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[]
     if isinstance(command, StrReplace):
         texts["old_str"] = partial(write.shown, command.old_str)
     return texts
-
-
-# -- forgetting --------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

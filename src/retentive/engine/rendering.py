@@ -10,7 +10,7 @@ from retentive.engine.context import StoreContext
 from retentive.engine.handlers import CommandResult, RunCommand, RunView, Save, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
-from retentive.values.commands import Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
+from retentive.values.commands import Clear, Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies, Reply, redact_echoes
 
@@ -133,16 +133,13 @@ def listing_reply(say: Say, path: MemoryPath, viewed: Viewed) -> Reply:
 
 def _command_text(say: Say, command: WriteCommand, result: CommandResult) -> str:
     match command:
-        case Create(path=path):
-            return say("created", path=path.written)
-        case StrReplace() if result.snippet is None:
-            return say("edited")
         case StrReplace():
-            return f"{say('edited_snippet')}\n{result.snippet}"
-        case Insert(path=path):
-            return say("inserted", path=path.written)
-        case Delete(path=path):
-            return say("deleted", path=path.written)
+            return say("edited") if result.snippet is None else f"{say('edited_snippet')}\n{result.snippet}"
         case Rename(old_path=old, new_path=new):
             return say("renamed", old_path=old.written, new_path=new.written)
-    return say("cleared")
+        case Clear():
+            return say("cleared")
+    return say(_DONE[type(command)], path=command.path.written)
+
+
+_DONE = {Create: "created", Insert: "inserted", Delete: "deleted"}

@@ -1,4 +1,8 @@
-"""Guarded writer: the only code path that changes memories. It applies every write rule, then records the change."""
+"""Guarded writer: the only code path that changes memories. It has all guards, then records the change.
+
+A new guard on who may write where belongs to `WriteRules.check`, one on paths to `WriteRules.check_name`, and one on
+texts to `GuardedWriter.put`, before it records.
+"""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from retentive.errors import InvalidInput, Refused
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
-from retentive.values.paths import ROOT, MemoryPath, ancestors
+from retentive.storage.paging import memories_by_id
+from retentive.values.paths import MemoryPath, ancestors
 from retentive.values.records import Again
 from retentive.values.text import decoded
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
 _ALTERED = "sensitive values were taken out of its text"
-_FEW = 50  # memories; for more, all memories of the store are read once
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RestoreOutcome:
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
     """The writes that bring all memories to their targets; memories already at their target need none."""
-    present = _present(found, targets)
+    present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():
         memory = present.get(memory_id)
@@ -70,13 +70,6 @@ def steps(found: Snapshot, targets: Targets) -> list[Step]:
             if memory.sha256 != state.sha256:
                 made.append(Step("changed", memory_id, state.path, memory, state))
     return sorted(made, key=lambda step: (step.path, step.what))
-
-
-def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
-    if len(targets) > _FEW:
-        return {memory.id: memory for memory in found.memories(ROOT)}
-    looked_up = ((memory_id, found.find(memory_id)) for memory_id in targets)
-    return {memory_id: memory for memory_id, memory in looked_up if memory is not None}
 
 
 def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:

@@ -17,7 +17,7 @@ from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version
+from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
@@ -38,16 +38,11 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
-    """Ids of the redacted versions, and the audit entries whose paths were removed."""
+class Redact(WriteOperation[tuple[list[str], list[int]]]):
+    """Remove text, path, size and hash of the given versions, or of all but the present ones at or below a path.
 
-    version_ids: tuple[str, ...]
-    withheld: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Redact(WriteOperation[Redacted]):
-    """Remove text, path, size and hash of the given versions, or of all but the present ones at or below a path."""
+    Returns the ids of the redacted versions, and the audit entries whose paths were removed.
+    """
 
     name = "redact"
     needs_external_edits = True
@@ -59,21 +54,25 @@ class Redact(WriteOperation[Redacted]):
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Ids of the versions, and the audit entries whose paths were removed."""
-        return {"redacted": list(result.version_ids), "withheld": list(result.withheld)}
+        return {"redacted": result[0], "withheld": result[1]}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Redacted:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[list[str], list[int]]:
         """Redact all versions or none. Raises `NotFound`, `InvalidInput`, `ReadOnly` before any change."""
         asked = self.version_ids if self.all_of is None else _older(tx, self.all_of)
         checked = [_redactable(tx, writer, version_id) for version_id in asked]
         todo = [version for version in checked if version.redacted_at is None]
-        for version in todo:
-            forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
-        if not todo:
-            return Redacted((), ())
-        ids = tuple(version.id for version in todo)
-        tx.redact(ids, writer.actor)
-        tx.put_record(PENDING, "since", f"{self.now:.6f}")
-        return Redacted(ids, tuple(withhold(tx, {each.path for each in todo if tx.get(each.path).memory is None})))
+        return [version.id for version in todo], redact_versions(tx, todo, writer.actor, self.now)
+
+
+def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor | None, now: float) -> list[int]:
+    """Redact versions and remove proposals based on them; return the audit entries whose paths were removed."""
+    if not versions:
+        return []
+    for version in versions:
+        forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
+    tx.redact([version.id for version in versions], actor)
+    tx.put_record(PENDING, "since", f"{now:.6f}")
+    return withhold(tx, {version.path for version in versions if tx.get(version.path).memory is None})
 
 
 def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Version:
@@ -81,7 +80,7 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
         raise InvalidInput(f"{version_id} is the newest version: write a new one first, or delete the memory")
-    _check_may_change(writer, version.path if memory is None else memory.path)
+    _check_may_change(writer, version if memory is None else memory)
     return version
 
 
@@ -113,17 +112,15 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int]]:
         """Delete the memory. Raises `NotFound` if it never existed, `ReadOnly`."""
         memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
-        paths = {version.path for version in tx.versions(memory_id=memory_id)}
-        if not paths:
+        versions = list(tx.versions(memory_id=memory_id))
+        if not versions:
             raise NotFound(f"there is no memory {memory_id}")
         memory = tx.find(memory_id)
-        last = next(tx.versions(memory_id=memory_id, limit=1))
-        _check_may_change(writer, last.path if memory is None else memory.path)
+        _check_may_change(writer, versions[0] if memory is None else memory)
         if memory is not None:
             writer.delete([memory])
-        actor = writer.actor
-        tx.put_record(ERASING, memory_id, json.dumps({"by": None if actor is None else str(actor)}))
-        return memory_id, withhold(tx, paths)
+        tx.put_record(ERASING, memory_id, json.dumps({"by": None if writer.actor is None else str(writer.actor)}))
+        return memory_id, withhold(tx, {version.path for version in versions})
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:
@@ -147,8 +144,8 @@ def redact(
     Raises `NotFound` for an unknown version, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
-    redacted = _run(context, Redact(ids, context.clock(), all_of), actor)
-    return Removed(len(redacted.version_ids), pending=not finish(context))
+    redacted, _ = _run(context, Redact(ids, context.clock(), all_of), actor)
+    return Removed(len(redacted), pending=not finish(context))
 
 
 def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
@@ -187,9 +184,9 @@ def finish(context: StoreContext) -> bool:
     return capabilities.purge(context.backend)
 
 
-def _check_may_change(writer: GuardedWriter, path: str) -> None:
+def _check_may_change(writer: GuardedWriter, found: Memory | Version) -> None:
     """Raise `ReadOnly` if this actor may not change the memory."""
-    if not writer.may_change(path):
+    if not writer.may_change(found.path):
         raise ReadOnly("the memory is read-only")
 
 

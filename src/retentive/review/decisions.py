@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -147,9 +147,17 @@ class Decide(WriteOperation[DecisionOutcome]):
             forget_decisions(tx)
 
 
+class _Hindered(Exception):
+    """A change cannot be applied: the kind of obstacle, the path and a sentence."""
+
+    def __init__(self, what: What, path: str | None, text: str | None = None) -> None:
+        by = " by somebody else" if what == "created" else ""
+        self.what, self.path, self.text = what, path, text or f"{path} was {what} meanwhile{by}"
+
+
 @dataclass(slots=True)
 class _ProposalApplier:
-    """Applies one proposal and collects obstacles; on any obstacle the caller rolls back.
+    """Applies one proposal; on any obstacle the caller rolls back.
 
     `ids` maps the provisional ids of proposed memories to those of the memories created.
     """
@@ -161,21 +169,25 @@ class _ProposalApplier:
     replies: Replies
     merge: bool
     force: bool
-    obstacles: list[Obstacle] = field(default_factory=list)
 
     def run(self) -> list[Obstacle]:
         """Apply the changes and return the obstacles; empty on success."""
+        obstacles = []
         for number, proposed in enumerate(self.proposal.changes):
             change = replace(proposed, memory_id=self.ids.get(proposed.memory_id, proposed.memory_id))
             try:
                 self._apply(change, text_key(self.proposal.id, number))
+            except _Hindered as found:
+                obstacles.append(Obstacle(self.proposal.id, found.what, found.path, found.text))
             except Refused as refusal:
                 path = change.path or change.before
                 values = {"path": path, "old_path": change.before, "new_path": change.path} | refusal.values
-                self._hinder("guard", path, self.replies.error(refusal.key, values).text)
-        return self.obstacles
+                text = self.replies.error(refusal.key, values).text
+                obstacles.append(Obstacle(self.proposal.id, "guard", path, text))
+        return obstacles
 
     def _apply(self, change: ProposedChange, key: str) -> None:
+        """Apply a change. Raises `_Hindered`, `Refused`."""
         entry = self._present(change.memory_id)
         if change.has_text:
             text = text_of(self.tx, AFTER, key)
@@ -199,17 +211,15 @@ class _ProposalApplier:
     def _create(self, change: ProposedChange, text: str, again: Again | None) -> None:
         path = change.path or ""
         if change.operation == "modified" and not self.force:
-            self._hinder("deleted", path)
-            return
+            raise _Hindered("deleted", path)
         entry = self._free(path)
-        if entry is None:
-            return
-        taken = entry.memory is not None
-        chosen = self._chosen_text("", decoded(entry.data), text) if taken else text
-        if chosen is None:
-            self._hinder("created", path)
-            return
-        self._put(entry, path, chosen, again=None if taken else again)
+        if entry.memory is None:
+            self._put(entry, path, text, again=again)
+        else:
+            chosen = self._chosen_text("", decoded(entry.data), text)
+            if chosen is None:
+                raise _Hindered("created", path)
+            self._put(entry, path, chosen)
         made = self.tx.get(path).memory
         if made is not None:
             self.ids[change.memory_id] = made.id
@@ -217,51 +227,42 @@ class _ProposalApplier:
     def _modify(self, change: ProposedChange, entry: Entry, memory: Memory, *, base: str, text: str) -> None:
         path = memory.path
         if change.operation == "created" and not self.force:  # the proposal recreates a deleted memory
-            self._hinder("created", path, f"{path} was restored meanwhile by somebody else")
-            return
-        if path != change.before and not (self.merge or self.force):
-            self._hinder_renamed(change, path)
-            return
+            raise _Hindered("created", path, f"{path} was restored meanwhile by somebody else")
+        self._check_path(change, memory, is_followed=self.merge)
         present = decoded(entry.data)
         chosen = text if present == base else self._chosen_text(base, present, text)
         if chosen is None:
             where = " in the same lines" if self.merge else ""
-            self._hinder("edited", path, f"{path} was edited meanwhile{where}")
-            return
+            raise _Hindered("edited", path, f"{path} was edited meanwhile{where}")
         self._put(entry, path, chosen)
 
     def _delete(self, change: ProposedChange, memory: Memory | None) -> None:
         if memory is None:
             return  # already deleted
-        if not self.force and memory.path != change.before:
-            self._hinder_renamed(change, memory.path)
-        elif not self.force and memory.sha256 != change.base_sha256:
-            self._hinder("edited", change.before)
-        else:
-            self.writer.check(MemoryPath.known(memory.path))
-            self.writer.delete([memory])
+        self._check_path(change, memory)
+        if not self.force and memory.sha256 != change.base_sha256:
+            raise _Hindered("edited", change.before)
+        self.writer.check(MemoryPath.known(memory.path))
+        self.writer.delete([memory])
 
     def _rename(self, change: ProposedChange, memory: Memory | None) -> None:
         path = change.path or ""
-        if memory is None:
-            if not self.force:
-                self._hinder("deleted", change.before)
+        if memory is None and not self.force:
+            raise _Hindered("deleted", change.before)
+        if memory is None or memory.path == path:
             return
-        if memory.path == path:
-            return
-        if memory.path != change.before and not self.force:
-            self._hinder_renamed(change, memory.path)
-            return
-        target = self._free(path)
-        if target is None:
-            return
-        if target.memory is not None:
-            self._hinder("created", path)
-            return
+        self._check_path(change, memory)
+        if self._free(path).memory is not None:
+            raise _Hindered("created", path)
         self.writer.check_name(MemoryPath.known(path))
         self.writer.check(MemoryPath.known(memory.path))
         self.writer.check(MemoryPath.known(path))
         self.writer.move([Change(memory, path)])
+
+    def _check_path(self, change: ProposedChange, memory: Memory, *, is_followed: bool = False) -> None:
+        """Raise `_Hindered` if the memory was renamed since the proposal."""
+        if memory.path != change.before and not (self.force or is_followed):
+            raise _Hindered("renamed", change.before, f"{change.before} was renamed to {memory.path} meanwhile")
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
         """The text to write if others changed the memory meanwhile; None if neither `merge` nor `force` resolves it."""
@@ -270,15 +271,13 @@ class _ProposalApplier:
         found = merged(base, present, text).text if self.merge else None
         return text if found is None and self.force else found
 
-    def _free(self, path: str) -> Entry | None:
-        """The entry at a path where a memory can be stored; None, with an obstacle recorded, if it cannot."""
+    def _free(self, path: str) -> Entry:
+        """The entry at a path where a memory can be stored."""
         entry = self.tx.get(path)
         if entry.below:
-            self._hinder("created", path, f"{path} is a directory now")
-            return None
+            raise _Hindered("created", path, f"{path} is a directory now")
         if entry.above is not None:
-            self._hinder("created", path, f"{entry.above} is a file now, and no directory")
-            return None
+            raise _Hindered("created", path, f"{entry.above} is a file now, and no directory")
         return entry
 
     def _put(self, entry: Entry, path: str, text: str, *, again: Again | None = None) -> None:
@@ -287,10 +286,3 @@ class _ProposalApplier:
             self.writer.check_name(target)
         self.writer.check(target)
         self.writer.put(entry, target, text, again=again)
-
-    def _hinder_renamed(self, change: ProposedChange, path: str) -> None:
-        self._hinder("renamed", change.before, f"{change.before} was renamed to {path} meanwhile")
-
-    def _hinder(self, what: What, path: str | None, text: str | None = None) -> None:
-        by = " by somebody else" if what == "created" else ""
-        self.obstacles.append(Obstacle(self.proposal.id, what, path, text or f"{path} was {what} meanwhile{by}"))

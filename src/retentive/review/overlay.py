@@ -37,11 +37,10 @@ from retentive.storage.contract import (
     Usage,
 )
 from retentive.storage.overlay import Overlay
-from retentive.values.paths import ROOT, ancestors
+from retentive.storage.paging import memories_by_id
+from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
-
-_FEW = 8  # memories fetched one at a time; for more, all memories are read once
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,6 @@ class ProposedSnapshot(Overlay):
             present.size_bytes + sum(each.size_bytes for each in own) - sum(each.size_bytes for each in replaced),
         )
 
-    # -- applied proposals ----------------------------------------------------------------------------------
-
     def _apply(self, proposal: Proposal, start: int) -> None:
         """Apply the changes of a proposal, from number `start` on."""
         for number, change in enumerate(proposal.changes[start:], start):
@@ -157,12 +154,8 @@ class ProposedSnapshot(Overlay):
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
         """These memories in the inner snapshot; None for each missing one."""
         wanted = list(memory_ids)
-        unknown = [each for each in wanted if each not in self._presents]
-        if len(unknown) <= _FEW:
-            self._presents |= {each: self._inner.find(each) for each in unknown}
-        else:
-            everything = {memory.id: memory for memory in self._inner.memories(ROOT)}
-            self._presents |= {each: everything.get(each) for each in unknown}
+        unknown = {each for each in wanted if each not in self._presents}
+        self._presents |= {**dict.fromkeys(unknown), **memories_by_id(self._inner, unknown)}
         return (self._presents[each] for each in wanted)
 
     def _shows(self, memory: Memory) -> bool:

@@ -133,12 +133,8 @@ def pending(snapshot: Snapshot) -> list[Proposal]:
 
 def put_proposal(tx: Transaction, proposal: Proposal) -> None:
     """Store a proposal without its texts."""
-    value = {
-        "actor": None if proposal.actor is None else str(proposal.actor),
-        "at": to_us(proposal.at),
-        "number": proposal.number,
-        "changes": [asdict(change) | {"created_at": to_us(change.created_at)} for change in proposal.changes],
-    }
+    changes = [asdict(change) | {"created_at": to_us(change.created_at)} for change in proposal.changes]
+    value = {"actor": _name(proposal.actor), "at": to_us(proposal.at), "number": proposal.number, "changes": changes}
     tx.put_record(PROPOSAL, proposal.id, json.dumps(value))
 
 
@@ -192,8 +188,8 @@ def put_decision(tx: Transaction, decision: Decision) -> None:
     """Store a decision."""
     value = {
         "accepted": decision.accepted,
-        "actor": None if decision.actor is None else str(decision.actor),
-        "by": None if decision.by is None else str(decision.by),
+        "actor": _name(decision.actor),
+        "by": _name(decision.by),
         "at": to_us(decision.at),
     }
     tx.put_record(REVIEWED, decision.proposal_id, json.dumps(value))
@@ -272,6 +268,10 @@ def parsed_decision(key: str, value: str) -> Decision:
         )
     except (ValueError, KeyError, TypeError):
         raise Damaged("a review decision is corrupt: it cannot be decoded") from None
+
+
+def _name(actor: Actor | None) -> str | None:
+    return None if actor is None else str(actor)
 
 
 def _actor(name: str | None) -> Actor | None:

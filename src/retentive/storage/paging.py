@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
-from retentive.storage.contract import Backend, Snapshot, StoreInfo, Version
+from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Version
+from retentive.values.paths import ROOT
 
 PAGE_VERSIONS = 500
 PAGE_STORES = 200
+FEW_MEMORIES = 20  # looked up one at a time
 
 
 def all_stores(backend: Backend) -> Iterator[StoreInfo]:
@@ -17,6 +19,14 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
     while page := backend.list_stores(after=after, limit=PAGE_STORES):
         yield from page
         after = page[-1].id
+
+
+def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
+    """The present memories with these ids. Many are looked up by reading all memories of the store once."""
+    if len(memory_ids) > FEW_MEMORIES:
+        return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
+    looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
+    return {memory.id: memory for memory in looked_up if memory is not None}
 
 
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:

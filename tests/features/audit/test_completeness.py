@@ -154,7 +154,7 @@ CASES: dict[str, Case] = {
     "Erase": Case(lambda _, at: at.history.erase(B, actor=BOB), "erase", makes=1, actor=BOB, refused="read_only"),
     "Sweep": Case(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3),
     "Read sweep.preview": Case(lambda _, at: at.sweep(dry_run=True), "sweep.preview", days=3),
-    "Scan": reads("scan", lambda _, at: at.scan()),
+    "Read scan": reads("scan", lambda _, at: at.scan()),
     "RedactFound": Case(
         lambda _, at: at.scan(redact=True, actor=BOB), "scan.redact", makes=1, actor=BOB, refused="read_only"
     ),
@@ -188,9 +188,9 @@ def operations() -> set[str]:
         if not module.name.endswith(".__main__"):
             importlib.import_module(module.name)
     found = {kind.__name__ for base in (ReadOperation, WriteOperation) for kind in _concrete(base)}
-    assert {"RunCommand", "RunDeletion", "RunView"} < found
+    assert {"RunCommand", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}
-    return (found - {"RunCommand", "RunDeletion", "RunView", "Read"}) | commands | set(reads_by_function())
+    return (found - {"RunCommand", "RunView", "Read"}) | commands | set(reads_by_function())
 
 
 def reads_by_function() -> Iterator[str]:
@@ -274,6 +274,6 @@ def test_an_operation_through_an_integration_names_it(scene: Scene) -> None:
     scene.switch_on(days=0)
     named = scene.store.through("somewhere")
     assert named is scene.store.through("somewhere")
-    for name in ("RunCommand create", "Read load", "Read log", "Read review.list", "Undo", "ReadStats", "Scan"):
+    for name in ("RunCommand create", "Read load", "Read log", "Read review.list", "Undo", "ReadStats", "Read scan"):
         (entry,) = entries_of(named, partial(CASES[name].act, scene))
         assert (name, entry.integration) == (name, "somewhere")

@@ -86,10 +86,10 @@ def scan(context: StoreContext, actor: Actor | str | None, *, redact: bool, hist
     memory is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for another reason,
     raises after the others are rewritten.
     """
-    if not redact:
-        found = partial(_found, context, history=history)
-        return context.result_of(Read("scan", found, needs_external_edits=True), actor)
+    found = partial(_found, context, history=history)
     try:
+        if not redact:
+            return context.result_of(Read("scan", found, needs_external_edits=True), actor)
         scanned = context.result_of(RedactFound(context.examiner, history, context.clock()), actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None

@@ -83,10 +83,10 @@ class DictTransaction(DictSnapshot, Transaction):
             del self.present[before.path]
         if version.redacted_at is None:  # of an imported history, which may be redacted, only the version is stored
             new = change.kept(version.memory_id, version.id)
-            data, size_bytes, sha256 = new.data, change.size_bytes, new.sha256
-            if before is not None and change.path is not None and size_bytes is None:  # a rename keeps the bytes
-                data, size_bytes, sha256 = self.text(before.version_id), before.size_bytes, before.sha256
-            version = replace(version, size_bytes=size_bytes, sha256=sha256, seal=new.seal)
+            data, size, sha256 = new.data, change.size_bytes, new.sha256
+            if before is not None and change.path is not None and size is None:  # a rename keeps the bytes
+                data, size, sha256 = self.text(before.version_id), before.size_bytes, before.sha256
+            version = replace(version, size_bytes=size, sha256=sha256, seal=new.seal, provenance_text=new.provenance)
         if change.path is not None:
             self.present[change.path] = Memory.of(version, (before or change.again or version).created_at)
         self.history[version.id] = version, data
@@ -110,8 +110,8 @@ class DictTransaction(DictSnapshot, Transaction):
         at = records.to_datetime(records.now_us(self._clock))
         for old in self._removable(version_ids):
             if old.redacted_at is None:
-                new = replace(old, path="", size_bytes=None, sha256=None, seal=None, redacted_at=at, redacted_by=actor)
-                self.history[old.id] = new, None
+                new = replace(old, path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
+                self.history[old.id] = replace(new, redacted_at=at, redacted_by=actor), None
 
     def prune(self, version_ids: Sequence[str]) -> None:
         for old in self._removable(version_ids):

@@ -175,7 +175,10 @@ class StoreCheck:
             self._report("age_wrong", visible(memory.path))
 
     def _check_redacted(self, snapshot: Snapshot, version: Version) -> None:
-        left = bool(version.path or version.sha256 or version.seal) or version.size_bytes is not None
+        left = (
+            bool(version.path or version.sha256 or version.seal or version.provenance_text)
+            or version.size_bytes is not None
+        )
         if left or (not self._quick and snapshot.text(version.id) is not None):
             self._report("redaction_left", version.id)
 

@@ -314,7 +314,7 @@ class _SectionCheck:
             if (
                 version is None
                 or version.operation == "deleted"
-                or memory != replace(Memory.of(version, memory.created_at), seal=None)
+                or memory != replace(Memory.of(version, memory.created_at), seal=None, provenance_text=None)
                 or memory.created_at > memory.updated_at
                 or text_of != self._texts[memory.id][0]
                 or memory.path <= path

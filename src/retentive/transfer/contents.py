@@ -71,7 +71,7 @@ class Contents:
         found = _memories(snapshot)
         for memory_id, memory in self.memories.items():
             copied = found.get(memory_id)
-            if copied is None or replace(copied, seal=memory.seal) != memory:
+            if copied is None or replace(copied, seal=memory.seal, provenance_text=memory.provenance_text) != memory:
                 raise Damaged(f"the copy of {memory.path} differs from the original")
         if len(found) != len(self.memories) or snapshot.usage() != self.usage():
             raise Damaged("the copy holds memories that the original does not")

@@ -206,6 +206,7 @@ _VERSION: Mapping[str, Parser] = {
     "seal": _optional(lambda value: base64.b64decode(_text(value), validate=True)),
     "redacted_at": _optional(_time),
     "redacted_by": _optional(_actor),
+    "provenance_text": _optional(_text),
     "text": _optional(_id),
 }
 _RECORD: Mapping[str, Parser] = {"kind": _name, "key": _name, "value": _text}

@@ -73,7 +73,10 @@ class StoreInfo:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Current state of a memory, without its text. `id` survives renames. `seal` is that of its version."""
+    """Current state of a memory, without its text. `id` survives renames.
+
+    `seal` and `provenance_text` are those of its newest version.
+    """
 
     id: str
     path: str
@@ -83,21 +86,23 @@ class Memory:
     created_at: datetime
     updated_at: datetime
     seal: bytes | None = None
+    provenance_text: str | None = None
 
     @classmethod
     def of(cls, version: Version, created_at: datetime) -> Memory:
         """The memory whose newest version is `version`, which must not be a deletion."""
         size_bytes, sha256 = version.size_bytes or 0, version.sha256 or ""
         times = created_at, version.created_at
-        return cls(version.memory_id, version.path, size_bytes, sha256, version.id, *times, version.seal)
+        kept = version.seal, version.provenance_text
+        return cls(version.memory_id, version.path, size_bytes, sha256, version.id, *times, *kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
     """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
-    The path of a redacted version is empty. `seal` holds the data of the encryption layer; the backend does not
-    interpret it.
+    The path of a redacted version is empty. `seal` holds the data of the encryption layer, `provenance_text` that of
+    the engine; the backend does not interpret them.
     """
 
     id: str
@@ -112,6 +117,7 @@ class Version:
     seal: bytes | None = None
     redacted_at: datetime | None = None
     redacted_by: Actor | None = None
+    provenance_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,7 @@ class Kept:
     data: bytes | None
     sha256: str | None
     seal: bytes | None
+    provenance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +191,9 @@ class Change:
     The changes of one `record` call apply in order.
 
     `again` recreates a deleted memory with its id and creation time. `origin` is a version imported from elsewhere; its
-    id, memory, operation, time, revision and actor are kept. If an imported version is redacted, or deletes a memory
-    that does not exist because its other versions were removed, only the version is recorded. Imported versions of a
-    store must be recorded in the order of their ids, after all existing versions.
+    id, memory, operation, time, revision, actor and provenance are kept. If an imported version is redacted, or deletes
+    a memory that does not exist because its other versions were removed, only the version is recorded. Imported
+    versions of a store must be recorded in the order of their ids, after all existing versions.
     """
 
     before: Memory | None
@@ -195,6 +202,7 @@ class Change:
     sealing: Sealing | None = None
     again: Again | None = None
     origin: Version | None = None
+    provenance_text: str | None = None
 
     @property
     def operation(self) -> Operation:
@@ -216,7 +224,8 @@ class Change:
         """Stored form of this change under these ids."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
-        return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None)
+        provenance = self.provenance_text if self.origin is None else self.origin.provenance_text
+        return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None, provenance)
 
 
 def sortable_id(prefix: str, time_us: int) -> str:

@@ -22,7 +22,7 @@ _ORPHANS = (
 
 _HALF_REDACTED = (
     "redacted_at IS NOT NULL AND (path <> '' OR size_bytes IS NOT NULL OR sha256 IS NOT NULL OR seal IS NOT NULL OR"
-    " text_of IS NOT NULL) AND NOT EXISTS"
+    " provenance IS NOT NULL OR text_of IS NOT NULL) AND NOT EXISTS"
     " (SELECT 1 FROM memories m WHERE m.store = versions.store AND m.id = versions.memory AND m.version = versions.id)"
 )
 _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
@@ -138,8 +138,8 @@ def _end_redactions(connection: Connection, store: int) -> None:
     """Blank versions marked as redacted, except newest versions of present memories; their texts are removed later."""
     half = connection.rows(f"SELECT store, id FROM versions WHERE store = ? AND {_HALF_REDACTED}", (store,))
     connection.run_many(
-        "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL"
-        " WHERE store = ? AND id = ?",
+        "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL,"
+        " provenance = NULL WHERE store = ? AND id = ?",
         half,
     )
 

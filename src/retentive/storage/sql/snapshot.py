@@ -18,8 +18,11 @@ from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors
 from retentive.values.records import EPOCH
 
-_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
-VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by"
+_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
+VERSION = (
+    "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by,"
+    " provenance"
+)
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings"
 
 
@@ -244,21 +247,21 @@ def _head(row: Row) -> Head:
 
 
 def _memory(row: Sequence[Value]) -> Memory:
-    id_, path, size, sha256, version, created, updated, seal = cast(
-        "tuple[str, str, int, str, str, int, int, bytes | None]", row
+    id_, path, size, sha256, version, created, updated, seal, provenance = cast(
+        "tuple[str, str, int, str, str, int, int, bytes | None, str | None]", row
     )
     created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
-    return Memory(id_, path, size, sha256, version, created_at, updated_at, seal)
+    return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)
 
 
 def _version(row: Row) -> Version:
-    id_, memory, operation, path, size, sha256, actor, created, revision, seal, redacted, by = cast(
+    id_, memory, operation, path, size, sha256, actor, created, revision, seal, redacted, by, provenance = cast(
         "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None,"
-        " int | None, str | None]",
+        " int | None, str | None, str | None]",
         row,
     )
     redacted_at = None if redacted is None else to_datetime(redacted)
-    changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by)
+    changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
     return Version(id_, memory, operation, path, size, sha256, *changed)
 
 

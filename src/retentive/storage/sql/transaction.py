@@ -83,8 +83,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
         """Apply the queued renames in one batch and clear the queue."""
         if moves:
             self.connection.run_many(
-                "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
-                " WHERE store = ? AND path = ?",
+                "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, provenance = ?,"
+                " mark = NULL WHERE store = ? AND path = ?",
                 moves,
             )
             moves.clear()
@@ -121,8 +121,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
             )
             self.connection.run(
                 "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL,"
-                f" redacted_at = ?, redacted_by = ? WHERE store = ? AND id IN ({places}) AND redacted_at IS NULL"
-                f" AND NOT EXISTS ({_IS_PRESENT})",
+                " provenance = NULL, redacted_at = ?, redacted_by = ? WHERE store = ?"
+                f" AND id IN ({places}) AND redacted_at IS NULL AND NOT EXISTS ({_IS_PRESENT})",
                 (at, who, self.store, *chosen),
             )
             self.connection.run_many(
@@ -176,19 +176,19 @@ class SqlTransaction(SqlSnapshot, Transaction):
         at, version = self._tick(change)
         memory = self._memory_id(change, at)
         born = at if change.again is None else to_us(change.again.created_at)
-        if change.sealing is None and change.data is not None:
-            kept = Kept(change.data, sha256(change.data).hexdigest(), None)
+        if change.sealing is None and change.data is not None and change.origin is None:
+            kept = Kept(change.data, sha256(change.data).hexdigest(), None, change.provenance_text)
         else:
             kept = change.kept(memory, version)
         origin, usual = change.origin, "created" if before is None else "modified"
         operation, revision = (usual, self.head.revision) if origin is None else (origin.operation, origin.revision)
         values = (version, memory, operation, path, size, kept.sha256, who, at, revision, kept.seal)
-        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, version, kept.data))
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, kept.provenance, version, kept.data))
         if before is not None:
             self.connection.run(
                 "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
-                " mark = NULL WHERE store = ? AND path = ?",
-                (version, version, size, kept.sha256, at, kept.seal, self.store, before.path),
+                " provenance = ?, mark = NULL WHERE store = ? AND path = ?",
+                (version, version, size, kept.sha256, at, kept.seal, kept.provenance, self.store, before.path),
             )
             if path != before.path:  # separately, since updating a key column rewrites the row
                 self.connection.run(
@@ -196,22 +196,22 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
             return Recorded(memory, version)
         self.connection.run(
-            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.store, path, memory, version, version, size, kept.sha256, born, at, kept.seal),
+            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal,"
+            " provenance) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.store, path, memory, version, version, size, kept.sha256, born, at, kept.seal, kept.provenance),
         )
         return Recorded(memory, version)
 
     def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
         at, version = self._tick(change)
-        seal = change.kept(before.id, version).seal
+        kept = change.kept(before.id, version)
         self.connection.run(
             f"INSERT INTO versions (store, {VERSION}, text_of, text)"
-            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, ?, NULL, NULL, text_of, NULL"
+            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, ?, NULL, NULL, ?, text_of, NULL"
             " FROM memories WHERE store = ? AND path = ?",
-            (version, path, who, at, self._revision(change), seal, self.store, before.path),
+            (version, path, who, at, self._revision(change), kept.seal, kept.provenance, self.store, before.path),
         )
-        return (path, version, at, seal, self.store, before.path)
+        return (path, version, at, kept.seal, kept.provenance, self.store, before.path)
 
     def _put_bare(
         self,
@@ -225,9 +225,9 @@ class SqlTransaction(SqlSnapshot, Transaction):
     ) -> Recorded:
         """Insert a version without text."""
         at, version = self._tick(change)
-        seal = change.kept(memory, version).seal if redacted[0] is None else None
-        values = (version, memory, operation, path, None, None, who, at, self._revision(change), seal, *redacted)
-        self.connection.run(_NEW_VERSION, (self.store, *values, None, None))
+        kept = change.kept(memory, version) if redacted[0] is None else Kept(None, None, None)
+        values = (version, memory, operation, path, None, None, who, at, self._revision(change), kept.seal, *redacted)
+        self.connection.run(_NEW_VERSION, (self.store, *values, kept.provenance, None, None))
         return Recorded(memory, version)
 
     def _memory_id(self, change: Change, at: int) -> str:
@@ -262,9 +262,7 @@ def _name(actor: Actor | None) -> str | None:
     return None if actor is None else str(actor)
 
 
-_NEW_VERSION = (
-    f"INSERT INTO versions (store, {VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_NEW_VERSION = f"INSERT INTO versions (store, {VERSION}, text_of, text) VALUES (?{', ?' * 15})"
 _IS_PRESENT = (
     "SELECT 1 FROM memories m WHERE m.store = versions.store AND m.path = versions.path AND m.version = versions.id"
 )

@@ -141,6 +141,7 @@ class HistorySuite(SuiteOpening):
             size_bytes=None,
             sha256=None,
             seal=None,
+            provenance_text=None,
             redacted_at=blanked.redacted_at,
             redacted_by=Actor("user", "bob"),
         )

@@ -10,6 +10,7 @@ import pytest
 from retentive.errors import NotFound
 from retentive.storage.contract import Backend, Change, Kept, Sealing, Transaction, Version
 from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
+from retentive.values.paths import ROOT
 
 LONG = "é\n'\"\\" + "x" * 200_000
 
@@ -109,6 +110,30 @@ class LayersSuite(SuiteOpening):
         assert [store.version_text(version.id) for version in versions] == [None, b"two", b"two", b"\x00\xff one"]
         assert moved.seal == versions[1].seal
         assert store.usage().memories == store.usage().size_bytes == 0
+
+    def test_provenance_is_stored_with_each_change(self, store: Opened) -> None:
+        """Creations, edits, renames and deletions, in the version and the memory. Redaction removes it."""
+
+        def record(path: str | None, *, data: bytes | None = None, of: str | None = A, note: str | None) -> None:
+            store.write(
+                lambda tx: tx.record(
+                    [Change(None if of is None else tx.get(of).memory, path, data, provenance_text=note)], None
+                )
+            )
+
+        record(A, data=b"one", of=None, note='{"source": "web"}')
+        assert store.memory(A).provenance_text == '{"source": "web"}'
+        record(A, data=b"two", note="2 é")
+        record(B, note="3")
+        listed = store.read(lambda snapshot: list(snapshot.memories(ROOT)))
+        assert [memory.provenance_text for memory in [store.memory(B), *listed]] == ["3", "3"]
+        record(B, data=b"three", of=B, note=None)
+        assert store.memory(B).provenance_text is None
+        record(None, of=B, note="5")
+        versions = store.versions()
+        assert [version.provenance_text for version in versions] == ["5", None, "3", "2 é", '{"source": "web"}']
+        store.write(lambda tx: tx.redact([versions[-1].id], None))
+        assert store.versions()[-1].provenance_text is None
 
     def test_an_unsealed_change_has_no_seal(self, store: Opened) -> None:
         """Neither the version nor the memory."""

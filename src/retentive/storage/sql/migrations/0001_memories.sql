@@ -28,6 +28,7 @@ CREATE TABLE {if_new}memories (
     created_at  {int} NOT NULL,
     updated_at  {int} NOT NULL,
     seal        {bytes},
+    provenance  {text},           -- that of the newest version
     mark        {word},           -- mark of the memory's file in a directory; not used by servers
     PRIMARY KEY (store, path)
 ) {by_path} {by_store};
@@ -45,8 +46,9 @@ CREATE TABLE {if_new}versions (
     created_at  {int} NOT NULL,
     revision    {int} NOT NULL,
     seal        {bytes},          -- data of the encryption layer
-    redacted_at {int},            -- then path, size, hash, seal and text are removed
+    redacted_at {int},            -- then path, size, hash, seal, provenance and text are removed
     redacted_by {name},
+    provenance  {text},           -- JSON of the engine: origin and flags of the change
     text_of     {id},             -- version whose row holds the text; null for a deletion
     text        {bytes}           -- last in the row, so that reading the history reads no texts
     , PRIMARY KEY (store, id)     -- except sqlite

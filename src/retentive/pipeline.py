@@ -27,7 +27,8 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Last stage: apply the operation. It changes memories through its `GuardedWriter` only, which has all guards."""
     operation, context = attempt.operation, attempt.context
-    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examiner)
+    who = attempt.actor, context.examiner, attempt.invocation
+    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
     if attempt.failure is not None:
         raise attempt.failure
     if operation.needs_external_edits:

@@ -18,6 +18,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT
+from retentive.values.provenance import origin_of
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
 
@@ -83,16 +84,26 @@ class MemoryStore(StoreContext):
         """The directory that holds the memories as plain files; None if they are stored otherwise."""
         return capabilities.directory_of(self.backend, self.info)
 
-    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
+    def execute(
+        self,
+        command: object,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+    ) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
         When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
         the actor the store was opened with. A change repeated with the same `tool_use_id` by the same actor within 24
-        hours returns its first reply and changes nothing. Raises `InvalidInput` for an invalid actor or `tool_use_id`.
+        hours returns its first reply and changes nothing. `source` (such as `web:https://...`, `user` or `tool:name`)
+        and `session` are recorded in the provenance of the change (docs/trust.md). Raises `InvalidInput` for an invalid
+        actor, `tool_use_id`, source or session.
         """
-        if actor is not None or tool_use_id is not None:
-            actor = _checked(actor, tool_use_id)
-        invocation = Invocation(actor, tool_use_id, self.integration)
+        if actor is not None or tool_use_id is not None or source is not None or session is not None:
+            actor = _checked(actor, tool_use_id, source, session)
+        invocation = Invocation(actor, tool_use_id, self.integration, source, session)
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
@@ -108,13 +119,24 @@ class MemoryStore(StoreContext):
             Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration),
         )
 
-    def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
+    def save(
+        self,
+        path: str,
+        text: str,
+        *,
+        if_version: str | None,
+        actor: Actor | str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+    ) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
         `if_version` None creates a memory, and fails if there is one. For editors: read, let a person change the text,
         save.
         """
-        return self.reply(Save(self.parsed(path), text, if_version), self.invocation(actor))
+        who = _checked(actor, None, source, session)
+        call = Invocation(who, None, self.integration, source, session)
+        return self.reply(Save(self.parsed(path), text, if_version), call)
 
     def refused(self, name: str | None, error: Refused) -> Reply:
         """The reply to a malformed call of a tool, which leaves an audit entry like any other."""
@@ -248,8 +270,11 @@ class MemoryStore(StoreContext):
         return scan(self, actor, redact=redact, history=history)
 
 
-def _checked(actor: Actor | str | None, tool_use_id: object) -> Actor | None:
-    """Validate the actor and the tool_use id; return the actor. Raises `InvalidInput`."""
+def _checked(
+    actor: Actor | str | None, tool_use_id: object, source: object = None, session: object = None
+) -> Actor | None:
+    """Validate the actor, the tool_use id, the source and the session; return the actor. Raises `InvalidInput`."""
     if tool_use_id is not None and not isinstance(tool_use_id, str):
         raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
+    origin_of(source, session)
     return as_actor(actor)

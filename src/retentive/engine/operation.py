@@ -36,7 +36,7 @@ REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call: its actor, its tool_use id and its integration.
+    """One call: its actor, its tool_use id, its integration, and the source and session that the application names.
 
     Without an actor, the actor that the store was opened with applies.
     """
@@ -44,6 +44,8 @@ class Invocation:
     actor: Actor | None = None
     tool_use_id: str | None = None
     integration: str = "python"
+    source: str | None = None
+    session: str | None = None
 
 
 class Operation(ABC, Generic[R_co]):

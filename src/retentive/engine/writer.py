@@ -6,20 +6,26 @@ texts to `GuardedWriter.put`, before it records.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import urandom
 from typing import TypeAlias
 
+from retentive.engine.operation import Invocation
 from retentive.errors import Phrase, Refused
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
+from retentive.values.provenance import joined
 from retentive.values.records import Again
 from retentive.values.settings import Settings
 
 Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
 """Returns a text with its sensitive values masked, and the kinds of those values, in order."""
 NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
+_MAX_TOOL_USE_ID = 255  # characters of it that a version records
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +96,38 @@ class GuardedWriter(WriteRules):
     if it refused.
     """
 
-    def __init__(self, tx: Transaction, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
+    def __init__(
+        self, tx: Transaction, settings: Settings, actor: Actor | None, examine: Examiner, call: Invocation
+    ) -> None:
         super().__init__(settings, actor, examine)
         self._tx = tx
+        self._call = call
         self.recorded: list[Recorded] = []
         self.tried = False
 
-    def acting_for(self, actor: Actor | None) -> GuardedWriter:
+    def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
         """A writer in the same transaction under the rules of another actor; both share `recorded`."""
-        other = GuardedWriter(self._tx, self.settings, actor, self._examine)
+        call = replace(self._call, source=source, session=session)
+        other = GuardedWriter(self._tx, self.settings, actor, self._examine, call)
         other.recorded = self.recorded
         self.tried = True
         return other
 
     def put(
-        self, entry: Entry, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
+        self,
+        entry: Entry,
+        path: MemoryPath,
+        text: str,
+        *,
+        again: Again | None = None,
+        is_removal: bool = False,
+        lineage: Sequence[str | None] | None = None,
     ) -> Written:
         """Write `text` to the memory at a path if it passes the guards; an unchanged text creates no version.
 
-        `is_removal`: the text is the present one with its sensitive values masked. Size limits do not apply to it,
-        because the masks may be longer than the values.
+        `lineage`: provenances of the texts it was made from, by default of the present one. `is_removal`: the text is
+        the present one with its sensitive values masked. Size limits do not apply to it, because the masks may be
+        longer than the values.
         """
         if text.encode() == entry.data:
             return Written(text)
@@ -123,21 +141,36 @@ class GuardedWriter(WriteRules):
             if not is_removal:
                 self._check_size(entry, len(data), usage)
             self.tried = True
-            self.recorded += self._tx.record([Change(entry.memory, path.text, data, again=again)], self.actor)
+            made = self._provenance(entry.memory, lineage)
+            change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
+            self.recorded += self._tx.record([change], self.actor)
             notes += self._near_limits(entry, path, len(data), usage)
         return Written(clean, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, memories: Sequence[Memory]) -> None:
         """Delete memories."""
-        self._record([Change(memory, None) for memory in memories])
+        self._record([Change(memory, None, provenance_text=self._provenance()) for memory in memories])
 
     def move(self, changes: Sequence[Change]) -> None:
         """Rename memories."""
-        self._record(changes)
+        self._record([replace(one, provenance_text=self._provenance(one.before)) for one in changes])
 
     def _record(self, changes: Sequence[Change]) -> None:
         self.tried = True
         self.recorded += self._tx.record(changes, self.actor)
+
+    def _provenance(self, before: Memory | None = None, lineage: Sequence[str | None] | None = None) -> str:
+        """Provenance to store with a change: this call, and everybody who contributed to the text so far."""
+        call = self._call
+        named = {"tool_use_id": (call.tool_use_id or "")[:_MAX_TOOL_USE_ID], "session": call.session}
+        named |= {"source": call.source}
+        made: dict[str, object] = {"integration": call.integration}
+        made |= {name: value for name, value in named.items() if value}
+        own = [urandom(4).hex(), str(self.actor or ""), call.session or "", call.source or ""]
+        if lineage is None and before is not None:
+            lineage = (before.provenance_text,)
+        made["by"] = joined(lineage, own) if lineage else [own]
+        return _to_json(made)
 
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
         """Raise `Refused` for a text over a limit. A memory over a limit may always shrink."""

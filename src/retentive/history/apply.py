@@ -147,8 +147,12 @@ def _put(tx: Transaction, write: GuardedWriter, entry: Entry, step: Step, *, aga
     state = step.state
     assert state is not None
     try:
-        text = decoded(tx.text(state.version_id)) if state.text is None else state.text
-        return write.put(entry, MemoryPath.known(step.path), text, again=again)
+        version, data = tx.version(state.version_id)
+        lineage = [version.provenance_text]
+        if state.text is not None and entry.memory is not None:  # merged with the present text
+            lineage.append(entry.memory.provenance_text)
+        text = decoded(data) if state.text is None else state.text
+        return write.put(entry, MemoryPath.known(step.path), text, again=again, lineage=lineage)
     except Refused as refusal:
         raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
 

@@ -34,6 +34,7 @@ from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, 
 from retentive.mounts import MemoryTree, Mounts
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
+from retentive.values.provenance import origin_of
 from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import Pins
 
@@ -89,6 +90,8 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
+        source: str | None = None,
+        session: str | None = None,
         replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
@@ -97,6 +100,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         init: Any = super().__init__  # the SDK's tool, the next base class
         init(cache_control=cache_control)
         location = _location(location, base_path)
+        self.origin = origin_of(source, session)
         self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
         memory, key = (location, store) if store is None or isinstance(store, str) else (store, None)
         self._open(memory, key, replies, keys, settings)
@@ -156,8 +160,8 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
 
     `location` is a location as for `retentive.open`; `base_path` is the same argument under the name of the SDK's
     local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either you can
-    pass an open `MemoryStore` or `Mounts`. `keys` (encryption) and `settings` such as `view_chars` work as in
-    `retentive.open`.
+    pass an open `MemoryStore` or `Mounts`. `source` and `session` are recorded in the provenance of every change.
+    `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`.
 
     `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise `ToolError`
     too; nothing else is raised for them.
@@ -175,7 +179,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return text_or_error(self._named.execute(input, actor=self.actor))
+        return text_or_error(self._named.execute(input, actor=self.actor, **self.origin))
 
     def clear_all_memory(self) -> str:
         """Delete all memories, each store in one transaction. The history keeps them."""
@@ -200,7 +204,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return text_or_error(await aio.execute(self._named, input, actor=self.actor))
+        return text_or_error(await aio.execute(self._named, input, actor=self.actor, **self.origin))
 
     async def clear_all_memory(self) -> str:
         """Delete all memories, each store in one transaction. The history keeps them."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from retentive.errors import InvalidInput
 from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor
 from retentive.values.paths import visible
+from retentive.values.provenance import Origin
 from retentive.values.replies import Reply
 
 if TYPE_CHECKING:
@@ -19,22 +20,27 @@ TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memo
 """Entry for the `tools` list of a request."""
 
 
-def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
+def tool_result(
+    store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+) -> dict[str, Any]:
     """Run the command of a tool_use block, a dict or an SDK object, and return the tool_result block.
 
     Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
-    for example after a crash, changes nothing and gets the same result. Raises `InvalidInput` if `block` has no id.
+    for example after a crash, changes nothing and gets the same result. `source` and `session` are recorded in the
+    provenance of the change. Raises `InvalidInput` if `block` has no id.
     """
-    return run_block(named(store, "messages"), block, actor=actor)
+    return run_block(named(store, "messages"), block, actor=actor, **origin)
 
 
-def run_block(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
+def run_block(
+    store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+) -> dict[str, Any]:
     """`tool_result` through the integration that `store` already names."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
         raise InvalidInput("block must be a tool_use block with an id")
     if name == TOOL["name"]:
-        reply = store.execute(command, actor=actor, tool_use_id=block_id)
+        reply = store.execute(command, actor=actor, tool_use_id=block_id, **origin)
     else:
         shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
         reply = store.replies.error("not_this_tool", {"value": shown})

@@ -48,7 +48,15 @@ class MemoryTree(Protocol):
     def replies(self) -> Replies:
         """Sentences used in replies."""
 
-    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
+    def execute(
+        self,
+        command: object,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+    ) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
@@ -101,11 +109,19 @@ class Mounts:
             self._through[integration] = Mounts(stores)
         return self._through[integration]
 
-    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
+    def execute(
+        self,
+        command: object,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+    ) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
         When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
-        the actor the store was opened with. A repeated `tool_use_id` is handled as by a single store.
+        the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a single store.
         """
         who = as_actor(actor)
         try:
@@ -114,7 +130,8 @@ class Mounts:
             return self._root.execute(command, actor=who)  # returns the same error, and audits it
         inside = self._inside(known)
         if inside is not None:
-            return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id)
+            store = inside[0].store
+            return store.execute(inside[1], actor=who, tool_use_id=tool_use_id, source=source, session=session)
         return self._at_a_border(known, who)
 
     def refused(self, name: str | None, error: Refused) -> Reply:

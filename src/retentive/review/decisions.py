@@ -33,6 +33,7 @@ from retentive.review.proposals import (
 from retentive.storage.contract import Actor, Change, Entry, Memory, Transaction
 from retentive.values.diff import merge as merged
 from retentive.values.paths import MemoryPath
+from retentive.values.provenance import provenance_of
 from retentive.values.records import Again
 from retentive.values.replies import Replies
 from retentive.values.text import decoded
@@ -130,7 +131,8 @@ class Decide(WriteOperation[DecisionOutcome]):
         stuck = {obstacle.proposal_id for obstacle in obstacles}
         for proposal in chosen.values():
             if proposal.id not in stuck and not below[proposal.id] & stuck:
-                acting = writer.acting_for(proposal.actor)
+                made = provenance_of(proposal.changes[0])
+                acting = writer.acting_for(proposal.actor, source=made.source, session=made.session)
                 applier = _ProposalApplier(tx, acting, proposal, ids, self.replies, self.merge, self.force)
                 obstacles += applier.run()
                 stuck |= {obstacle.proposal_id for obstacle in obstacles}
@@ -214,12 +216,12 @@ class _ProposalApplier:
             raise _Hindered("deleted", path)
         entry = self._free(path)
         if entry.memory is None:
-            self._put(entry, path, text, again=again)
+            self._put(change, entry, path, text, again=again)
         else:
             chosen = self._chosen_text("", decoded(entry.data), text)
             if chosen is None:
                 raise _Hindered("created", path)
-            self._put(entry, path, chosen)
+            self._put(change, entry, path, chosen)
         made = self.tx.get(path).memory
         if made is not None:
             self.ids[change.memory_id] = made.id
@@ -234,7 +236,7 @@ class _ProposalApplier:
         if chosen is None:
             where = " in the same lines" if self.merge else ""
             raise _Hindered("edited", path, f"{path} was edited meanwhile{where}")
-        self._put(entry, path, chosen)
+        self._put(change, entry, path, chosen)
 
     def _delete(self, change: ProposedChange, memory: Memory | None) -> None:
         if memory is None:
@@ -280,9 +282,12 @@ class _ProposalApplier:
             raise _Hindered("created", path, f"{entry.above} is a file now, and no directory")
         return entry
 
-    def _put(self, entry: Entry, path: str, text: str, *, again: Again | None = None) -> None:
+    def _put(self, change: ProposedChange, entry: Entry, path: str, text: str, *, again: Again | None = None) -> None:
         target = MemoryPath.known(path)
         if entry.memory is None:
             self.writer.check_name(target)
         self.writer.check(target)
-        self.writer.put(entry, target, text, again=again)
+        lineage = [change.provenance_text]
+        if entry.memory is not None:
+            lineage.append(entry.memory.provenance_text)
+        self.writer.put(entry, target, text, again=again, lineage=lineage)

@@ -212,13 +212,13 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         if before is None:
             memory_id = key if change.again is None else change.again.id
             born = self._proposal.at if change.again is None else change.again.created_at
-            return ProposedChange("created", memory_id, None, change.path, change.size_bytes, digest, None, born)
+            new = change.path, change.size_bytes, digest, None, born, change.provenance_text
+            return ProposedChange("created", memory_id, None, *new)
         if digest is not None:
             self._tx.put_record(BEFORE, key, decoded(self.get(before.path).data))
         operation: ProposedOperation = "deleted" if change.path is None else "renamed" if digest is None else "modified"
-        return ProposedChange(
-            operation, before.id, before.path, change.path, change.size_bytes, digest, before.sha256, before.created_at
-        )
+        made = change.path, change.size_bytes, digest, before.sha256, before.created_at, change.provenance_text
+        return ProposedChange(operation, before.id, before.path, *made)
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_record(kind, key, value)

@@ -41,7 +41,7 @@ class ProposedChange:
 
     A memory that is itself only proposed has a provisional `memory_id`, which no stored memory ever has. `sha256` and
     `size_bytes` describe the new text, `base_sha256` the text before; each is None if that text is absent or unchanged.
-    `created_at` is the creation time of the memory.
+    `created_at` is the creation time of the memory, `provenance_text` the stored provenance of the change.
     """
 
     operation: ProposedOperation
@@ -52,6 +52,7 @@ class ProposedChange:
     sha256: str | None
     base_sha256: str | None
     created_at: datetime
+    provenance_text: str | None = None
 
     @property
     def has_text(self) -> bool:

@@ -6,16 +6,19 @@ clock tick of the last change (Git's rule for racy timestamps). Otherwise the te
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import urandom
 from typing import TypeAlias, cast
 
 from retentive.errors import Refused
-from retentive.storage.contract import Change, Entry
+from retentive.storage.contract import EXTERNAL, Change, Entry
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.values.paths import ROOT, ancestors
+from retentive.values.provenance import joined
 
 _MAX_TRIES = 5
 Row: TypeAlias = tuple[str, str, int]
@@ -73,7 +76,12 @@ class Comparison:
         if entry.memory is not None and self.holds(path, entry.memory.version_id, mark, found, entry.data):
             return None
         text = self.known.text(path, found)
-        return None if text == entry.data else Change(entry.memory, None if text is None else path, text)
+        if text == entry.data:
+            return None
+        known = None if entry.memory is None else entry.memory.provenance_text
+        by = joined([known], [urandom(4).hex(), str(EXTERNAL)])
+        made = None if text is None else json.dumps({"integration": "files", "by": by})
+        return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 
     def repair(self, path: str) -> None:
         """Restore the recorded files at, above and below a path of an encrypted store; quarantine altered ones."""

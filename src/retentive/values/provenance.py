@@ -1,0 +1,115 @@
+"""Provenance of versions: the call that made a change, the contributors to a text, and its flagged lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypedDict
+
+from retentive.errors import InvalidInput
+from retentive.values.records import plain_name
+
+MAX_SOURCE_CHARS = 2_000
+MAX_CONTRIBUTORS = 64
+"""Contributors that a version names; the newest are kept."""
+
+
+class Contributor(NamedTuple):
+    """A contribution to a text: random mark, actor, session, source, and kinds of text flagged in it.
+
+    Unknown names are empty. A confirmation names the marks that it covers.
+    """
+
+    mark: str
+    actor: str = ""
+    session: str = ""
+    source: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, str, str, tuple[str, ...]]:
+        """Everything but the mark."""
+        return self[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Origin of a version, as the engine recorded it: integration, tool_use id, and what the application named.
+
+    `flags` has line numbers and kinds. `contributors` has everybody whose changes the text builds on, newest last.
+    """
+
+    integration: str = ""
+    tool_use_id: str = ""
+    session: str = ""
+    source: str = ""
+    flags: tuple[tuple[int, str], ...] = ()
+    contributors: tuple[Contributor, ...] = ()
+
+
+NOTHING = Provenance()
+_NAMES = "integration", "tool_use_id", "session", "source"
+
+
+class Recorded(Protocol):
+    """A version, or a memory or proposal with the provenance of one."""
+
+    @property
+    def provenance_text(self) -> str | None:
+        """Stored provenance."""
+
+
+def provenance_of(recorded: Recorded) -> Provenance:
+    """Provenance of a version, a memory or a proposed change; empty if none was recorded."""
+    text = recorded.provenance_text
+    return NOTHING if text is None else _parsed(text)
+
+
+@lru_cache(maxsize=4_096)
+def _parsed(text: str) -> Provenance:
+    """Parse a stored provenance. What another program stored there is no provenance."""
+    try:
+        given = json.loads(text)
+        integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
+        flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
+        by = tuple(_contributor(*each) for each in given.get("by", ()))
+        return Provenance(integration, call, session, source, flags, by)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return NOTHING
+
+
+def _contributor(mark: str, actor: str = "", session: str = "", source: str = "", *flags: str) -> Contributor:
+    return Contributor(str(mark), str(actor), str(session), str(source), tuple(map(str, flags)))
+
+
+def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[str]]:
+    """Stored contributors of a change to texts with these provenances: the earlier ones, each once, and its own."""
+    found = {each.names: each for text in earlier if text is not None for each in _parsed(text).contributors}
+    found.pop(_contributor(*own).names, None)
+    known = [(each.mark, each.actor, each.session, each.source, *each.flags) for each in found.values()]
+    return [*known, own][-MAX_CONTRIBUTORS:]
+
+
+class Origin(TypedDict, total=False):
+    """Keyword arguments of `MemoryStore.execute` that name the origin of a change."""
+
+    source: str | None
+    session: str | None
+
+
+def origin_of(source: object, session: object) -> Origin:
+    """The arguments that are given. Raises `InvalidInput` for an invalid source or session."""
+    origin: Origin = {}
+    if source is not None:
+        if not isinstance(source, str) or not 1 <= len(source) <= MAX_SOURCE_CHARS or not source.isprintable():
+            raise InvalidInput(
+                f"a source must be 1 to {MAX_SOURCE_CHARS} printable characters, such as web:URL"
+            )
+        origin["source"] = source
+    if session is not None:
+        if not isinstance(session, str):
+            raise InvalidInput(f"a session must be a text, not {type(session).__name__}")
+        origin["session"] = plain_name("a session", session)
+    return origin

@@ -7,18 +7,8 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.storage.objects.ordered_map import (
-    Leaf,
-    Node,
-    OrderedMap,
-    Page,
-    Rebuild,
-    Ref,
-    Sizes,
-    Tree,
-    decode_leaf,
-    decode_node,
-)
+from retentive.storage.objects.ordered_map import OrderedMap, Rebuild, Sizes, Tree
+from retentive.storage.objects.records import Page, Ref, decode_page
 
 SIZES = Sizes(log=4, page=4, fan_out=3)
 KEYS = st.integers(0, 60).map(lambda number: f"rkind\0{number:02}")
@@ -29,26 +19,22 @@ class Written:
     """The pages that rebuilds wrote, decoded from their bytes; counts calls of `read`."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
+        self.data: dict[str, bytes] = {}
         self.read = 0
 
     def add(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
-        self.pages.update({name: data for name, (data, _) in pages.items()})
+        self.data.update({name: data for name, (data, _) in pages.items()})
 
-    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
+    def pages(self, refs: Sequence[Ref]) -> list[Page]:
         self.read += len(refs)
-        return [decode_leaf(self.pages[ref.name]) for ref in refs]
-
-    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        self.read += len(refs)
-        return [decode_node(self.pages[ref.name]) for ref in refs]
+        return [decode_page(self.data[ref.name]) for ref in refs]
 
 
 def reachable(tree: Tree, pages: Written) -> list[Ref]:
     """The references to all pages of a tree."""
     level, found = list(tree.refs), list(tree.refs)
     for _ in range(tree.depth):
-        level = [ref for node in pages.nodes(level) for ref in node]
+        level = [ref for node in pages.pages(level) for ref in node.refs]
         found += level
     return found
 

@@ -393,7 +393,7 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
     with pytest.raises(NotFound):
         store.backend.write(store.id, work)
     late = Bottom(url)
-    for name, (data, _) in prepared.compaction.pages.items():
+    for name, (data, _) in prepared.pages.items():
         late.put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert Bottom(url).listed("stores") == []

@@ -214,13 +214,13 @@ def test_an_attempt_reuses_the_texts_of_the_previous_one() -> None:
     texts.undo(mark)
     assert b"failed" not in texts.encoded()
     texts.written()
-    texts.again()
+    texts.undo(0)
     assert sorted(texts.add(b"a") for _ in range(2)) == sorted(first[:2])
     assert texts.new == {}
     new = texts.add(b"a")
     assert list(texts.new) == [new]
     assert new.partition("-")[0] != first[0].partition("-")[0]
     assert texts.unused() == ([first[2]], [])
-    texts.again()
+    texts.undo(0)
     texts.add(b"c")
     assert texts.unused() == ([], [first[0].partition("-")[0]])

@@ -22,18 +22,17 @@ from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding
 from retentive.storage.objects import check
-from retentive.storage.objects.cache import DEFAULT_CACHE_BYTES, Cache
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.driver import Client, Place, check_process
 from retentive.storage.objects.garbage import COLLECT_AFTER_S, collect, delete_passed, erase_texts, marks_of
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Gone, Reader
+from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location
 from retentive.storage.objects.requests import BUSY, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.objects.stores import Stores, check_id
-from retentive.storage.objects.transaction import ObjectsTransaction, Settings
+from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
 
@@ -69,12 +68,12 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         self._process = os.getpid()
         self._closed = False
         self._requests = Requests(client)
-        self._cache = Cache(cache_bytes)
-        self._manifests = ManifestSwap(self._requests, Cache(cache_bytes), self._reader)
-        shared = Settings(clock, new_id, sizes or Sizes())
-        self._committer = Committer(self._requests, self._manifests, self._reader, shared)
-        self._stores = Stores(self._requests, self._manifests, shared)
-        self._side_records = SideRecords(self._requests, self._cache, self._manifests.live)
+        self._location = Location(self._requests, Cache(cache_bytes), clock, new_id, sizes or Sizes())
+        self._reader = self._location.reader
+        self._manifests = ManifestSwap(self._location, Cache(cache_bytes))
+        self._committer = Committer(self._location, self._manifests)
+        self._stores = Stores(self._location, self._manifests)
+        self._side_records = SideRecords(self._location, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
@@ -91,12 +90,15 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         if store_id is not None:
             check_id(store_id)
 
-    def _reader(self, store_id: str) -> Reader:
-        return Reader(store_id, self._requests, self._cache)
-
-    # -- memory stores ---------------------------------------------------------------------------------------
-
-    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
         self._begin()
         return self._stores.create(**new)
 
@@ -113,9 +115,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         with self._queue(store_id).paused():
             self._stores.mark_erased(store_id, actor)
         self._stores.clear(store_id)
-        self._cache.clear(store_id)
-
-    # -- reading and writing ---------------------------------------------------------------------------------
+        self._location.cache.clear(store_id)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         self._begin(store_id)
@@ -165,16 +165,14 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             try:
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
-                    delete_passed(manifest, requests=self._requests, reader=reader)
+                    delete_passed(manifest, reader)
             except Gone:  # another process compacted and swept meanwhile
                 continue
             break
         if refs:
-            erase_texts(refs, requests=self._requests, reader=reader)
+            erase_texts(refs, reader)
             job = StoreJob(store_id, lambda tx: cast("ObjectsTransaction", tx).erased(refs), may_use_reserve=True)
             self._queue(store_id).submit(job)
-
-    # -- capabilities ----------------------------------------------------------------------------------------
 
     def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
         """Delete orphans of crashed writers and pages replaced by compaction, if older than `older_than_s`.
@@ -188,8 +186,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             return self._stores.clear(store_id)
         self._sweep(store_id, pages=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
-        reader = self._reader(store_id)
-        return collect(store_id, before, requests=self._requests, manifests=self._manifests, reader=reader)
+        return collect(before, manifests=self._manifests, reader=self._reader(store_id))
 
     def check(self) -> Iterator[Finding]:
         self._begin()
@@ -223,8 +220,6 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             self._manifests.fence(store_id)
         self._sweep(store_id, pages=True)
 
-    # -- side records ----------------------------------------------------------------------------------------
-
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         self._begin(store_id)
         self._side_records.write(store_id, kind, values)
@@ -233,8 +228,6 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         self._begin(store_id)
         found = self._side_records.all(store_id, kind)
         return ((key, value) for key, value in found.items() if key > after)
-
-    # -- batches ---------------------------------------------------------------------------------------------
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:

@@ -10,21 +10,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from retentive.errors import Damaged
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
-from retentive.storage.objects.ordered_map import AHEAD, Ref
+from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.packs import by_pack, pack_of, without
 from retentive.storage.objects.reader import PACKS, PAGES, Reader
-from retentive.storage.objects.records import GARBAGE, Value, has_passed, text_in
-from retentive.storage.objects.requests import Missing, Requests, Taken, Unsure, together
+from retentive.storage.objects.records import GARBAGE, Page, Ref, Value, has_passed, text_in
+from retentive.storage.objects.requests import Missing, Requests, together
 
-T = TypeVar("T")
 OnDamage = Callable[[str, Damaged], None]
 COLLECT_AFTER_S = 86_400.0
 _MANY = 64  # texts or orphans that make a writer erase them after its commit
@@ -60,49 +57,44 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, on_dam
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.overlay.items())
-    level: Sequence[Ref] = manifest.tree.refs
+    refs: Sequence[Ref] = manifest.tree.refs
     for depth in range(manifest.tree.depth, -1, -1):
-        reach.pages.update(ref.name for ref in level)
-        if depth:
-            level = [ref for node in _read(reader.nodes, level, on_damage) for ref in node]
-    for start in range(0, len(level) if values else 0, AHEAD):
-        for leaf in _read(reader.leaves, level[start : start + AHEAD], on_damage):
-            items = zip(leaf.keys, leaf.values, strict=True)
-            reach.add(item for item in items if item[0] not in manifest.overlay)
+        reach.pages.update(ref.name for ref in refs)
+        below: list[Ref] = []
+        for start in range(0, len(refs) if depth or values else 0, AHEAD):
+            for page in _pages(reader, refs[start : start + AHEAD], on_damage):
+                below += page.refs
+                items = zip(page.keys, page.values, strict=True)
+                reach.add(item for item in items if item[0] not in manifest.overlay)
+        refs = below
     return reach
 
 
-def _read(read: Callable[[Sequence[Ref]], list[T]], refs: Sequence[Ref], on_damage: OnDamage | None) -> list[T]:
+def _pages(reader: Reader, refs: Sequence[Ref], on_damage: OnDamage | None) -> list[Page]:
     if on_damage is None:
-        return read(refs)
-    found: list[T] = []
+        return reader.pages(refs)
+    found: list[Page] = []
     for ref in refs:
         try:
-            found += read([ref])
+            found += reader.pages([ref])
         except Damaged as error:
             on_damage(ref.name, error)
     return found
 
 
-def collect(store_id: str, before: datetime, *, requests: Requests, manifests: ManifestSwap, reader: Reader) -> int:
+def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
     """Delete unreachable objects last written before `before`; returns their number.
 
     Objects are listed before the state is read, so objects committed in between count as reachable. A fence precedes
     the deletion: a commit over an earlier state then fails, and no writer retries with objects that are an hour old.
     """
-    old: set[tuple[str, str]] = set()
-    for kind in (PAGES, PACKS):
-        under = reader.key(kind, "")
-        old |= {(kind, one.key[len(under) :]) for one in requests.names(under[:-1]) if one.modified < before}
+    old = {(kind, name) for kind in (PAGES, PACKS) for name, at in reader.listed(kind).items() if at < before}
     if not old:
         return 0
-    reach = reachable(manifests.fence(store_id).manifest, reader)
+    reach = reachable(manifests.fence(reader.store_id).manifest, reader)
     old -= {(PAGES, name) for name in reach.pages} | {(PACKS, name) for name in reach.packs | reach.garbage}
-    requests.delete([reader.key(kind, name) for kind, name in sorted(old)])
+    reader.requests.delete([reader.key(kind, name) for kind, name in sorted(old)])
     return len(old)
-
-
-# -- purging -------------------------------------------------------------------------------------------------
 
 
 class Sweeps:
@@ -111,7 +103,6 @@ class Sweeps:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._due: dict[str, list[str]] = {}
-        self._touched: set[str] = set()
         self._orphans: dict[str, list[str]] = {}
 
     def committed(self, before: Manifest, after: Manifest, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
@@ -120,14 +111,13 @@ class Sweeps:
             with self._lock:
                 left = self._orphans.setdefault(after.id, [])
                 left += orphans
-                self._touched.add(after.id)
                 if marks or max(len(left), _garbage_in(after.edits)) >= _MANY:
                     self._due.setdefault(after.id, []).extend(marks)
 
     def compacted(self, store_id: str, edits: Mapping[str, str | None]) -> None:
         """Record a compaction of these edits."""
         with self._lock:
-            self._touched.add(store_id)
+            self._orphans.setdefault(store_id, [])
             if _garbage_in(edits):
                 self._due.setdefault(store_id, [])
 
@@ -138,12 +128,11 @@ class Sweeps:
     def touched(self) -> set[str]:
         """Stores that may have data left to erase."""
         with self._lock:
-            return set(self._touched)
+            return set(self._orphans)
 
     def take_orphans(self, store_id: str) -> list[str]:
         """Orphans of a store, handed to the caller for deletion."""
         with self._lock:
-            self._touched.discard(store_id)
             return self._orphans.pop(store_id, [])
 
 
@@ -166,38 +155,36 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
     return found
 
 
-def erase_texts(refs: Sequence[str], *, requests: Requests, reader: Reader) -> None:
+def erase_texts(refs: Sequence[str], reader: Reader) -> None:
     """Rewrite packs without these texts; delete packs left empty.
 
     A reader of an earlier state that finds a text missing starts over.
     """
-    packs = by_pack(refs)
-    emptied = together([partial(_erase, pack, some, requests, reader) for pack, some in packs.items()])
-    requests.delete([key for key in emptied if key is not None])
+    emptied = together([partial(_erase, pack, some, reader) for pack, some in by_pack(refs).items()])
+    reader.requests.delete([key for key in emptied if key is not None])
     reader.forget(refs)
 
 
-def _erase(pack: str, refs: Sequence[str], requests: Requests, reader: Reader) -> str | None:
+def _erase(pack: str, refs: Sequence[str], reader: Reader) -> str | None:
     """Rewrite one pack by compare-and-swap; returns its key if no text would remain."""
     key = reader.key(PACKS, pack)
-    for _ in requests.attempts():
+
+    def rewrite() -> str | None:
         try:
-            data, tag = requests.get(key)
+            data, tag = reader.requests.get(key)
         except Missing:
             return None
         left = without(pack, data, refs)
-        if left is None or left is data:
-            return key if left is None else None
-        with suppress(Taken, Unsure):
-            requests.replace(key, left, tag)
-            break
-    return None
+        if left is not None and left is not data:
+            reader.requests.replace(key, left, tag)
+        return key if left is None else None
+
+    return reader.requests.until_done(rewrite)
 
 
-def delete_passed(manifest: Manifest, *, requests: Requests, reader: Reader) -> None:
+def delete_passed(manifest: Manifest, reader: Reader) -> None:
     """Delete every page that no present or later manifest can refer to."""
-    under = reader.key(PAGES, "")
-    there = [listed.key[len(under) :] for listed in requests.names(under[:-1])]
+    there = reader.listed(PAGES)
     passed = reachable(manifest, reader, values=False).passed(there)
-    requests.delete([under + name for name in passed])
+    reader.requests.delete([reader.key(PAGES, name) for name in passed])
     reader.forget(passed)

@@ -8,14 +8,15 @@ append to the log, so a compaction also fits every later state until the next on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from retentive.errors import Damaged
 from retentive.storage.contract import StoreInfo, to_datetime
-from retentive.storage.objects.ordered_map import Page, Pages, Rebuild, Ref, Sizes, Tree
-from retentive.storage.objects.records import Overlay, Row, Value, add_rows, all_of, pack, unpack
+from retentive.storage.objects.ordered_map import Pages, Rebuild, Sizes, Tree
+from retentive.storage.objects.records import Overlay, Page, Ref, Row, Value, add_rows, all_of, pack, unpack
 
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
 _CHARS_OF_ROW = 128  # characters of edits that count as one row
@@ -113,18 +114,19 @@ def overlay_of(log: Iterable[Row], edits: Mapping[str, str | None]) -> Overlay:
     return {**overlay, **edits} if edits else overlay
 
 
-# -- compaction ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """New tree that includes the first `count` rows and the `edits` of a log. Upload `pages` before using it."""
+    """New tree that includes the first `count` rows and the `edits` of a log. Upload `pages` before using it.
+
+    `began` is the time before their upload.
+    """
 
     generation: int
     count: int
     edits: Mapping[str, str | None]
     tree: Tree
     pages: Mapping[str, tuple[bytes, Page]]
+    began: float = field(default_factory=time.time)
 
     def fits(self, manifest: Manifest) -> bool:
         """True if no other writer has compacted since."""

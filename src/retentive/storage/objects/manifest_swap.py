@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
-from retentive.storage.objects.cache import Cache
 from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
-from retentive.storage.objects.reader import Reader
+from retentive.storage.objects.reader import Cache, Location
 from retentive.storage.objects.records import VERSION
-from retentive.storage.objects.requests import BUSY, Missing, Requests, Tag, Taken, Unsure
+from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 from retentive.storage.objects.writer_turns import WriterTurns, new_writer
 
 MANIFESTS = "manifests"
@@ -34,10 +33,10 @@ class ManifestSwap:
     Callers serialize threads that replace the manifest of the same memory store.
     """
 
-    def __init__(self, requests: Requests, cache: Cache, reader: Callable[[str], Reader]) -> None:
-        self._requests = requests
+    def __init__(self, location: Location, cache: Cache) -> None:
+        self._location = location
+        self._requests = location.requests
         self._cache = cache
-        self._reader = reader
         self._writer = new_writer()
         self._contention: dict[str, WriterTurns] = {}
 
@@ -84,8 +83,6 @@ class ManifestSwap:
         if not self.contention(store_id).is_seen:
             self._contention.pop(store_id, None)
 
-    # -- replacing -------------------------------------------------------------------------------------------
-
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
         """Replace a manifest; returns the current one, and True, or False if another writer won, or None if uncertain.
 
@@ -122,10 +119,8 @@ class ManifestSwap:
         """Current manifest; None if it cannot be read while the result of an attempt is unknown."""
         try:
             return self.now(store_id)
-        except NotFound:
-            raise
-        except RetentiveError:
-            if not doubtful:
+        except RetentiveError as error:
+            if not doubtful or isinstance(error, NotFound):
                 raise
             return None
 
@@ -135,7 +130,7 @@ class ManifestSwap:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.overlay, self._reader(manifest.id))
+        state = OrderedMap(now.manifest.tree, now.manifest.overlay, self._location.reader(manifest.id))
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:

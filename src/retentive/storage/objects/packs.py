@@ -132,10 +132,6 @@ class NewTexts:
                 self._free.setdefault(self._written[ref], []).append(ref)
         del self.used[mark:]
 
-    def again(self) -> None:
-        """Start another attempt."""
-        self.undo(0)
-
     def encoded(self) -> bytes:
         """Encode the pack of new texts."""
         return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})

@@ -1,21 +1,25 @@
-"""Reads pages and texts of a memory store through the cache."""
+"""Reads pages and texts of memory stores through an LRU cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TypeVar, cast
+from typing import cast
 
 from retentive.errors import Damaged
-from retentive.storage.objects.cache import Cache
-from retentive.storage.objects.ordered_map import Leaf, Node, Page, Ref, decode_leaf, decode_node
+from retentive.storage.contract import Clock, NewId
+from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.packs import NewTexts, TextRef, by_pack, decode_pack
-from retentive.storage.objects.records import check_name, digest
+from retentive.storage.objects.records import Page, Ref, check_name, decode_page, digest
 from retentive.storage.objects.requests import Missing, Requests, together
 
-T = TypeVar("T", Leaf, Node)
 PAGES, PACKS = "pages", "packs"
-_SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed page: measured
+DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
+SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object: measured
 _MANY = 4  # above this number of wanted texts, a pack is read whole
 
 
@@ -23,65 +27,110 @@ class Gone(Damaged):
     """An object is missing. The reader's state may be stale and the object collected since."""
 
 
+class Cache:
+    """LRU cache of values, at most `max_bytes` in total. Threads may share it."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> object | None:
+        """Cached value, or None."""
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                return None
+            self._held.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Hashable, value: object, size_bytes: int) -> None:
+        """Cache a value, unless it is larger than a quarter of the cache."""
+        if size_bytes > self._max_bytes // 4:
+            return
+        with self._lock:
+            self._forget(key)
+            self._held[key] = (value, size_bytes)
+            self._bytes += size_bytes
+            while self._bytes > self._max_bytes:
+                self._forget(next(iter(self._held)))
+
+    def drop(self, *keys: Hashable) -> None:
+        """Remove values."""
+        with self._lock:
+            for key in keys:
+                self._forget(key)
+
+    def clear(self, first: Hashable) -> None:
+        """Remove all values whose keys are tuples that begin with `first`."""
+        with self._lock:
+            for key in [key for key in self._held if isinstance(key, tuple) and key[0] == first]:
+                self._forget(key)
+
+    def _forget(self, key: Hashable) -> None:
+        self._bytes -= self._held.pop(key, (None, 0))[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Resources and settings that all memory stores of one backend share. `cache` holds immutable objects."""
+
+    requests: Requests
+    cache: Cache
+    clock: Clock
+    new_id: NewId
+    sizes: Sizes
+
+    def reader(self, store_id: str) -> Reader:
+        """Reader of a memory store."""
+        return Reader(store_id, self)
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
-    """Pages and texts of one memory store. `texts` and `pages` are not uploaded yet."""
+    """Pages and texts of one memory store. `new_texts` and `new_pages` are not uploaded yet."""
 
-    def __init__(
-        self,
-        store_id: str,
-        requests: Requests,
-        cache: Cache,
-        *,
-        texts: NewTexts | None = None,
-        pages: Mapping[str, tuple[bytes, Page]] | None = None,
-    ) -> None:
-        self._store_id = store_id
-        self._requests = requests
-        self._cache = cache
-        self._texts = texts
-        self._pages = {} if pages is None else pages
+    store_id: str
+    location: Location
+    new_texts: NewTexts | None = None
+    new_pages: Mapping[str, tuple[bytes, Page]] | None = None
 
-    def with_new(self, texts: NewTexts, pages: Mapping[str, tuple[bytes, Page]]) -> Reader:
-        """Reader that also finds texts and pages that are not uploaded yet."""
-        return Reader(self._store_id, self._requests, self._cache, texts=texts, pages=pages)
+    @property
+    def requests(self) -> Requests:
+        """Requests to the location."""
+        return self.location.requests
 
     def key(self, kind: str, name: str) -> str:
         """Object name of a page or pack; `kind` is `PAGES` or `PACKS`."""
-        return f"stores/{self._store_id}/{kind}/{name}"
+        return f"stores/{self.store_id}/{kind}/{name}"
 
-    # -- pages -----------------------------------------------------------------------------------------------
+    def listed(self, kind: str) -> dict[str, datetime]:
+        """Names of the existing pages or packs, and when each was last written."""
+        under = self.key(kind, "")
+        return {one.key.removeprefix(under): one.modified for one in self.requests.names(under[:-1])}
 
-    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
-        """Read leaves in parallel."""
-        return self._read(refs, decode_leaf)
+    def pages(self, refs: Sequence[Ref]) -> list[Page]:
+        """Read pages in parallel."""
+        found = {ref.name: self._known_page(ref.name) for ref in refs}
+        missing = [name for name, page in found.items() if page is None]
+        found |= zip(missing, together([partial(self._page, name) for name in missing]), strict=True)
+        return [cast("Page", found[ref.name]) for ref in refs]
 
-    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        """Read nodes in parallel."""
-        return self._read(refs, decode_node)
+    def _known_page(self, name: str) -> Page | None:
+        found = cast("Page | None", self.location.cache.get((self.store_id, name)))
+        return self.new_pages[name][1] if found is None and self.new_pages and name in self.new_pages else found
 
-    def _read(self, refs: Sequence[Ref], decode: Callable[[bytes], T]) -> list[T]:
-        found = [self._known_page(ref.name) for ref in refs]
-        if all(found):
-            return cast("list[T]", found)
-        missing = [ref.name for ref, page in zip(refs, found, strict=True) if page is None]
-        read = iter(together([partial(self._page, name, decode) for name in missing]) if missing else ())
-        return [next(read) if page is None else cast("T", page) for page in found]
-
-    def _known_page(self, name: str) -> object | None:
-        found = self._cache.get((self._store_id, name))
-        return self._pages[name][1] if found is None and name in self._pages else found
-
-    def _page(self, name: str, decode: Callable[[bytes], T]) -> T:
+    def _page(self, name: str) -> Page:
         data = self._get(PAGES, name)
-        page = decode(check_name(name, data))
-        self._cache.put((self._store_id, name), page, len(data) * _SIZE_OF_PARSED)
+        page = decode_page(check_name(name, data))
+        self.keep_pages({name: (data, page)})
         return page
 
-    def keep_page(self, name: str, data: bytes, page: Page) -> None:
-        """Cache a page that was just uploaded."""
-        self._cache.put((self._store_id, name), page, len(data) * _SIZE_OF_PARSED)
-
-    # -- texts -----------------------------------------------------------------------------------------------
+    def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
+        """Cache pages that were just read or uploaded."""
+        for name, (data, page) in pages.items():
+            self.location.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
         """Read a text: one range request, or two requests if its pack was rewritten."""
@@ -106,23 +155,21 @@ class Reader:
 
     def keep_text(self, ref: str, data: bytes) -> None:
         """Cache a text that was just read or uploaded."""
-        self._cache.put((self._store_id, ref), data, len(data))
+        self.location.cache.put((self.store_id, ref), data, len(data))
 
     def _known(self, ref: str) -> bytes | None:
         if not ref:
             return b""
-        found = cast("bytes | None", self._cache.get((self._store_id, ref)))
-        return self._texts.get(ref) if found is None and self._texts is not None else found
+        found = cast("bytes | None", self.location.cache.get((self.store_id, ref)))
+        return self.new_texts.get(ref) if found is None and self.new_texts is not None else found
 
     def _range(self, ref: str) -> bytes:
         pack, offset, length, expected = TextRef.parse(ref)
         try:
-            data = self._requests.get_range(self.key(PACKS, pack), offset, length)
+            data = self.requests.get_range(self.key(PACKS, pack), offset, length)
         except Missing:
             raise Gone("an object of the memory store is missing") from None
-        if digest(data) == expected:
-            return data
-        found = self._whole(pack).get(ref)
+        found = data if digest(data) == expected else self._whole(pack).get(ref)
         if found is None:
             raise Gone("a text of the memory store was erased, cut or altered")
         return found
@@ -130,13 +177,12 @@ class Reader:
     def _whole(self, pack: str) -> dict[str, bytes]:
         return decode_pack(pack, self._get(PACKS, pack))
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Remove pages or texts from the cache."""
-        for name in names:
-            self._cache.drop((self._store_id, name))
-
     def _get(self, kind: str, name: str) -> bytes:
         try:
-            return self._requests.get(self.key(kind, name))[0]
+            return self.requests.get(self.key(kind, name))[0]
         except Missing:
             raise Gone("an object of the memory store is missing") from None
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove pages or texts from the cache."""
+        self.location.cache.drop(*((self.store_id, name) for name in names))

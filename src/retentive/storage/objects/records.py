@@ -11,9 +11,11 @@ import json
 import os
 import zlib
 from base64 import b64decode, b64encode
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from retentive.errors import Damaged, UnknownSchema
@@ -112,29 +114,53 @@ def unsealed(seal: str | None) -> bytes | None:
     return None if seal is None else b64decode(seal)
 
 
-# -- bytes ---------------------------------------------------------------------------------------------------
+class Ref(NamedTuple):
+    """Reference to a page: its lowest key, its name and its number of items."""
+
+    first: str
+    name: str
+    length: int
 
 
-def encode_leaf(keys: Sequence[str], values: Sequence[Value]) -> bytes:
-    """Encode a leaf page. Keys of memories and versions are derived from their rows."""
+class Page(NamedTuple):
+    """Page of the map's tree: a leaf has sorted keys and their values, a node has references to the pages below."""
+
+    keys: Sequence[str] = ()
+    values: Sequence[Value] = ()
+    refs: Sequence[Ref] = ()
+
+    def get(self, key: str) -> Value | None:
+        """Value of a key, or None."""
+        at = bisect_left(self.keys, key)
+        return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
+
+    def between(self, low: str, high: str) -> list[tuple[str, Value]]:
+        """Keys and values with `low <= key < high`."""
+        start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
+        return list(zip(self.keys[start:end], self.values[start:end], strict=True))
+
+
+def encode_page(page: Page) -> bytes:
+    """Encode a page. Keys of memories and versions are derived from their rows."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
-    for key, value in zip(keys, values, strict=True):
+    for key, value in zip(page.keys, page.values, strict=True):
         if isinstance(value, Row):
             parts[key[0]].append(value if value.left is None else value._replace(left=None))
         else:
             parts[key[0]].append([key, value])
-    return pack("page", list(parts.values()))
+    return pack("page", [*parts.values(), page.refs])
 
 
-def decode_items(data: bytes) -> tuple[list[str], list[Value]]:
-    """Decode the keys and values of a leaf page. Raises `Damaged`."""
+def decode_page(data: bytes) -> Page:
+    """Decode a page. Raises `Damaged`."""
     try:
-        garbage, memories, records, versions = unpack("page", data)
+        garbage, memories, records, versions, refs = unpack("page", data)
         present, history = all_of(Row, memories), all_of(Row, versions)
-        keys = [MEMORY + row.path for row in present], [VERSION + row.id for row in history]
-        shorts = [[key for key, _ in garbage], [key for key, _ in records]]
-        values = [value for _, value in garbage], [value for _, value in records]
-        return [*shorts[0], *keys[0], *shorts[1], *keys[1]], [*values[0], *present, *values[1], *history]
+        keys = [key for key, _ in garbage], [MEMORY + row.path for row in present], [key for key, _ in records]
+        values = [value for _, value in garbage], present, [value for _, value in records]
+        return Page(
+            [*chain(*keys), *(VERSION + row.id for row in history)], [*chain(*values), *history], all_of(Ref, refs)
+        )
     except (TypeError, ValueError):
         raise Damaged("a page of a memory store cannot be read") from None
 

@@ -20,16 +20,15 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from retentive.errors import Damaged, NotFound, RetentiveError
-from retentive.storage.objects.cache import Cache
+from retentive.storage.objects.reader import SIZE_OF_PARSED, Location
 from retentive.storage.objects.records import check_name, name_for, pack, unpack
-from retentive.storage.objects.requests import BUSY, Missing, Requests, together
+from retentive.storage.objects.requests import BUSY, Missing, together
 
 SIDE = "side"
 MOST = 32  # parts of similar size before they are merged
 _KEPT_S = 86_400.0  # how long a removal is kept, since an older write may still arrive
 _TIME_DIGITS, _STAMP_CHARS = 14, 22
 _NAME = re.compile(r"[0-9a-f]{39}")
-_SIZE_OF_PARSED = 10
 
 
 class Stamped(NamedTuple):
@@ -49,9 +48,9 @@ class SideRecords:
     remains in a store erased meanwhile.
     """
 
-    def __init__(self, requests: Requests, cache: Cache, check: Callable[[str], object]) -> None:
-        self._requests = requests
-        self._cache = cache
+    def __init__(self, location: Location, check: Callable[[str], object]) -> None:
+        self._requests = location.requests
+        self._cache = location.cache
         self._check = check
         self._lock = threading.Lock()
         self._last_us = 0
@@ -100,8 +99,7 @@ class SideRecords:
             if merged:
                 self._put(store_id, under, self._new_stamp(), merged)
             self._requests.delete([f"{under}/{name}" for name in chosen])
-            for name in chosen:
-                self._cache.drop((under, name))
+            self._cache.drop(*((under, name) for name in chosen))
 
     def _names(self, under: str) -> list[str]:
         found = (listed.key.rpartition("/")[2] for listed in self._requests.names(under))
@@ -124,7 +122,7 @@ class SideRecords:
             values = {key: Stamped(*value) for key, value in unpack(SIDE, check_name(name, data)).items()}
         except (AttributeError, TypeError):
             raise Damaged("side records of a memory store cannot be read") from None
-        self._cache.put((under, name), values, len(data) * _SIZE_OF_PARSED)
+        self._cache.put((under, name), values, len(data) * SIZE_OF_PARSED)
         return values
 
     def _put(self, store_id: str, under: str, stamp: str, part: Part) -> None:

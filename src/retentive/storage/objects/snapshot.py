@@ -49,8 +49,6 @@ class ObjectsSnapshot(Snapshot):
     def usage(self) -> Usage:
         return Usage(self._state.memories, self._state.size_bytes)
 
-    # -- memories --------------------------------------------------------------------------------------------
-
     def get(self, path: str) -> Entry:
         row = self._row_at(path)
         if row is not None:
@@ -87,8 +85,6 @@ class ObjectsSnapshot(Snapshot):
     def _present(self, under: str) -> Iterator[Row]:
         """Newest versions of the memories below a path."""
         return cast("Iterator[Row]", self._map.values(*_below(under)))
-
-    # -- versions --------------------------------------------------------------------------------------------
 
     def versions(
         self,
@@ -152,8 +148,6 @@ class ObjectsSnapshot(Snapshot):
         since = cast("Iterator[Row]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
         newer = list(takewhile(is_of_it, since))
         return [*reversed(newer), *takewhile(is_of_it, self._rows("", version_id))]
-
-    # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, kind: str, key: str) -> str | None:
         value = self._map.get(record_key(kind, key))

@@ -21,9 +21,9 @@ from retentive.storage.contract import Actor, StoreInfo, now_us
 from retentive.storage.objects.garbage import marks_of, put_mark
 from retentive.storage.objects.manifest import Erased, Manifest
 from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
+from retentive.storage.objects.reader import Location
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
-from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, together
-from retentive.storage.objects.transaction import Settings
+from retentive.storage.objects.requests import Missing, Tag, Taken, Unsure, together
 from retentive.values.records import to_us
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -42,13 +42,11 @@ class Key(NamedTuple):
 class Stores:
     """Memory stores at one location. Threads may share it."""
 
-    def __init__(self, requests: Requests, manifests: ManifestSwap, shared: Settings) -> None:
-        self._requests = requests
+    def __init__(self, location: Location, manifests: ManifestSwap) -> None:
+        self._requests = location.requests
+        self._location = location
         self._manifests = manifests
-        self._shared = shared
         self._is_marked: bool | None = None
-
-    # -- the location ----------------------------------------------------------------------------------------
 
     def check_format(self) -> None:
         """Read the format marker of the location, once. Raises `UnknownSchema` if the format differs."""
@@ -65,16 +63,15 @@ class Stores:
 
     def _mark(self) -> None:
         """Write the format marker before anything else is written to the location."""
+
+        def marked() -> bool:
+            with suppress(Taken):
+                self._requests.replace(_MARKER, head_of(_MARKER), None)
+            return self._reads_marker()
+
         self.check_format()
         if not self._is_marked:
-            for _ in self._requests.attempts():
-                with suppress(Taken, Unsure):
-                    self._requests.replace(_MARKER, head_of(_MARKER), None)
-                self._is_marked = self._reads_marker()
-                if self._is_marked:
-                    return
-
-    # -- creating --------------------------------------------------------------------------------------------
+            self._is_marked = self._requests.until_done(marked)
 
     def create(
         self,
@@ -87,32 +84,27 @@ class Stores:
     ) -> StoreInfo:
         """Create a memory store; returns the existing one if key or id is taken."""
         self._mark()
-        new = self._new_manifest(key, name, seal, store_id, created_at)
-        if key is None:
-            return self._made(new).info()
-        for _ in self._requests.attempts():
-            found = self._key(key)
-            if found.manifest is not None:
-                made = self._made(found.manifest)
-                if made.erased is None and made.key == key:
-                    return made.info()
-            if store_id is not None:
-                with suppress(NotFound):
-                    return self._manifests.now(store_id).manifest.info()
-            with suppress(Taken, Unsure):
-                data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
-                self._requests.replace(_key_object(key), data, found.tag)
-                return self._made(new).info()
-        raise AssertionError("unreachable")
-
-    def _new_manifest(
-        self, key: str | None, name: str, seal: str | None, store_id: str | None, created_at: datetime | None
-    ) -> Manifest:
-        at = now_us(self._shared.clock) if created_at is None else to_us(created_at)
-        chosen = self._shared.new_id(_PREFIX, at) if store_id is None else store_id
-        if not _ID.fullmatch(chosen):
+        at = now_us(self._location.clock) if created_at is None else to_us(created_at)
+        new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, name, at, seal)
+        if not _ID.fullmatch(new.id):
             raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
-        return Manifest(chosen, key, name, at, seal)
+        if key is None:
+            return self._made(new)
+        return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
+
+    def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
+        """Take a key for a new store, and create it; or return the store that exists. Raises `Taken`, `Unsure`."""
+        found = self._key(key)
+        if found.manifest is not None:
+            made = self._made(found.manifest)
+            if made.key == key:
+                return made
+        if is_copy:
+            with suppress(NotFound):
+                return self._manifests.now(new.id).manifest.info()
+        data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
+        self._requests.replace(_key_object(key), data, found.tag)
+        return self._made(new)
 
     def _key(self, key: str) -> Key:
         try:
@@ -130,22 +122,19 @@ class Stores:
             raise Damaged("the key of a memory store is that of another")
         return Key(tag, begun)
 
-    def _made(self, manifest: Manifest) -> Manifest:
-        """Complete the creation of a store begun here or by a crashed process; returns its manifest."""
+    def _made(self, manifest: Manifest) -> StoreInfo:
+        """Complete the creation of a store begun here or by a crashed process."""
+        is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
+        data = manifest.encoded()
         for _ in self._requests.attempts():
-            with suppress(NotFound):
-                if self._manifests.cached(manifest.id) is not None or manifest.key is not None:
-                    return self._manifests.now(manifest.id).manifest
-            try:
-                data = manifest.encoded()
-                tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
-                return self._manifests.keep(Held(tag, manifest), len(data)).manifest
-            except (Taken, Unsure):
+            if not is_new:
                 with suppress(NotFound):
-                    return self._manifests.now(manifest.id).manifest
+                    return self._manifests.now(manifest.id).manifest.info()
+            with suppress(Taken, Unsure):
+                tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
+                return self._manifests.keep(Held(tag, manifest), len(data)).manifest.info()
+            is_new = False
         raise AssertionError("unreachable")
-
-    # -- finding ---------------------------------------------------------------------------------------------
 
     def get(self, id_or_key: str) -> StoreInfo | None:
         """Store with this id, including an erased one; else the store with this key."""
@@ -175,13 +164,11 @@ class Stores:
             return self._manifests.live(store_id).manifest.info()
         return None
 
-    # -- erasing ---------------------------------------------------------------------------------------------
-
     def mark_erased(self, store_id: str, actor: Actor | None) -> None:
         """Replace the manifest with a tombstone. The caller pauses the store's queue."""
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
-        erased = Erased(now_us(self._shared.clock), None if actor is None else str(actor))
+        erased = Erased(now_us(self._location.clock), None if actor is None else str(actor))
         self._manifests.change(store_id, lambda now: _emptied(now, erased))
 
     def clear(self, store_id: str) -> int:
@@ -190,19 +177,15 @@ class Stores:
         keys = [listed.key for listed in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
         if manifest.key is not None:
-            self._free(manifest.key, store_id)
+            self._requests.until_done(partial(self._free, manifest.key, store_id))
             self._manifests.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
         self._requests.delete(marks_of(self._requests, store_id).get(store_id, []))
         return len(keys)
 
     def _free(self, key: str, store_id: str) -> None:
-        for _ in self._requests.attempts():
-            found = self._key(key)
-            if found.manifest is None or found.manifest.id != store_id:
-                return
-            with suppress(Taken, Unsure):
-                self._requests.replace(_key_object(key), pack("key", None), found.tag)
-                return
+        found = self._key(key)
+        if found.manifest is not None and found.manifest.id == store_id:
+            self._requests.replace(_key_object(key), pack("key", None), found.tag)
 
 
 def check_id(store_id: str) -> None:

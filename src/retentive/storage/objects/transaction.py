@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from retentive.errors import Conflict, InvalidInput
@@ -11,17 +11,14 @@ from retentive.storage.contract import (
     UNCHANGED,
     Actor,
     Change,
-    Clock,
     Memory,
     Metadata,
-    NewId,
     Recorded,
     Transaction,
     Version,
     now_us,
 )
 from retentive.storage.objects.manifest import Manifest, compact
-from retentive.storage.objects.ordered_map import Page, Sizes
 from retentive.storage.objects.packs import NewTexts
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import (
@@ -32,6 +29,7 @@ from retentive.storage.objects.records import (
     PACKED,
     VERSION,
     Overlay,
+    Page,
     Row,
     Value,
     add_rows,
@@ -45,15 +43,6 @@ from retentive.values.records import to_us
 _LONG_LOG = 4  # a transaction that adds so many times the compaction threshold compacts at once
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings shared by the transactions of one backend."""
-
-    clock: Clock
-    new_id: NewId
-    sizes: Sizes
-
-
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
     """Memory store while it is being changed. `finished` returns the resulting manifest.
 
@@ -61,16 +50,11 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     """
 
     def __init__(
-        self,
-        manifest: Manifest,
-        reader: Reader,
-        texts: NewTexts,
-        pages: dict[str, tuple[bytes, Page]],
-        shared: Settings,
+        self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: dict[str, tuple[bytes, Page]]
     ) -> None:
-        super().__init__(manifest, reader.with_new(texts, pages))
+        super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
         self._revision_before = manifest.state.revision
-        self._shared = shared
+        self._location = reader.location
         self._texts = texts
         self._pages = pages
         self._edited: dict[str, Value | None] = {}
@@ -92,7 +76,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         """Manifest after this transaction."""
         manifest = self._with_log()
         is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
-        if is_left or len(self._new) + len(self._edits) >= _LONG_LOG * self._shared.sizes.log:
+        if is_left or len(self._new) + len(self._edits) >= _LONG_LOG * self._location.sizes.log:
             self._compact()
             manifest = self._manifest
         return manifest
@@ -106,7 +90,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
         manifest = self._with_log()
-        compaction = compact(manifest, self._shared.sizes, self._reader)
+        compaction = compact(manifest, self._location.sizes, self._reader)
         self._pages.update(compaction.pages)
         self._manifest = compaction.applied(manifest)
         self._new, self._edits = [], {}
@@ -117,8 +101,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         if self._manifest.weight:
             self.changed = True
             self._compact()
-
-    # -- memories --------------------------------------------------------------------------------------------
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if not changes:
@@ -134,7 +116,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         source = self._source(change, source)
         at = self._tick(origin)
         memory = self._memory_id(change, source, at)
-        version = self._shared.new_id("memver_", at) if origin is None else origin.id
+        version = self._location.new_id("memver_", at) if origin is None else origin.id
         who = _name(actor if origin is None else origin.actor)
         born = at if change.again is None else to_us(change.again.created_at)
         revision = self._state.revision if origin is None else origin.revision
@@ -181,7 +163,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             return source.memory
         if change.again is not None:
             return change.again.id
-        return self._shared.new_id("mem_", at) if change.origin is None else change.origin.memory_id
+        return self._location.new_id("mem_", at) if change.origin is None else change.origin.memory_id
 
     def _redacted_elsewhere(self, origin: Version) -> Row:
         """Row of an imported version that is already redacted."""
@@ -208,7 +190,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _tick(self, origin: Version | None) -> int:
         """Time of the next version: now, but always later than the last version, even if the clock went back."""
         last = self._state.last_at
-        at = max(now_us(self._shared.clock), last + 1) if origin is None else to_us(origin.created_at)
+        at = max(now_us(self._location.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
             raise InvalidInput("versions from elsewhere must be later than those that are there")
         revision = max(self._state.revision, 0 if origin is None else origin.revision)
@@ -233,8 +215,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             self._add(gone)
             self._gaps = (*self._gaps, memory.id)
 
-    # -- metadata and records --------------------------------------------------------------------------------
-
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         self.changed = True
         if settings is not UNCHANGED:
@@ -253,11 +233,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._edits.update(edits)
         self._edit(edits)
 
-    # -- removing --------------------------------------------------------------------------------------------
-
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         chosen = [row for row in self._removable(version_ids) if row.redacted_at is None]
-        at, who = now_us(self._shared.clock), _name(actor)
+        at, who = now_us(self._location.clock), _name(actor)
         self._remove(chosen, lambda row: row.redacted(at, who))
 
     def prune(self, version_ids: Sequence[str]) -> None:

@@ -47,8 +47,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self._seal_paths = seal_paths
         self._opened: dict[str, tuple[str, StoreKeys]] = {}  # store -> its seal, and the keys in it
 
-    # -- memory stores ---------------------------------------------------------------------------------------
-
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         if new.get("seal") is not None:
             raise InvalidInput("a memory store cannot be encrypted twice")
@@ -69,8 +67,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
             self._keys_of(store.id, store.seal)
         except _Pending as pending:
             self._give_key(store.id, pending.text)
-
-    # -- reading and writing ---------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         def unsealed(snapshot: Snapshot) -> T:
@@ -135,8 +131,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self._opened.clear()
         self.inner.close()
 
-    # -- keys ------------------------------------------------------------------------------------------------
-
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
         """The keys of a store for its present seal, so that changes of other processes take effect at once."""
         held = self._opened.get(store_id)
@@ -166,9 +160,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
             return tx.seal
 
         return self.inner.write(store_id, work) or ""
-
-
-# -- key management ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,8 +58,6 @@ class StoreKeys:
         self._paths: dict[str, str] = {}
         self._settings: tuple[str | None, str | None] = (None, None)  # encrypted, and decrypted
 
-    # -- settings --------------------------------------------------------------------------------------------
-
     def seal_settings(self, settings: str | None) -> str | None:
         """The encrypted settings, as text."""
         if settings is None:
@@ -81,8 +79,6 @@ class StoreKeys:
         self._settings = (sealed, opened)
         return opened
 
-    # -- records and side records ----------------------------------------------------------------------------
-
     def seal_record(self, kind: str, key: str, value: str) -> str:
         """The encrypted value of a record, as text."""
         nonce = os.urandom(NONCE_BYTES)
@@ -102,8 +98,6 @@ class StoreKeys:
 
     def _bound_settings(self) -> bytes:
         return f"settings|{self._store_id}".encode()
-
-    # -- texts -----------------------------------------------------------------------------------------------
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
         """The encrypted text, bound to the version that wrote it."""
@@ -130,8 +124,6 @@ class StoreKeys:
 
     def _bound_text(self, version_id: str) -> bytes:
         return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
-
-    # -- seals -----------------------------------------------------------------------------------------------
 
     def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str, hidden_path: str) -> Kept:
         """The stored form of a new text. `hidden_path` is the path that the inner backend uses."""
@@ -188,8 +180,6 @@ class StoreKeys:
         # Ids and paths hold no NUL, so different rows have different associated data.
         text = f"seal 1\0{self._store_id}\0{memory_id}\0{version_id}\0{hidden_path}"
         return text.encode("utf-8", "surrogatepass")
-
-    # -- names -----------------------------------------------------------------------------------------------
 
     def hidden(self, path: str) -> str:
         """The path that the inner backend uses for a real path."""

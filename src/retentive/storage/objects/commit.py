@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
@@ -15,7 +15,7 @@ from retentive.storage.objects.manifest import Compaction, Manifest, compact, is
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.packs import NewTexts, pack_of
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader
-from retentive.storage.objects.records import GARBAGE, Page
+from retentive.storage.objects.records import Page, garbage
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
@@ -109,7 +109,7 @@ class _Batch:
         reader.keep_pages(self.pages)
         texts.written()
         parts, _ = texts.unused()
-        return self.manifest.with_edits({GARBAGE + ref: "" for ref in parts}) if parts else self.manifest
+        return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
 
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
         """Manifest to decide on, read again if needed: a refusal must not come from a stale state or collected objects.
@@ -193,7 +193,7 @@ class Committer:
         reader, now = self._location.reader(store_id), self.manifests.change(store_id, compacted).manifest
         if not now.erased and now.tree == compaction.tree:
             reader.keep_pages(compaction.pages)
-            self.sweeps.compacted(store_id, compaction.edits)
+            self.sweeps.compacted(store_id, compaction.log)
             return
         names = list(compaction.pages)  # they may hold texts redacted since
         going = names if now.erased else reachable(now, reader, values=False).passed(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -19,7 +19,7 @@ from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.packs import by_pack, pack_of, without
 from retentive.storage.objects.reader import PACKS, PAGES, Reader
-from retentive.storage.objects.records import GARBAGE, Page, Ref, Value, has_passed, text_in
+from retentive.storage.objects.records import GARBAGE, Overlay, Page, Ref, Value, has_passed, text_in
 from retentive.storage.objects.requests import Missing, Requests, together
 
 OnDamage = Callable[[str, Damaged], None]
@@ -56,7 +56,7 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, on_dam
     `on_damage` is called with the name of an unreadable page, and the walk continues. Without it, raises `Damaged`.
     """
     reach = Reach(manifest.generation)
-    reach.add(manifest.overlay.items())
+    reach.add(manifest.log.items())
     refs: Sequence[Ref] = manifest.tree.refs
     for depth in range(manifest.tree.depth, -1, -1):
         reach.pages.update(ref.name for ref in refs)
@@ -65,7 +65,7 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, on_dam
             for page in _pages(reader, refs[start : start + AHEAD], on_damage):
                 below += page.refs
                 items = zip(page.keys, page.values, strict=True)
-                reach.add(item for item in items if item[0] not in manifest.overlay)
+                reach.add(item for item in items if item[0] not in manifest.log)
         refs = below
     return reach
 
@@ -111,14 +111,14 @@ class Sweeps:
             with self._lock:
                 left = self._orphans.setdefault(after.id, [])
                 left += orphans
-                if marks or max(len(left), _garbage_in(after.edits)) >= _MANY:
+                if marks or max(len(left), _garbage_in(after.log)) >= _MANY:
                     self._due.setdefault(after.id, []).extend(marks)
 
-    def compacted(self, store_id: str, edits: Mapping[str, str | None]) -> None:
-        """Record a compaction of these edits."""
+    def compacted(self, store_id: str, log: Overlay) -> None:
+        """Record a compaction of a log."""
         with self._lock:
             self._orphans.setdefault(store_id, [])
-            if _garbage_in(edits):
+            if _garbage_in(log):
                 self._due.setdefault(store_id, [])
 
     def due(self, store_id: str) -> list[str] | None:
@@ -136,8 +136,8 @@ class Sweeps:
             return self._orphans.pop(store_id, [])
 
 
-def _garbage_in(edits: Mapping[str, str | None]) -> int:
-    return sum(key.startswith(GARBAGE) and value is not None for key, value in edits.items())
+def _garbage_in(log: Overlay) -> int:
+    return sum(key.startswith(GARBAGE) and value is not None for key, value in log.items())
 
 
 def put_mark(requests: Requests, store_id: str) -> str:

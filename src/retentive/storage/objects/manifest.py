@@ -1,24 +1,26 @@
 """Manifest: one state of a memory store, as a value. No I/O except loading pages.
 
 The manifest is the only mutable object of a memory store; it is replaced by compare-and-swap. It has the root of the
-map's tree and a *log*: the rows of the latest versions and the latest edits to records and garbage that are not in the
-tree yet. So most commits write only a pack and the manifest. Compaction moves the log to the tree. Other writers only
-append to the log, so a compaction also fits every later state until the next one, and may run beside them.
+map's tree and a *log*: the latest edits of the map that are not in the tree yet. So most commits write only a pack and
+the manifest. Compaction moves the log to the tree. Other writers only add edits to the log, so a compaction also fits
+every later state until the next one, and may run beside them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 from retentive.errors import Damaged
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import Pages, Rebuild, Sizes, Tree
-from retentive.storage.objects.records import Overlay, Page, Ref, Row, Value, add_rows, all_of, pack, unpack
+from retentive.storage.objects.records import MEMORY, VERSION, Overlay, Page, Ref, Row, all_of, pack, unpack
 
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
+_SPACES_OF_ROWS = {MEMORY, VERSION}
 _CHARS_OF_ROW = 128  # characters of edits that count as one row
 
 
@@ -43,7 +45,7 @@ class State(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` counts compactions. `overlay` is the log and the edits merged by key, applied on top of the tree.
+    `generation` counts compactions. `log` is applied on top of the tree.
 
     `gaps` are memories that are absent although their newest version is not a deletion: it was imported redacted.
     """
@@ -58,11 +60,9 @@ class Manifest:
     generation: int = 0
     commits: tuple[str, ...] = ()
     tree: Tree = Tree()  # noqa: RUF009 - immutable
-    log: tuple[Row, ...] = ()
-    edits: Mapping[str, str | None] = field(default_factory=dict)
+    log: Overlay = field(default_factory=dict, repr=False)
     gaps: tuple[str, ...] = ()
     erased: Erased | None = None
-    overlay: Overlay = field(default_factory=dict, compare=False, repr=False)
 
     def info(self) -> StoreInfo:
         """`StoreInfo` of the memory store."""
@@ -72,34 +72,46 @@ class Manifest:
         return StoreInfo(self.id, self.key, self.name, created, state.memories, state.size_bytes, self.seal)
 
     @property
+    def edits(self) -> dict[str, str | None]:
+        """Part of the log that concerns records and garbage."""
+        return {
+            key: value
+            for key, value in self.log.items()
+            if key[0] not in _SPACES_OF_ROWS and not isinstance(value, Row)
+        }
+
+    @property
     def weight(self) -> int:
         """The weight of the log, in rows."""
-        chars = sum(len(value or "") for value in self.edits.values())
-        return len(self.log) + len(self.edits) + chars // _CHARS_OF_ROW
+        edits, memories = self.edits, sum(key[0] == MEMORY for key in self.log)
+        others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
+        return max(memories, others)
 
     def committed_as(self, commit: str) -> Manifest:
         """This state with the id of a commit appended."""
         return replace(self, commits=(*self.commits, commit)[-COMMITS_KEPT:])
 
-    def with_edits(self, edits: Mapping[str, str | None]) -> Manifest:
-        """This state with additional edits to records and garbage."""
-        return replace(self, edits={**self.edits, **edits}, overlay={**self.overlay, **edits})
-
     def encoded(self) -> bytes:
-        """Encode the manifest as bytes."""
-        return pack("manifest", {name: getattr(self, name) for name in self.__slots__ if name != "overlay"})
+        """Encode the manifest as bytes. A row of the log is encoded once, also if its memory is present."""
+        rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, Row)]
+        present = [self.log.get(MEMORY + row.path) == row for row in rows]
+        vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
+        value = {name: getattr(self, name) for name in self.__slots__}
+        return pack("manifest", value | {"log": [rows, present, vacant, self.edits]})
 
 
 def decode_manifest(data: bytes, store_id: str) -> Manifest:
     """Decode a manifest. Raises `Damaged`, `UnknownSchema`."""
     value = unpack("manifest", data)
     try:
-        (depth, refs), erased = value["tree"], value["erased"]
+        (depth, refs), erased, (rows, present, vacant, edits) = value["tree"], value["erased"], value["log"]
+        rows = all_of(Row, rows)
         value["tree"] = Tree(depth, tuple(all_of(Ref, refs)))
-        value["log"] = tuple(all_of(Row, value["log"]))
+        value["log"] = {MEMORY + path: None for path in vacant} | {VERSION + row.id: row for row in rows} | edits
+        value["log"] |= {MEMORY + row.path: row for row in compress(rows, present)}
         value |= {name: tuple(value[name]) for name in ("commits", "gaps")}
         value |= {"state": State(*value["state"]), "erased": None if erased is None else Erased(*erased)}
-        manifest = Manifest(**value, overlay=overlay_of(value["log"], value["edits"]))
+        manifest = Manifest(**value)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None
     if manifest.id != store_id:
@@ -107,44 +119,32 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     return manifest
 
 
-def overlay_of(log: Iterable[Row], edits: Mapping[str, str | None]) -> Overlay:
-    """Merge a log and edits into one overlay."""
-    overlay: dict[str, Value | None] = {}
-    add_rows(overlay, log)
-    return {**overlay, **edits} if edits else overlay
-
-
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """New tree that includes the first `count` rows and the `edits` of a log. Upload `pages` before using it.
-
-    `began` is the time before their upload.
-    """
+    """New tree that includes a `log`. Upload `pages` before using it; `began` is the time before their upload."""
 
     generation: int
-    count: int
-    edits: Mapping[str, str | None]
+    log: Overlay
     tree: Tree
     pages: Mapping[str, tuple[bytes, Page]]
     began: float = field(default_factory=time.time)
 
     def fits(self, manifest: Manifest) -> bool:
         """True if no other writer has compacted since."""
-        return manifest.generation == self.generation and len(manifest.log) >= self.count
+        return manifest.generation == self.generation
 
     def applied(self, manifest: Manifest) -> Manifest:
         """The same state on the new tree, without the compacted part of the log."""
-        log, missing = manifest.log[self.count :], object()
-        edits = {key: value for key, value in manifest.edits.items() if self.edits.get(key, missing) != value}
-        made = replace(manifest, generation=manifest.generation + 1, tree=self.tree, log=log, edits=edits)
-        return replace(made, overlay=overlay_of(log, edits))
+        missing = object()
+        log = {key: value for key, value in manifest.log.items() if self.log.get(key, missing) != value}
+        return replace(manifest, generation=manifest.generation + 1, tree=self.tree, log=log)
 
 
 def compact(manifest: Manifest, sizes: Sizes, pages: Pages) -> Compaction:
     """Move the whole log of a manifest to the tree."""
     generation = manifest.generation
-    rebuilt = Rebuild(manifest.tree, manifest.overlay, pages=pages, sizes=sizes, generation=generation)
-    return Compaction(generation, len(manifest.log), manifest.edits, rebuilt.tree, rebuilt.written)
+    rebuilt = Rebuild(manifest.tree, manifest.log, pages=pages, sizes=sizes, generation=generation)
+    return Compaction(generation, manifest.log, rebuilt.tree, rebuilt.written)
 
 
 def is_due(before: Manifest, after: Manifest, sizes: Sizes) -> bool:

@@ -130,7 +130,7 @@ class ManifestSwap:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.overlay, self._location.reader(manifest.id))
+        state = OrderedMap(now.manifest.tree, now.manifest.log, self._location.reader(manifest.id))
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:

@@ -32,8 +32,7 @@ _LEVEL = 1  # of zlib: twice as fast as the default, a tenth larger
 class Row(NamedTuple):
     """A version. `text` is the reference to its text, and an empty string for an empty text.
 
-    `left` is the path that a rename or deletion vacated; used only in the log. `first` marks a version known to be the
-    first of its memory. A row with revision 0 is not a version: it only carries `left`.
+    `first` marks a version known to be the first of its memory.
     """
 
     id: str
@@ -48,7 +47,6 @@ class Row(NamedTuple):
     sha256: str | None = None
     seal: str | None = None
     text: str | None = None
-    left: str | None = None
     first: bool = False
     redacted_at: int | None = None
     redacted_by: str | None = None
@@ -81,17 +79,6 @@ Overlay: TypeAlias = "Mapping[str, Value | None]"
 """Edits of the map: new values by key; None removes a key."""
 
 
-def add_rows(overlay: dict[str, Value | None], rows: Iterable[Row]) -> None:
-    """Apply rows of the log to an overlay."""
-    for row in rows:
-        if row.left is not None:
-            overlay[MEMORY + row.left] = None
-        if row.revision:
-            overlay[VERSION + row.id] = row
-        if row.operation != "deleted" and row.redacted_at is None:
-            overlay[MEMORY + row.path] = row
-
-
 def record_key(kind: str, key: str) -> str:
     """Key of a record in the map."""
     return f"{RECORD}{kind}\0{key}"
@@ -102,6 +89,11 @@ def text_in(value: Value) -> str | None:
     if isinstance(value, Row):
         return value.text
     return value[1:] if value.startswith(PACKED) else None
+
+
+def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
+    """Edits of the map that turn texts into garbage."""
+    return {GARBAGE + text: "" for text in texts if text}
 
 
 def sealed(seal: bytes | None) -> str | None:
@@ -144,10 +136,7 @@ def encode_page(page: Page) -> bytes:
     """Encode a page. Keys of memories and versions are derived from their rows."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
     for key, value in zip(page.keys, page.values, strict=True):
-        if isinstance(value, Row):
-            parts[key[0]].append(value if value.left is None else value._replace(left=None))
-        else:
-            parts[key[0]].append([key, value])
+        parts[key[0]].append(value if isinstance(value, Row) else [key, value])
     return pack("page", [*parts.values(), page.refs])
 
 

@@ -27,7 +27,7 @@ class ObjectsSnapshot(Snapshot):
         self._manifest = manifest
         self._state = manifest.state
         self._reader = reader
-        self._see(manifest.overlay)
+        self._see(manifest.log)
 
     def _see(self, overlay: Overlay) -> None:
         """Replace the overlay that reads go through."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from retentive.errors import Conflict, InvalidInput
 from retentive.storage.contract import (
@@ -22,7 +21,6 @@ from retentive.storage.objects.manifest import Manifest, compact
 from retentive.storage.objects.packs import NewTexts
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import (
-    GARBAGE,
     INLINE,
     LONG_CHARS,
     MEMORY,
@@ -32,7 +30,7 @@ from retentive.storage.objects.records import (
     Page,
     Row,
     Value,
-    add_rows,
+    garbage,
     record_key,
     sealed,
     text_in,
@@ -58,43 +56,33 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._texts = texts
         self._pages = pages
         self._edited: dict[str, Value | None] = {}
-        self._new: list[Row] = []
-        self._edits: dict[str, str | None] = {}
         self._gaps = manifest.gaps
         self.changed = False
         self.has_removed = False
 
-    def _edit(self, edits: Overlay = MappingProxyType({}), rows: Iterable[Row] = ()) -> None:
+    def _edit(self, edits: Overlay) -> None:
         """Apply edits of the map, visible to this transaction."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
         self._edited.update(edits)
-        add_rows(self._edited, rows)
 
     def finished(self) -> Manifest:
         """Manifest after this transaction."""
-        manifest = self._with_log()
+        manifest = replace(self._manifest, state=self._state, gaps=self._gaps, log=self._overlay)
         is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
-        if is_left or len(self._new) + len(self._edits) >= _LONG_LOG * self._location.sizes.log:
+        if is_left or manifest.weight - self._manifest.weight >= _LONG_LOG * self._location.sizes.log:
             self._compact()
-            manifest = self._manifest
+            return self._manifest
         return manifest
-
-    def _with_log(self) -> Manifest:
-        log = (*self._manifest.log, *self._new)
-        edits = {**self._manifest.edits, **self._edits} if self._edits else self._manifest.edits
-        overlay = self._overlay
-        return replace(self._manifest, state=self._state, log=log, edits=edits, gaps=self._gaps, overlay=overlay)
 
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
-        manifest = self._with_log()
+        manifest = replace(self._manifest, state=self._state, gaps=self._gaps, log=self._overlay)
         compaction = compact(manifest, self._location.sizes, self._reader)
         self._pages.update(compaction.pages)
         self._manifest = compaction.applied(manifest)
-        self._new, self._edits = [], {}
-        self._see(self._manifest.overlay)
+        self._see(self._manifest.log)
 
     def compact_log(self) -> None:
         """Compact the whole log; the next purge deletes the replaced pages."""
@@ -111,21 +99,20 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def _record_one(self, change: Change, source: Row | None, actor: Actor | None) -> Recorded:
         origin = change.origin
-        if origin is not None and origin.redacted_at is not None:
-            return self._add(self._redacted_elsewhere(origin))
-        source = self._source(change, source)
         at = self._tick(origin)
-        memory = self._memory_id(change, source, at)
+        if origin is not None and origin.redacted_at is not None:
+            row = Row(origin.id, origin.memory_id, origin.operation, _name(origin.actor), at, at, origin.revision)
+            return self._add(row.redacted(to_us(origin.redacted_at), _name(origin.redacted_by)))
+        source = self._source(change, source)
+        memory, born = self._memory(change, source, at)
         version = self._location.new_id("memver_", at) if origin is None else origin.id
         who = _name(actor if origin is None else origin.actor)
-        born = at if change.again is None else to_us(change.again.created_at)
         revision = self._state.revision if origin is None else origin.revision
-        row = Row(version, memory, change.operation, who, born if source is None else source.born, at, revision)
-        row = self._with_text(row, change, source)
         is_first = source is None and origin is None and change.again is None
-        row = row._replace(left=self._left(change, source), first=is_first)
+        row = Row(version, memory, change.operation, who, born, at, revision, first=is_first)
+        row = self._with_text(row, change, source)
         self._count(row, source)
-        return self._add(row)
+        return self._add(row, vacant=self._vacated(change, source))
 
     def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
         """Row with path and text: a deletion has no text, a rename has the text of the version before."""
@@ -140,7 +127,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         assert source is not None
         return row._replace(path=change.path, size=source.size, sha256=source.sha256, seal=seal, text=source.text)
 
-    def _left(self, change: Change, source: Row | None) -> str | None:
+    def _vacated(self, change: Change, source: Row | None) -> str | None:
         """Path that the memory vacates, unless another memory took it in the same write."""
         if source is None or source.path == change.path:
             return None
@@ -158,34 +145,33 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             raise Conflict("a memory is no longer where it was")
         return source
 
-    def _memory_id(self, change: Change, source: Row | None, at: int) -> str:
+    def _memory(self, change: Change, source: Row | None, at: int) -> tuple[str, int]:
+        """Id and creation time of the memory."""
         if source is not None:
-            return source.memory
+            return source.memory, source.born
         if change.again is not None:
-            return change.again.id
-        return self._location.new_id("mem_", at) if change.origin is None else change.origin.memory_id
+            return change.again.id, to_us(change.again.created_at)
+        return self._location.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
 
-    def _redacted_elsewhere(self, origin: Version) -> Row:
-        """Row of an imported version that is already redacted."""
-        at, who, by = self._tick(origin), _name(origin.actor), _name(origin.redacted_by)
-        row = Row(origin.id, origin.memory_id, origin.operation, who, at, at, origin.revision)
-        return row.redacted(at if origin.redacted_at is None else to_us(origin.redacted_at), by)
-
-    def _add(self, row: Row) -> Recorded:
-        self._new.append(row)
-        self._edit(rows=[row])
+    def _add(self, row: Row, *, vacant: str | None = None) -> Recorded:
+        edits: dict[str, Value | None] = {} if vacant is None else {MEMORY + vacant: None}
+        edits[VERSION + row.id] = row
+        if row.operation != "deleted" and row.redacted_at is None:
+            edits[MEMORY + row.path] = row
+        self._edit(edits)
         is_gap = row.redacted_at is not None and (row.operation != "deleted" or self.find(row.memory) is not None)
         if is_gap or row.memory in self._gaps:
             others = tuple(memory for memory in self._gaps if memory != row.memory)
             self._gaps = (*others, row.memory) if is_gap else others
-        if row.revision:
-            self._state = self._state._replace(newest=row.id)
+        self._state = self._state._replace(newest=row.id)
         return Recorded(row.memory, row.id)
 
-    def _count(self, row: Row, source: Row | None) -> None:
-        memories = self._state.memories + (row.operation != "deleted") - (source is not None)
-        size_bytes = self._state.size_bytes + (row.size or 0) - (0 if source is None else source.size or 0)
-        self._state = self._state._replace(memories=memories, size_bytes=size_bytes)
+    def _count(self, row: Row | None, source: Row | None) -> None:
+        """Update the usage for a row that replaces another; None for an absent memory."""
+        is_present = row is not None and row.operation != "deleted"
+        memories = self._state.memories + is_present - (source is not None)
+        before, after = (0 if one is None else one.size or 0 for one in (source, row))
+        self._state = self._state._replace(memories=memories, size_bytes=self._state.size_bytes + after - before)
 
     def _tick(self, origin: Version | None) -> int:
         """Time of the next version: now, but always later than the last version, even if the clock went back."""
@@ -210,9 +196,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             source = self._row_at(memory.path)
             if source is None or source.memory != memory.id:
                 raise Conflict("a memory is no longer where it was")
-            gone = Row(source.id, source.memory, "deleted", None, source.born, source.at, 0, left=source.path)
-            self._count(gone, source)
-            self._add(gone)
+            self._edit({MEMORY + source.path: None})
+            self._count(None, source)
             self._gaps = (*self._gaps, memory.id)
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
@@ -225,23 +210,23 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = True
         name = record_key(kind, key)
-        edits = {} if (replaced := self._map.get(name)) is None else _garbage([text_in(replaced)])
+        edits = {} if (replaced := self._map.get(name)) is None else garbage([text_in(replaced)])
         if value is None or len(value) <= LONG_CHARS:
             edits[name] = None if value is None else INLINE + value
         else:
             edits[name] = PACKED + self._texts.add(value.encode(errors="surrogatepass"))
-        self._edits.update(edits)
         self._edit(edits)
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        chosen = [row for row in self._removable(version_ids) if row.redacted_at is None]
+        going = [row for row in self._removable(version_ids) if row.redacted_at is None]
         at, who = now_us(self._location.clock), _name(actor)
-        self._remove(chosen, lambda row: row.redacted(at, who))
+        shared, _ = self._shared_texts(going)
+        self._remove({row: row.redacted(at, who) for row in going}, shared)
 
     def prune(self, version_ids: Sequence[str]) -> None:
-        chosen = self._removable(version_ids)
-        _, writers = self._shared_texts(chosen)
-        self._remove([row for row in chosen if row.id not in writers], lambda row: None)
+        going = self._removable(version_ids)
+        shared, writers = self._shared_texts(going)
+        self._remove({row: None for row in going if row.id not in writers}, shared)
 
     def _removable(self, version_ids: Sequence[str]) -> list[Row]:
         """Versions with these ids, except the newest version of each present memory."""
@@ -266,33 +251,23 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
                 memories.discard(found.memory)
         return stay, {oldest[text] for text in stay}
 
-    def _remove(self, going: Sequence[Row], edit: Callable[[Row], Row | None]) -> None:
-        """Edit versions, and turn texts that no other version has into garbage.
+    def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
+        """Edit versions, and turn their texts into garbage, except `shared` ones.
 
         The log has the paths of versions, so it is compacted at once.
         """
-        if not going:
-            return
-        shared, _ = self._shared_texts(going)
-        garbage = _garbage({row.text for row in going} - shared)
-        self._begin_revision()
-        self._edits.update(garbage)
-        self._edit({**{VERSION + row.id: edit(row) for row in going}, **garbage})
-        self._compact()
-        self.has_removed = True
+        if edits:
+            self._begin_revision()
+            self._edit(garbage({row.text for row in edits} - shared))
+            self._edit({VERSION + row.id: edited for row, edited in edits.items()})
+            self._compact()
+            self.has_removed = True
 
     def erased(self, refs: Sequence[str]) -> None:
         """Remove erased texts from the garbage."""
-        there = [GARBAGE + ref for ref in refs]
-        edits = {key: None for key in there if self._map.get(key) is not None}
+        edits = {key: None for key in garbage(refs) if self._map.get(key) is not None}
         self.changed = self.changed or bool(edits)
-        self._edits.update(edits)
         self._edit(edits)
-
-
-def _garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Edits that turn texts into garbage."""
-    return {GARBAGE + text: "" for text in texts if text}
 
 
 def _name(actor: Actor | None) -> str | None:

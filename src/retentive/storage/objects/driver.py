@@ -38,6 +38,7 @@ _CONFIG = {  # our option names and obstore's names for them
 }
 _OWN = {"s3": ["allow_http", "quirk", "timeout_s"], "memory": ["timeout_s"]}
 _CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
+_SECONDS = re.compile(r"\d*\.?\d+")
 _ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 
 
@@ -77,20 +78,11 @@ class Place:
             raise InvalidInput(f"quirk must be none or {UNQUOTED_ETAG}")
         if allow_http not in {"true", "false"}:
             raise InvalidInput("allow_http must be true or false")
+        timeout = options.get("timeout_s", "30")
+        if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
+            raise InvalidInput("timeout_s must be a number of seconds, at most 3600")
         config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
-        return cls(
-            scheme, bucket, prefix, config, allow_http == "true", quirk, _seconds(options.get("timeout_s", "30"))
-        )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 3600:
-        raise InvalidInput("timeout_s must be a number of seconds, at most 3600")
-    return seconds
+        return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 
 
 @cache
@@ -143,26 +135,27 @@ class Client:
         is_elsewhere = given or any(_ENDPOINT.match(name.upper()) for name in os.environ)
         return self.place.scheme == "memory" or not is_elsewhere
 
-    def _made(self) -> tuple[ObjectStore, ObjectStore]:
+    def _made(self) -> list[ObjectStore]:
         place, obstore = self.place, library()
         if place.scheme == "memory":
-            memory = _memories.setdefault(f"{place.bucket}/{place.prefix or ''}", obstore.store.MemoryStore())
-            return memory, memory
-        options: dict[str, Any] = {
-            "timeout": timedelta(seconds=place.timeout_s / 3),
-            "connect_timeout": timedelta(seconds=5),
-            **({"allow_http": True} if place.allow_http else {}),
-        }
-        kind = getattr(obstore.store, _CLASSES[place.scheme])
-        given = {"prefix": place.prefix, "client_options": options, **place.config}
+            return [_memories.setdefault(f"{place.bucket}/{place.prefix or ''}", obstore.store.MemoryStore())] * 2
         longest = timedelta(seconds=place.timeout_s)
+        options: dict[str, Any] = {"timeout": longest / 3, "connect_timeout": timedelta(seconds=5)}
+        if place.allow_http:
+            options["allow_http"] = True
+        kind = getattr(obstore.store, _CLASSES[place.scheme])
         try:
-            once, patient = (
-                kind(place.bucket, retry_config={"max_retries": retries, "retry_timeout": longest}, **given)
+            return [
+                kind(
+                    place.bucket,
+                    prefix=place.prefix,
+                    client_options=options,
+                    retry_config={"max_retries": retries, "retry_timeout": longest},
+                    **place.config,
+                )
                 for retries in (0, _RETRIES)
-            )
+            ]
         except (obstore.exceptions.BaseError, ValueError):
             raise InvalidInput(
                 "the object storage cannot be opened: look at bucket, options and the credentials in the environment"
             ) from None
-        return once, patient

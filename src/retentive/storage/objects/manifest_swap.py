@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Cache, Location
 from retentive.storage.objects.records import VERSION
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
-from retentive.storage.objects.writer_turns import WriterTurns, new_writer
+from retentive.storage.objects.writer_turns import WRITER_BYTES, WriterTurns
 
 MANIFESTS = "manifests"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
@@ -37,7 +38,7 @@ class ManifestSwap:
         self._location = location
         self._requests = location.requests
         self._cache = cache
-        self._writer = new_writer()
+        self._writer = os.urandom(WRITER_BYTES).hex()
         self._contention: dict[str, WriterTurns] = {}
 
     @staticmethod

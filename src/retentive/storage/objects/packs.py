@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -50,10 +51,9 @@ def pack_of(ref: str) -> str:
 
 def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
     """Group references by pack; references to empty texts are skipped."""
-    found: dict[str, list[str]] = {}
-    for ref in refs:
-        if ref:
-            found.setdefault(pack_of(ref), []).append(ref)
+    found = defaultdict[str, list[str]](list)
+    for ref in filter(None, refs):
+        found[pack_of(ref)].append(ref)
     return found
 
 
@@ -104,12 +104,11 @@ class NewTexts:
         self.used: list[str] = []
         self._end = len(_HEAD)
         self._written: dict[str, bytes] = {}
-        self._free: dict[bytes, list[str]] = {}
+        self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
         """Add a text; returns a reference that no other text of this attempt has."""
-        free = self._free.get(data)
-        if free:
+        if free := self._free[data]:
             ref = free.pop()
         else:
             ref = ref_to(self.pack, self._end, data)
@@ -129,7 +128,7 @@ class NewTexts:
             if ref in self.new:
                 self._end -= len(self.new.pop(ref))
             elif ref:
-                self._free.setdefault(self._written[ref], []).append(ref)
+                self._free[self._written[ref]].append(ref)
         del self.used[mark:]
 
     def encoded(self) -> bytes:
@@ -146,9 +145,8 @@ class NewTexts:
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)
-        return [ref for pack in unused if pack in packs for ref in unused[pack]], [
-            pack for pack in unused if pack not in packs
-        ]
+        parts = [ref for pack in unused if pack in packs for ref in unused[pack]]
+        return parts, [pack for pack in unused if pack not in packs]
 
 
 def _new_name() -> str:

@@ -13,7 +13,6 @@ import zlib
 from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -59,14 +58,9 @@ class Row(NamedTuple):
     def as_version(self) -> Version:
         """`Version` of this row."""
         actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
-        at = to_datetime(self.at)
-        what = Version(
-            self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, at, self.revision
-        )
-        redacted_at = None if self.redacted_at is None else to_datetime(self.redacted_at)
-        if self.seal is None and redacted_at is None:
-            return what
-        return replace(what, seal=unsealed(self.seal), redacted_at=redacted_at, redacted_by=by)
+        redacted = None if self.redacted_at is None else to_datetime(self.redacted_at)
+        known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
+        return Version(*known, self.revision, unsealed(self.seal), redacted, by)
 
     def redacted(self, at: int, by: str | None) -> Row:
         """Redacted copy of the row, without path, size, text, digest and seal."""

@@ -60,7 +60,10 @@ class SideRecords:
         """Write records: two requests, plus the occasional merge."""
         stamp, under = self._new_stamp(), _under(store_id, kind)
         self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
-        if self._is_due(under):
+        with self._lock:
+            self._written[under] += 1
+            is_due = self._written[under] % MOST == 0
+        if is_due:
             with suppress(RetentiveError):  # the records are written
                 self._merge(store_id, under)
 
@@ -71,23 +74,13 @@ class SideRecords:
         for _ in self._requests.attempts(BUSY):
             names = self._names(under)
             parts = self._read(under, names)
-            if parts is None:
-                continue
-            if _to_merge(names):
-                with suppress(RetentiveError):  # the records are read
-                    self._merge(store_id, under)
-            found = _newest(parts)
-            return {key: found[key].value or "" for key in sorted(found) if found[key].value is not None}
-        raise AssertionError("unreachable")
-
-    def _is_due(self, under: str) -> bool:
-        """True if this process has written enough parts for a merge."""
-        with self._lock:
-            self._written[under] += 1
-            if self._written[under] < MOST:
-                return False
-            del self._written[under]
-            return True
+            if parts is not None:
+                break
+        if _to_merge(names):
+            with suppress(RetentiveError):  # the records are read
+                self._merge(store_id, under)
+        found = sorted(_newest(parts or []).items())
+        return {key: one.value for key, one in found if one.value is not None}
 
     def _merge(self, store_id: str, under: str) -> None:
         """Merge parts if there are many of similar size."""
@@ -95,7 +88,7 @@ class SideRecords:
         chosen = _to_merge(names)
         parts = self._read(under, chosen)
         if parts:  # else there is nothing to merge, or another process is merging
-            merged = _without_old_removals(parts) if len(chosen) == len(names) else _newest(parts)
+            merged = _newest(parts, forget_removals=len(chosen) == len(names))
             if merged:
                 self._put(store_id, under, self._new_stamp(), merged)
             self._requests.delete([f"{under}/{name}" for name in chosen])
@@ -161,22 +154,20 @@ def _to_merge(names: Sequence[str]) -> list[str]:
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
 
 
-def _newest(parts: Sequence[Part]) -> dict[str, Stamped]:
+def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
+    """Newest value of each key.
+
+    `forget_removals` leaves out old removals of keys without a value in any part. The removal of a key with a value is
+    kept, since the part with the value may survive a crash.
+    """
     found: dict[str, Stamped] = {}
     for part in parts:
         for key, one in part.items():
             there = found.get(key)
             if there is None or there.stamp < one.stamp:
                 found[key] = one
-    return found
-
-
-def _without_old_removals(parts: Sequence[Part]) -> dict[str, Stamped]:
-    """Newest values of all parts, without old removals of keys that have no value in any part.
-
-    The removal of a key with a value in some part is kept, since that part may survive a crash.
-    """
+    if not forget_removals:
+        return found
     long_ago = f"{int((time.time() - _KEPT_S) * 1_000_000):0{_TIME_DIGITS}x}"
     named = {key for part in parts for key, one in part.items() if one.value is not None}
-    found = _newest(parts)
-    return {key: one for key, one in found.items() if one.value is not None or key in named or one.stamp > long_ago}
+    return {key: one for key, one in found.items() if key in named or one.stamp > long_ago}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
-from typing import cast
+from typing import Unpack, cast
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
@@ -86,25 +86,17 @@ class ObjectsSnapshot(Snapshot):
         """Newest versions of the memories below a path."""
         return cast("Iterator[Row]", self._map.values(*_below(under)))
 
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Version]:
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        revision_of, memory_id, path = selection.get("revision_of"), selection.get("memory_id"), selection.get("path")
+        after, before = selection.get("after"), selection.get("before")
+        rows = self._rows("" if after is None else after + "\0", before)
         if revision_of is not None:
-            bound = after or "", before or chr(0x10FFFF)
-            rows: Iterable[Row] = (row for row in self._of_revision(revision_of) if bound[0] < row.id < bound[1])
-        else:
-            rows = self._rows("" if after is None else after + "\0", before)
+            low, high = after or "", before or chr(0x10FFFF)
+            rows = (row for row in self._of_revision(revision_of) if low < row.id < high)
         if memory_id is not None:
             rows = _of_memory(rows, memory_id)
         chosen = (row.as_version() for row in rows if path is None or row.path == path)
-        return chosen if limit is None else islice(chosen, limit)
+        return islice(chosen, selection.get("limit"))
 
     def as_of(self, before: str) -> Iterator[Version]:
         begun, changed = set[str](), set(self._manifest.gaps)
@@ -141,13 +133,10 @@ class ObjectsSnapshot(Snapshot):
         row = self._row(version_id)
         if row is None:
             return []
-
-        def is_of_it(each: Row) -> bool:
-            return each.revision == row.revision
-
         since = cast("Iterator[Row]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
-        newer = list(takewhile(is_of_it, since))
-        return [*reversed(newer), *takewhile(is_of_it, self._rows("", version_id))]
+        newer = list(takewhile(lambda each: each.revision == row.revision, since))
+        older = takewhile(lambda each: each.revision == row.revision, self._rows("", version_id))
+        return [*reversed(newer), *older]
 
     def get_record(self, kind: str, key: str) -> str | None:
         value = self._map.get(record_key(kind, key))
@@ -157,18 +146,14 @@ class ObjectsSnapshot(Snapshot):
         start = record_key(kind, "")
         for chunk in self._map.chunks(start, start[:-1] + "\1"):
             for at in range(0, len(chunk), _TEXTS_AT_ONCE):
-                group = chunk[at : at + _TEXTS_AT_ONCE]
-                contents = self._contents([value for _, value in group])
-                yield from zip([key.removeprefix(start) for key, _ in group], contents, strict=True)
+                keys, values = zip(*chunk[at : at + _TEXTS_AT_ONCE], strict=True)
+                yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
     def _contents(self, values: Iterable[Value]) -> list[str]:
         """Values of records; packed ones are read in parallel."""
-        found = [(value, text_in(value)) for value in values]
+        found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
-        return [
-            cast("str", value)[1:] if text is None else next(texts).decode(errors="surrogatepass")
-            for value, text in found
-        ]
+        return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]
 
     def garbage(self) -> list[str]:
         """References to the texts to erase."""

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Sequence
 
-_WRITER_CHARS = 6
+WRITER_BYTES = 3
 _LATEST = 32  # latest commits by which active writers are counted
 _ALERT = 16  # commits in a row without a lost race that end contention
 _LONGEST_S = 1.0
@@ -61,10 +61,5 @@ class WriterTurns:
 
 def window_s(commits: Sequence[str], writer: str, attempt_s: float) -> float:
     """Upper bound of the wait: long enough that another attempt starts during about half of all attempts."""
-    others = {commit[:_WRITER_CHARS] for commit in commits[-_LATEST:]} - {writer}
+    others = {commit[: 2 * WRITER_BYTES] for commit in commits[-_LATEST:]} - {writer}
     return _SPREAD * attempt_s * max(len(others), 1)
-
-
-def new_writer() -> str:
-    """New id for a writer."""
-    return os.urandom(_WRITER_CHARS // 2).hex()

@@ -11,7 +11,7 @@ import pytest
 
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.writer_turns import WriterTurns, window_s
+from retentive.storage.objects.manifest_swap import WriterTurns, window_s
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up
 from support import servers

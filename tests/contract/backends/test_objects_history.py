@@ -17,8 +17,8 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import reachable
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened

@@ -15,8 +15,8 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import reachable
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 from support import servers

@@ -21,12 +21,19 @@ from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding
-from retentive.storage.objects import check
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.driver import Client, Place, check_process
-from retentive.storage.objects.garbage import COLLECT_AFTER_S, collect, delete_passed, erase_texts, marks_of
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import (
+    COLLECT_AFTER_S,
+    collect,
+    corrected,
+    delete_passed,
+    erase_texts,
+    examine,
+    marks_of,
+)
 from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location
 from retentive.storage.objects.requests import BUSY, Requests
 from retentive.storage.objects.side_records import SideRecords
@@ -191,13 +198,13 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     def check(self) -> Iterator[Finding]:
         self._begin()
         before = datetime.fromtimestamp(self.clock() - COLLECT_AFTER_S, UTC)
-        return check.examine(self._requests, self._manifests, self._reader, before)
+        return examine(self._location, self._manifests, before)
 
     def repair(self) -> None:
         for store in self.list_stores():
             with suppress(RetentiveError):  # an unreadable store cannot be repaired
                 with self._queue(store.id).paused():
-                    self._manifests.change(store.id, lambda one: check.corrected(one, self._reader(one.id)))
+                    self._manifests.change(store.id, lambda one: corrected(one, self._reader(one.id)))
                 self.collect(store.id)
 
     def purge(self) -> bool:

@@ -10,10 +10,10 @@ from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.garbage import Sweeps, put_mark, reachable
 from retentive.storage.objects.manifest import Compaction, Manifest, compact, is_due
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.packs import NewTexts, pack_of
+from retentive.storage.objects.reachability import Sweeps, put_mark, reachable
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader
 from retentive.storage.objects.records import Page, garbage
 from retentive.storage.objects.requests import BUSY, together

@@ -101,14 +101,15 @@ class Reader:
         """Requests to the location."""
         return self.location.requests
 
-    def key(self, kind: str, name: str) -> str:
-        """Object name of a page or pack; `kind` is `PAGES` or `PACKS`."""
-        return f"stores/{self.store_id}/{kind}/{name}"
+    def key(self, *names: str) -> str:
+        """Object name of a page or pack; `names` are `PAGES` or `PACKS` and a name."""
+        return "/".join(("stores", self.store_id, *names))
 
-    def listed(self, kind: str) -> dict[str, datetime]:
-        """Names of the existing pages or packs, and when each was last written."""
-        under = self.key(kind, "")
-        return {one.key.removeprefix(under): one.modified for one in self.requests.names(under[:-1])}
+    def listed(self, kind: str | None = None) -> dict[str, datetime]:
+        """Objects of the store as `kind/name`, and when each was last written."""
+        under = f"stores/{self.store_id}"
+        found = self.requests.names(under if kind is None else f"{under}/{kind}")
+        return {one.key.removeprefix(under + "/"): one.modified for one in found}
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read pages in parallel."""

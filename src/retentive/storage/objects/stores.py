@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, StoreInfo, now_us
-from retentive.storage.objects.garbage import marks_of, put_mark
 from retentive.storage.objects.manifest import Erased, Manifest
 from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
+from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import Location
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
 from retentive.storage.objects.requests import Missing, Tag, Taken, Unsure, together

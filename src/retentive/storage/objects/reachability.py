@@ -1,4 +1,4 @@
-"""Reachability of objects: garbage collection deletes orphans, and purge deletes removed data.
+"""Reachability of objects: the check reports orphans, collection deletes them, and purge deletes removed data.
 
 The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. A
 commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds the leftovers of a
@@ -9,33 +9,38 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from retentive.errors import Damaged
+from retentive.errors import Damaged, NotFound, UnknownSchema
+from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifest_swap import ManifestSwap
+from retentive.storage.objects.manifest_swap import MANIFESTS, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.packs import by_pack, pack_of, without
-from retentive.storage.objects.reader import PACKS, PAGES, Reader
-from retentive.storage.objects.records import GARBAGE, Overlay, Page, Ref, Value, has_passed, text_in
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader
+from retentive.storage.objects.records import GARBAGE, Overlay, Ref, Value, check_name, has_passed, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
+from retentive.storage.objects.side_records import SIDE
+from retentive.storage.objects.snapshot import ObjectsSnapshot
+from retentive.values.paths import ROOT
 
-OnDamage = Callable[[str, Damaged], None]
 COLLECT_AFTER_S = 86_400.0
+_CHECKS = 5  # of a store; purge and collection delete objects that the manifest just read still refers to
 _MANY = 64  # texts or orphans that make a writer erase them after its commit
 _MARKS = "purging"
 
 
+@dataclass(slots=True)
 class Reach:
     """Names of the objects reachable from a manifest; `garbage` are packs with texts to erase."""
 
-    def __init__(self, generation: int) -> None:
-        self._generation = generation
-        self.pages: set[str] = set()
-        self.packs: set[str] = set()
-        self.garbage: set[str] = set()
+    generation: int
+    pages: set[str] = field(default_factory=set)
+    packs: set[str] = field(default_factory=set)
+    garbage: set[str] = field(default_factory=set)
 
     def add(self, items: Iterable[tuple[str, Value | None]]) -> None:
         """Add the packs that items of the map refer to."""
@@ -45,15 +50,26 @@ class Reach:
             elif value is not None and (text := text_in(value)):
                 self.packs.add(pack_of(text))
 
+    @property
+    def needed(self) -> set[str]:
+        """Names of the objects that must exist."""
+        return {f"{PAGES}/{name}" for name in self.pages} | {f"{PACKS}/{name}" for name in self.packs}
+
+    @property
+    def known(self) -> set[str]:
+        """Names of the objects that may exist."""
+        return self.needed | {f"{PACKS}/{name}" for name in self.garbage}
+
     def passed(self, names: Iterable[str]) -> list[str]:
         """Pages among `names` that no present or later manifest can refer to."""
-        return [name for name in names if name not in self.pages and has_passed(name, self._generation)]
+        return [name for name in names if name not in self.pages and has_passed(name, self.generation)]
 
 
-def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, on_damage: OnDamage | None = None) -> Reach:
+def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
     """Find all objects reachable from a manifest; without `values`, only pages, and no leaf is read.
 
-    `on_damage` is called with the name of an unreadable page, and the walk continues. Without it, raises `Damaged`.
+    With a list `damaged`, the walk continues at an unreadable page, and adds its name if the page exists. Without it,
+    raises `Damaged`.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -61,25 +77,21 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, on_dam
     for depth in range(manifest.tree.depth, -1, -1):
         reach.pages.update(ref.name for ref in refs)
         below: list[Ref] = []
-        for start in range(0, len(refs) if depth or values else 0, AHEAD):
-            for page in _pages(reader, refs[start : start + AHEAD], on_damage):
+        step = AHEAD if damaged is None else 1
+        for start in range(0, len(refs) if depth or values else 0, step):
+            try:
+                pages = reader.pages(refs[start : start + step])
+            except Damaged as error:
+                if damaged is None:
+                    raise
+                damaged += [] if isinstance(error, Gone) else [refs[start].name]
+                continue
+            for page in pages:
                 below += page.refs
                 items = zip(page.keys, page.values, strict=True)
                 reach.add(item for item in items if item[0] not in manifest.log)
         refs = below
     return reach
-
-
-def _pages(reader: Reader, refs: Sequence[Ref], on_damage: OnDamage | None) -> list[Page]:
-    if on_damage is None:
-        return reader.pages(refs)
-    found: list[Page] = []
-    for ref in refs:
-        try:
-            found += reader.pages([ref])
-        except Damaged as error:
-            on_damage(ref.name, error)
-    return found
 
 
 def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
@@ -88,13 +100,69 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     Objects are listed before the state is read, so objects committed in between count as reachable. A fence precedes
     the deletion: a commit over an earlier state then fails, and no writer retries with objects that are an hour old.
     """
-    old = {(kind, name) for kind in (PAGES, PACKS) for name, at in reader.listed(kind).items() if at < before}
-    if not old:
-        return 0
-    reach = reachable(manifests.fence(reader.store_id).manifest, reader)
-    old -= {(PAGES, name) for name in reach.pages} | {(PACKS, name) for name in reach.packs | reach.garbage}
-    reader.requests.delete([reader.key(kind, name) for kind, name in sorted(old)])
+    old = {name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)}
+    if old:
+        old -= reachable(manifests.fence(reader.store_id).manifest, reader).known
+        reader.requests.delete([reader.key(name) for name in sorted(old)])
     return len(old)
+
+
+def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
+    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
+    for listed in location.requests.names(MANIFESTS):
+        store_id = listed.key.rpartition("/")[2]
+        try:
+            yield from _examine_store(manifests, location.reader(store_id), before)
+        except NotFound:
+            continue
+        except UnknownSchema:
+            yield found("schema_new", store_id)
+        except Damaged:
+            yield found("object_damaged", store_id, "its manifest")
+
+
+def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) -> Iterator[Finding]:
+    held = manifests.live(reader.store_id)
+    for _ in range(_CHECKS):
+        listed = reader.listed()
+        findings = list(_compare(held.manifest, reader, listed, before))
+        known, held = held, manifests.live(reader.store_id)
+        if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
+            break
+    yield from findings
+    for name in (name for name in listed if name.startswith(SIDE)):
+        try:
+            data, _ = reader.requests.get(reader.key(name))
+            unpack(SIDE, check_name(name, data))
+        except Missing:  # merged into another part meanwhile
+            continue
+        except Damaged:
+            yield found("object_damaged", reader.store_id, f"{SIDE}/" + name.rpartition("/")[2])
+
+
+def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> Iterator[Finding]:
+    """Compare reachable objects with existing ones. If some could not be read, orphans are not reported."""
+    damaged = list[str]()
+    reach = reachable(manifest, reader, damaged=damaged)
+    wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
+    wrong += [found("object_missing", manifest.id, name) for name in sorted(reach.needed - listed.keys())]
+    yield from wrong
+    others = {name: at for name, at in listed.items() if name not in reach.known and not name.startswith(SIDE)}
+    orphans = sum(at < before for at in others.values())
+    if orphans and not wrong:
+        yield found("objects_left", manifest.id, f"{orphans} objects")
+
+
+def corrected(manifest: Manifest, reader: Reader) -> Manifest:
+    """Manifest with counts recomputed from its memories and versions; the same object if they were right."""
+    if manifest.erased is not None:
+        return manifest
+    snapshot = ObjectsSnapshot(manifest, reader)
+    sizes = [size for _, size in snapshot.sizes(ROOT)]
+    newest = next(snapshot.versions(limit=1), None)
+    revision = max(manifest.state.revision, 0 if newest is None else newest.revision)
+    state = manifest.state._replace(revision=revision, memories=len(sizes), size_bytes=sum(sizes))
+    return manifest if state == manifest.state else replace(manifest, state=state)
 
 
 class Sweeps:
@@ -149,10 +217,10 @@ def put_mark(requests: Requests, store_id: str) -> str:
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
     """Keys of marks by store id, for all stores or for one."""
-    found: dict[str, list[str]] = {}
+    marks: dict[str, list[str]] = {}
     for listed in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
-        found.setdefault(listed.key.split("/")[1], []).append(listed.key)
-    return found
+        marks.setdefault(listed.key.split("/")[1], []).append(listed.key)
+    return marks
 
 
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
@@ -184,7 +252,7 @@ def _erase(pack: str, refs: Sequence[str], reader: Reader) -> str | None:
 
 def delete_passed(manifest: Manifest, reader: Reader) -> None:
     """Delete every page that no present or later manifest can refer to."""
-    there = reader.listed(PAGES)
+    there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
     reader.requests.delete([reader.key(PAGES, name) for name in passed])
     reader.forget(passed)

@@ -51,13 +51,13 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
                 expected[key] = value
         overlay |= batch
         if number < kept:
-            rebuilt = Rebuild(tree, overlay, pages=pages, sizes=SIZES, generation=number)
+            rebuilt = Rebuild(tree, overlay, pages=pages.pages, sizes=SIZES, generation=number)
             pages.add(rebuilt.written)
             tree, overlay = rebuilt.tree, {}
             firsts = {ref.first for ref in reachable(tree, pages)}
             assert firsts <= expected.keys()  # no trace of a removed key
             assert len(tree.refs) <= SIZES.fan_out
-    found = OrderedMap(tree, overlay, pages)
+    found = OrderedMap(tree, overlay, pages.pages)
     everything = sorted(expected.items())
     assert [found.get(f"rkind\0{number:02}") for number in range(61)] == [
         expected.get(f"rkind\0{number:02}") for number in range(61)
@@ -74,10 +74,10 @@ def test_a_lookup_reads_one_page_of_each_level() -> None:
     """In a tree of a thousand keys. A range reads only its own leaves."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    rebuilt = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    rebuilt = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
     pages.add(rebuilt.written)
     assert rebuilt.tree.depth == 2
-    found = OrderedMap(rebuilt.tree, {}, pages)
+    found = OrderedMap(rebuilt.tree, {}, pages.pages)
     assert found.get("rkind\0" + "0500") == "=500"
     assert pages.read == 3
     pages.read = 0
@@ -89,10 +89,10 @@ def test_an_edit_rewrites_one_page_of_each_level() -> None:
     """The other pages are not changed."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    first = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    first = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
     pages.add(first.written)
     second = Rebuild(
-        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=1
+        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=1
     )
     assert len(second.written) == second.tree.depth + 1 == 3
     assert all(name.startswith("1-") for name in second.written)

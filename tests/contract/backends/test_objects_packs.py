@@ -13,7 +13,7 @@ from retentive.errors import Damaged
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Change, Snapshot, Transaction
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.packs import NewTexts, decode_pack, encode_pack, without
+from retentive.storage.objects.reader import NewTexts, decode_pack, encode_pack, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
 from support import servers

@@ -22,7 +22,6 @@ from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
-from retentive.storage.objects.driver import Client, Place, check_process
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import (
@@ -35,10 +34,10 @@ from retentive.storage.objects.reachability import (
     marks_of,
 )
 from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location
-from retentive.storage.objects.requests import BUSY, Requests
+from retentive.storage.objects.requests import BUSY, Place, Requests, check_process
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import Stores, check_id
+from retentive.storage.objects.stores import ID, Stores
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
@@ -52,18 +51,18 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     Credentials come from the environment variables that the cloud's own tools use. Options come from the URL's query:
     `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises `InvalidInput`.
     """
-    return ObjectsBackend(Client(Place.parse(url)), clock=clock, new_id=new_id)
+    return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)
 
 
 class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
-    """Memory stores at the location of a client. `cache_bytes` bounds the cache of immutable objects.
+    """Memory stores at one location. `cache_bytes` bounds the cache of immutable objects.
 
     It belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
         self,
-        client: Client,
+        place: Place,
         *,
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
@@ -74,7 +73,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         self.new_id = new_id
         self._process = os.getpid()
         self._closed = False
-        self._requests = Requests(client)
+        self._requests = Requests(place)
         self._location = Location(self._requests, Cache(cache_bytes), clock, new_id, sizes or Sizes())
         self._reader = self._location.reader
         self._manifests = ManifestSwap(self._location, Cache(cache_bytes))
@@ -94,8 +93,8 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         if self._closed:
             raise Unavailable("the backend is closed")
         self._stores.check_format()
-        if store_id is not None:
-            check_id(store_id)
+        if store_id is not None and not ID.fullmatch(store_id):
+            raise NotFound(f"there is no memory store {store_id}")
 
     def create_store(
         self,
@@ -122,7 +121,6 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         with self._queue(store_id).paused():
             self._stores.mark_erased(store_id, actor)
         self._stores.clear(store_id)
-        self._location.cache.clear(store_id)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         self._begin(store_id)
@@ -143,23 +141,18 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         try:
             return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
         finally:
-            self._compact_if_due(store_id, queue)
-            self._sweep_if_due(store_id)
+            self._clean_up(store_id, queue)
 
-    def _compact_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log when it is due. Other writers of this process wait only for the commit."""
-        held = self._committer.due(store_id)
-        if held is not None:
-            with suppress(RetentiveError):  # the change is committed; a later writer compacts
+    def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
+        """Compact the log and erase removed texts, if due. Other writers of this process wait only for the commits."""
+        with suppress(RetentiveError):  # the change is committed; a later writer compacts, and `purge` finds the marks
+            held = self._committer.due(store_id)
+            if held is not None:
                 prepared = self._committer.prepare(held)
                 with queue.paused():
                     self._committer.use(store_id, prepared)
-
-    def _sweep_if_due(self, store_id: str) -> None:
-        """Erase texts that commits of this process removed, if a sweep is due."""
-        marks = self._committer.sweeps.due(store_id)
-        if marks is not None:
-            with suppress(RetentiveError):  # the change is committed; `purge` finds the marks
+            marks = self._committer.sweeps.due(store_id)
+            if marks is not None:
                 self._sweep(store_id, pages=bool(marks))
                 self._requests.delete(marks)
 
@@ -244,10 +237,6 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             return queue
 
     def _run_batch(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        if self._closed:
-            for job in jobs:
-                job.error = Unavailable("the backend is closed")
-            return
         self._running.add(store_id)
         try:
             self._committer.run(store_id, jobs)

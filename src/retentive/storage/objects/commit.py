@@ -10,11 +10,10 @@ from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.manifest import Compaction, Manifest, compact, is_due
+from retentive.storage.objects.manifest import Compaction, Manifest, compact
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
-from retentive.storage.objects.packs import NewTexts, pack_of
 from retentive.storage.objects.reachability import Sweeps, put_mark, reachable
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewTexts, Reader, pack_of
 from retentive.storage.objects.records import Page, garbage
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
@@ -85,7 +84,6 @@ class _Batch:
             self.marks.append(put_mark(self.reader.requests, manifest.id))
         self.held, landed = manifests.compare_and_swap(known, manifest, deadline=self.deadline)
         if landed:
-            manifests.forget_contention(manifest.id)
             _, orphans = self.texts.unused()
             keys = [self.reader.key(PACKS, pack) for pack in orphans if pack not in self.doubtful]
             self.committer.committed(known.manifest, self.held, marks=self.marks, orphans=keys)
@@ -168,7 +166,8 @@ class Committer:
 
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
         """Record a commit, its marks, and the orphans of its failed attempts."""
-        if is_due(before, after.manifest, self._location.sizes):
+        log = self._location.sizes.log
+        if after.manifest.weight // log > before.weight // log:  # a failed compaction is due again later
             self._due[before.id] = after
         self.sweeps.committed(before, after.manifest, marks=marks, orphans=orphans)
 
@@ -179,7 +178,7 @@ class Committer:
     def prepare(self, held: Held) -> Compaction:
         """Upload the pages of a compacted log. Other writers, in this process too, may commit meanwhile."""
         reader = self._location.reader(held.manifest.id)
-        compaction = compact(held.manifest, self._location.sizes, reader)
+        compaction = compact(held.manifest, self._location.sizes, reader.pages)
         _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in compaction.pages.items()})
         return compaction
 
@@ -188,7 +187,7 @@ class Committer:
 
         def compacted(now: Manifest) -> Manifest:
             is_late = time.time() - compaction.began > WRITTEN_IS_GOOD_FOR_S
-            return now if is_late or now.erased or not compaction.fits(now) else compaction.applied(now)
+            return now if is_late or now.erased else compaction.applied(now)
 
         reader, now = self._location.reader(store_id), self.manifests.change(store_id, compacted).manifest
         if not now.erased and now.tree == compaction.tree:

@@ -24,13 +24,6 @@ _SPACES_OF_ROWS = {MEMORY, VERSION}
 _CHARS_OF_ROW = 128  # characters of edits that count as one row
 
 
-class Erased(NamedTuple):
-    """Time and actor of the erasure of a memory store."""
-
-    at: int
-    by: str | None
-
-
 class State(NamedTuple):
     """Counters of a memory store. `newest` is the id of the latest version."""
 
@@ -62,13 +55,13 @@ class Manifest:
     tree: Tree = Tree()  # noqa: RUF009 - immutable
     log: Overlay = field(default_factory=dict, repr=False)
     gaps: tuple[str, ...] = ()
-    erased: Erased | None = None
+    erased: tuple[int, str | None] | None = None  # time and actor
 
     def info(self) -> StoreInfo:
         """`StoreInfo` of the memory store."""
         created, state = to_datetime(self.created), self.state
         if self.erased is not None:
-            return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased.at))
+            return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased[0]))
         return StoreInfo(self.id, self.key, self.name, created, state.memories, state.size_bytes, self.seal)
 
     @property
@@ -86,10 +79,6 @@ class Manifest:
         edits, memories = self.edits, sum(key[0] == MEMORY for key in self.log)
         others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
         return max(memories, others)
-
-    def committed_as(self, commit: str) -> Manifest:
-        """This state with the id of a commit appended."""
-        return replace(self, commits=(*self.commits, commit)[-COMMITS_KEPT:])
 
     def encoded(self) -> bytes:
         """Encode the manifest as bytes. A row of the log is encoded once, also if its memory is present."""
@@ -110,7 +99,7 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
         value["log"] = {MEMORY + path: None for path in vacant} | {VERSION + row.id: row for row in rows} | edits
         value["log"] |= {MEMORY + row.path: row for row in compress(rows, present)}
         value |= {name: tuple(value[name]) for name in ("commits", "gaps")}
-        value |= {"state": State(*value["state"]), "erased": None if erased is None else Erased(*erased)}
+        value |= {"state": State(*value["state"]), "erased": erased and tuple(erased)}
         manifest = Manifest(**value)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None
@@ -129,12 +118,13 @@ class Compaction:
     pages: Mapping[str, tuple[bytes, Page]]
     began: float = field(default_factory=time.time)
 
-    def fits(self, manifest: Manifest) -> bool:
-        """True if no other writer has compacted since."""
-        return manifest.generation == self.generation
-
     def applied(self, manifest: Manifest) -> Manifest:
-        """The same state on the new tree, without the compacted part of the log."""
+        """The same state on the new tree, without the compacted part of the log.
+
+        It is the same object if another writer has compacted since.
+        """
+        if manifest.generation != self.generation:
+            return manifest
         missing = object()
         log = {key: value for key, value in manifest.log.items() if self.log.get(key, missing) != value}
         return replace(manifest, generation=manifest.generation + 1, tree=self.tree, log=log)
@@ -145,8 +135,3 @@ def compact(manifest: Manifest, sizes: Sizes, pages: Pages) -> Compaction:
     generation = manifest.generation
     rebuilt = Rebuild(manifest.tree, manifest.log, pages=pages, sizes=sizes, generation=generation)
     return Compaction(generation, manifest.log, rebuilt.tree, rebuilt.written)
-
-
-def is_due(before: Manifest, after: Manifest, sizes: Sizes) -> bool:
-    """True if a commit grew the log past a multiple of `sizes.log`, so a failed compaction is tried again later."""
-    return after.weight // sizes.log > before.weight // sizes.log

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
-from retentive.storage.objects.manifest import Manifest, decode_manifest
+from retentive.storage.objects.manifest import COMMITS_KEPT, Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Cache, Location
 from retentive.storage.objects.records import VERSION
@@ -89,11 +89,6 @@ class ManifestSwap:
         """Contention state of a memory store."""
         return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
-    def forget_contention(self, store_id: str) -> None:
-        """Drop the contention state of a store once contention has ended."""
-        if not self.contention(store_id).is_seen:
-            self._contention.pop(store_id, None)
-
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
         """Replace a manifest; returns the current one, and True, or False if another writer won, or None if uncertain.
 
@@ -102,8 +97,7 @@ class ManifestSwap:
         the two succeeds. Raises `OutcomeUnknown`.
         """
         contention = self.contention(manifest.id)
-        commit = contention.new_commit()
-        manifest = manifest.committed_as(commit)
+        manifest = replace(manifest, commits=(*manifest.commits, contention.new_commit())[-COMMITS_KEPT:])
         data, doubtful = manifest.encoded(), False
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=deadline)
         while True:
@@ -141,7 +135,7 @@ class ManifestSwap:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.log, self._location.reader(manifest.id))
+        state = OrderedMap(now.manifest.tree, now.manifest.log, self._location.reader(manifest.id).pages)
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:

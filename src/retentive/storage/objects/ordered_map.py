@@ -7,11 +7,11 @@ lowest key it has now, so a removed key leaves no trace.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from retentive.storage.objects.records import Overlay, Page, Ref, Value, encode_page, name_for
 
@@ -26,11 +26,8 @@ class Tree(NamedTuple):
     refs: tuple[Ref, ...] = ()
 
 
-class Pages(Protocol):
-    """Source of pages."""
-
-    def pages(self, refs: Sequence[Ref]) -> list[Page]:
-        """Load pages in parallel."""
+Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
+"""Loads pages in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class OrderedMap:
             return self._overlay[key]
         page = Page(refs=self._tree.refs)
         for _ in range(self._tree.depth + 1 if page.refs else 0):
-            page = self._pages.pages([page.refs[_index(page.refs, key)]])[0]
+            page = self._pages([page.refs[_index(page.refs, key)]])[0]
         return page.get(key)
 
     def prefetch(self, keys: Iterable[str]) -> None:
@@ -67,7 +64,7 @@ class OrderedMap:
             for page, sought in level:
                 for key in sought:
                     below.setdefault(page.refs[_index(page.refs, key)], []).append(key)
-            level = list(zip(self._pages.pages(list(below)), below.values(), strict=True))
+            level = list(zip(self._pages(list(below)), below.values(), strict=True))
 
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
@@ -82,7 +79,7 @@ class OrderedMap:
             return
         leaves = self._leaves(self._tree.refs, self._tree.depth, low, high, reverse=reverse)
         while found := list(islice(leaves, ahead)):
-            for leaf, (_, least, most) in zip(self._pages.pages([ref for ref, _, _ in found]), found, strict=True):
+            for leaf, (_, least, most) in zip(self._pages([ref for ref, _, _ in found]), found, strict=True):
                 edited = own[bisect_left(own, least) : bisect_left(own, most)]
                 items = leaf.between(least, most)
                 yield self._merged(items, edited) if edited else items
@@ -116,7 +113,7 @@ class OrderedMap:
             if depth == 0:
                 yield refs[at], least, most
             else:
-                below = self._pages.pages([refs[at]])[0].refs
+                below = self._pages([refs[at]])[0].refs
                 yield from self._leaves(below, depth - 1, least, most, reverse=reverse)
 
 
@@ -146,7 +143,7 @@ class Rebuild:
             depth, refs = depth + 1, self._new_nodes(refs)
         while depth and len(refs) == 1:
             _, written = self.written.pop(refs[0].name, (b"", None))
-            depth, refs = depth - 1, (written or self._pages.pages(refs)[0]).refs
+            depth, refs = depth - 1, (written or self._pages(refs)[0]).refs
         return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
@@ -157,7 +154,7 @@ class Rebuild:
             return self._new_leaves(self._edited(Page(), keys))
         shares = list(_shares(refs, keys))
         touched = self._touched(refs, shares, depth)
-        pages = iter(self._pages.pages([refs[at] for at in sorted(touched)]))
+        pages = iter(self._pages([refs[at] for at in sorted(touched)]))
         made: list[Ref] = []
         for is_touched, run in groupby(range(len(refs)), key=touched.__contains__):
             if not is_touched:

@@ -19,8 +19,7 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import MANIFESTS, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.packs import by_pack, pack_of, without
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
 from retentive.storage.objects.records import GARBAGE, Overlay, Ref, Value, check_name, has_passed, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
@@ -109,8 +108,8 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
 
 def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
     """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
-    for listed in location.requests.names(MANIFESTS):
-        store_id = listed.key.rpartition("/")[2]
+    for key, _ in location.requests.names(MANIFESTS):
+        store_id = key.rpartition("/")[2]
         try:
             yield from _examine_store(manifests, location.reader(store_id), before)
         except NotFound:
@@ -218,8 +217,8 @@ def put_mark(requests: Requests, store_id: str) -> str:
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
     """Keys of marks by store id, for all stores or for one."""
     marks: dict[str, list[str]] = {}
-    for listed in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
-        marks.setdefault(listed.key.split("/")[1], []).append(listed.key)
+    for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
+        marks.setdefault(key.split("/")[1], []).append(key)
     return marks
 
 

@@ -12,7 +12,7 @@ import os
 import zlib
 from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -76,6 +76,12 @@ Overlay: TypeAlias = "Mapping[str, Value | None]"
 def record_key(kind: str, key: str) -> str:
     """Key of a record in the map."""
     return f"{RECORD}{kind}\0{key}"
+
+
+def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
+    """Value of a record as stored in the map; a long one is a reference to a text."""
+    is_long = len(value) > LONG_CHARS
+    return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
 
 def text_in(value: Value) -> str | None:

@@ -1,4 +1,9 @@
-"""Requests to object storage. Every driver error is mapped to one of ours here."""
+"""Requests to object storage through obstore. Every driver error is mapped to one of ours here.
+
+obstore runs requests on its own threads, which start with the first request of a process. A forked child does not
+inherit them, so every request of the child would hang. Therefore a request raises `InvalidInput` in a child of a
+process that made requests. A child may use object storage if its parent made no request before the fork.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,17 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache, partial
+from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
-from retentive.storage.objects.driver import UNQUOTED_ETAG, Client, library
 
 T = TypeVar("T")
 PARALLEL = 16
@@ -35,6 +42,117 @@ _MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
     ),
     (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
 ]
+UNQUOTED_ETAG = "unquoted-etag"
+FORKED = (
+    "object storage was opened before this process was forked: open the location after the fork, in a process whose "
+    "parent has not used object storage, or start processes with spawn"
+)
+_RETRIES = 3
+_CONFIG = {  # our option names and obstore's names for them
+    "s3": {"endpoint": "endpoint", "region": "region"},
+    "gs": {"endpoint": "base_url"},
+    "az": {"account": "account_name", "endpoint": "endpoint"},
+    "memory": {},
+}
+_OWN = {"s3": ["allow_http", "quirk", "timeout_s"], "memory": ["timeout_s"]}
+_CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
+_SECONDS = re.compile(r"\d*\.?\d+")
+_ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
+
+
+@cache
+def library() -> ModuleType:
+    """obstore, imported on first use: the import dominates the time to open a location."""
+    import obstore.exceptions  # noqa: PLC0415 - see above
+    import obstore.store  # noqa: PLC0415 - see above
+
+    return obstore
+
+
+_used_by: int | None = None
+_memories: dict[str, Any] = {}
+
+
+def check_process(opened_in: int | None) -> None:
+    """Raise `InvalidInput` if the current process is not `opened_in`."""
+    if opened_in is not None and os.getpid() != opened_in:
+        raise InvalidInput(FORKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The location in a URL such as `s3://bucket/prefix?option=value`."""
+
+    scheme: str
+    bucket: str
+    prefix: str | None
+    config: Mapping[str, str]
+    allow_http: bool
+    quirk: str | None
+    timeout_s: float
+
+    @classmethod
+    def parse(cls, url: str) -> Place:
+        """Parse and validate a URL. Raises `InvalidInput` with the valid choices."""
+        try:
+            parts = urlsplit(url)
+            options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        except ValueError:
+            raise InvalidInput("the place is no URL such as s3://bucket/prefix?region=eu-central-1") from None
+        scheme, bucket, prefix = parts.scheme, unquote(parts.netloc), unquote(parts.path).strip("/") or None
+        if scheme not in _CONFIG:
+            raise InvalidInput(f"object storage is named by {', '.join(f'{one}://' for one in _CONFIG)}")
+        if "@" in parts.netloc:
+            raise InvalidInput("credentials belong into the environment, not into the place")
+        known = [*_CONFIG[scheme], *_OWN.get(scheme, ["allow_http", "timeout_s"])]
+        for name in options:
+            if name not in known:
+                raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; known are {', '.join(known)}")
+        if scheme != "memory" and not bucket:
+            raise InvalidInput(f"name a bucket: {scheme}://bucket/prefix")
+        quirk, allow_http = options.get("quirk"), options.get("allow_http", "false")
+        if quirk not in {None, "none", UNQUOTED_ETAG}:
+            raise InvalidInput(f"quirk must be none or {UNQUOTED_ETAG}")
+        if allow_http not in {"true", "false"}:
+            raise InvalidInput("allow_http must be true or false")
+        timeout = options.get("timeout_s", "30")
+        if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
+            raise InvalidInput("timeout_s must be a number of seconds, at most 3600")
+        config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
+        return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
+
+    @property
+    def is_known(self) -> bool:
+        """True for the clouds' own services, which honour conditional writes; other endpoints are probed."""
+        given = {"endpoint", "base_url"} & set(self.config)
+        is_elsewhere = given or any(_ENDPOINT.match(name.upper()) for name in os.environ)
+        return self.scheme == "memory" or not is_elsewhere
+
+    def clients(self) -> list[Any]:
+        """obstore clients without and with retries. Raises `InvalidInput`."""
+        obstore = library()
+        if self.scheme == "memory":
+            return [_memories.setdefault(f"{self.bucket}/{self.prefix or ''}", obstore.store.MemoryStore())] * 2
+        longest = timedelta(seconds=self.timeout_s)
+        options: dict[str, Any] = {"timeout": longest / 3, "connect_timeout": timedelta(seconds=5)}
+        if self.allow_http:
+            options["allow_http"] = True
+        kind = getattr(obstore.store, _CLASSES[self.scheme])
+        try:
+            return [
+                kind(
+                    self.bucket,
+                    prefix=self.prefix,
+                    client_options=options,
+                    retry_config={"max_retries": retries, "retry_timeout": longest},
+                    **self.config,
+                )
+                for retries in (0, _RETRIES)
+            ]
+        except (obstore.exceptions.BaseError, ValueError):
+            raise InvalidInput(
+                "the object storage cannot be opened: look at bucket, options and the credentials in the environment"
+            ) from None
 
 
 class Tag(NamedTuple):
@@ -49,41 +167,30 @@ class Missing(Exception):
 
 
 class Taken(Exception):
-    """The condition of a write failed: nothing was written."""
+    """The condition of a request failed: nothing was written."""
 
 
 class Unsure(Exception):
     """A conditional write failed with an unknown result: it may have taken effect, or still may."""
 
 
-class _OutOfRange(Unavailable):
-    """The object is shorter than the range to read."""
-
-
-class _NotModified(Exception):
-    """The object still has the tag."""
-
-
-class Listed(NamedTuple):
-    """An object in a listing."""
-
-    key: str
-    modified: datetime
-
-
 class Requests:
     """Requests to one location. Threads may share it."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.timeout_s = client.place.timeout_s  # longest time a command waits for the storage
+    def __init__(self, place: Place) -> None:
+        check_process(_used_by)
+        self._once, self._patient = place.clients()
+        self.timeout_s = place.timeout_s  # longest time a command waits for the storage
         self._probing = threading.Lock()
-        self._probed = client.is_known or client.place.quirk is not None
-        self._unquoted = client.place.quirk == UNQUOTED_ETAG
+        self._probed = place.is_known or place.quirk is not None
+        self._unquoted = place.quirk == UNQUOTED_ETAG
 
-    @property
-    def _patient(self) -> Any:
-        return self._client.patient
+    def client(self, *, retries: bool = True) -> Any:
+        """obstore client. Without `retries`, no request is sent twice."""
+        global _used_by  # noqa: PLW0603 - obstore's threads belong to one process
+        check_process(_used_by)
+        _used_by = _used_by or os.getpid()
+        return self._patient if retries else self._once
 
     def attempts(self, said: str = _FAILED) -> Iterator[None]:
         """Yield until the timeout of a command, then raise `Unavailable`."""
@@ -108,27 +215,26 @@ class Requests:
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
         """Read an object and its tag; None if it still has `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
-        with suppress(_NotModified), _mapped():
-            found = self._patient.get(key, options=options)
+        with suppress(Taken), _mapped():
+            found = self.client().get(key, options=options)
             return bytes(found.bytes()), Tag(found.meta["e_tag"], found.meta["version"])
         return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a byte range; shorter or different bytes if the object was replaced. Raises `Missing`."""
-        with suppress(_OutOfRange), _mapped():
-            return bytes(self._patient.get_range(key, start=start, length=length))
-        return b""
-
-    def names(self, under: str, *, after: str | None = None) -> Iterator[Listed]:
-        """List objects under a prefix in name order; `after` is a full key."""
+        """Read a byte range; other bytes if the object was replaced. Raises `Missing` if it is absent or shorter."""
         with _mapped():
-            for part in self._patient.list(under, offset=after, chunk_size=1000):
-                yield from [Listed(one["path"], one["last_modified"]) for one in part]
+            return bytes(self.client().get_range(key, start=start, length=length))
+
+    def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
+        """Keys of objects under a prefix in order, and when each was last written; `after` is a full key."""
+        with _mapped():
+            for part in self.client().list(under, offset=after, chunk_size=1000):
+                yield from [(one["path"], one["last_modified"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object that no other writer writes."""
         with _mapped(is_write=True):
-            self._patient.put(key, data, use_multipart=False)
+            self.client().put(key, data, use_multipart=False)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; missing ones are ignored."""
@@ -136,7 +242,7 @@ class Requests:
             part = list(keys[start : start + 1000])
             try:
                 with _mapped():
-                    self._patient.delete(part)
+                    self.client().delete(part)
             except Missing:  # some clouds stop a bulk delete at the first missing object
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
 
@@ -151,17 +257,16 @@ class Requests:
         return {name: value for name, value in (("e_tag", e_tag), ("version", tag.version)) if value is not None}
 
     def _put_if(self, key: str, data: bytes, mode: object) -> Tag:
-        store: Any = self._client.once
+        store = self.client(retries=False)
         try:
             made = store.put(key, data, mode=mode, use_multipart=False)
             return Tag(made["e_tag"], made["version"])
         except _driver_errors() as error:
-            errors, text = library().exceptions, str(error)
-            is_taken = isinstance(error, errors.AlreadyExistsError | errors.PreconditionError)
-            if is_taken or "409 Conflict" in text:  # S3 on concurrent conditional writes: this one was not done
+            if "409 Conflict" in str(error):  # S3 on concurrent conditional writes: this one was not done
                 raise Taken from None
             found = _meaning(error, is_write=True)
-            raise Unsure if isinstance(found, Unavailable) and not _NEVER_SENT.search(text) else found from None
+            is_sent = not _NEVER_SENT.search(str(error))
+            raise Unsure if isinstance(found, Unavailable) and is_sent else found from None
 
     def probe(self) -> None:
         """Check once that the endpoint honours conditional writes. Raises `InvalidInput` if it ignores them."""
@@ -218,16 +323,17 @@ def _mapped(*, is_write: bool = False) -> Iterator[None]:
 def _meaning(error: Exception, *, is_write: bool) -> Exception:
     """Map a driver error to ours. The driver's text is dropped, since it has URLs and keys."""
     errors, text = library().exceptions, str(error)
+    if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError | errors.NotModifiedError):
+        return Taken()
     for pattern, kind, message in _MEANINGS:
         if re.search(pattern, text):
             return kind(message)
-    if isinstance(error, errors.NotModifiedError):
-        return _NotModified()
     if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError):
         return PermissionDenied(_REFUSED)
-    if isinstance(error, FileNotFoundError):
-        return Unavailable(_NO_BUCKET) if is_write else Missing()
-    return (_OutOfRange if _OUT_OF_RANGE.search(text) else Unavailable)(_FAILED)
+    if isinstance(error, FileNotFoundError) and is_write:
+        return Unavailable(_NO_BUCKET)
+    is_missing = isinstance(error, FileNotFoundError) or _OUT_OF_RANGE.search(text)
+    return Missing() if is_missing and not is_write else Unavailable(_FAILED)
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:

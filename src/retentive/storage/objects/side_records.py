@@ -95,7 +95,7 @@ class SideRecords:
             self._cache.drop(*((under, name) for name in chosen))
 
     def _names(self, under: str) -> list[str]:
-        found = (listed.key.rpartition("/")[2] for listed in self._requests.names(under))
+        found = (key.rpartition("/")[2] for key, _ in self._requests.names(under))
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:

@@ -32,7 +32,7 @@ class ObjectsSnapshot(Snapshot):
     def _see(self, overlay: Overlay) -> None:
         """Replace the overlay that reads go through."""
         self._overlay = overlay
-        self._map = OrderedMap(self._manifest.tree, overlay, self._reader)
+        self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
     @property
     def revision(self) -> int:
@@ -183,12 +183,10 @@ def _text_of(row: Row) -> str:
 def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Group rows so that few texts are in memory at once."""
     group: list[Row] = []
-    size_bytes = 0
     for row in rows:
-        if group and (len(group) >= _TEXTS_AT_ONCE or size_bytes + (row.size or 0) > _BYTES_AT_ONCE):
-            yield group
-            group, size_bytes = [], 0
         group.append(row)
-        size_bytes += row.size or 0
+        if len(group) == _TEXTS_AT_ONCE or sum(each.size or 0 for each in group) >= _BYTES_AT_ONCE:
+            yield group
+            group = []
     if group:
         yield group

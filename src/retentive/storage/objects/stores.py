@@ -14,11 +14,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, StoreInfo, now_us
-from retentive.storage.objects.manifest import Erased, Manifest
+from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import Location
@@ -26,17 +25,10 @@ from retentive.storage.objects.records import check_head, head_of, pack, unpack
 from retentive.storage.objects.requests import Missing, Tag, Taken, Unsure, together
 from retentive.values.records import to_us
 
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _AT_ONCE = 64
 _MARKER = "format"  # object with the format number of the location
-
-
-class Key(NamedTuple):
-    """State of a key: tag of its object (None if missing) and initial manifest of its store (None if free)."""
-
-    tag: Tag | None
-    manifest: Manifest | None
 
 
 class Stores:
@@ -86,7 +78,7 @@ class Stores:
         self._mark()
         at = now_us(self._location.clock) if created_at is None else to_us(created_at)
         new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, name, at, seal)
-        if not _ID.fullmatch(new.id):
+        if not ID.fullmatch(new.id):
             raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
         if key is None:
             return self._made(new)
@@ -94,33 +86,30 @@ class Stores:
 
     def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
         """Take a key for a new store, and create it; or return the store that exists. Raises `Taken`, `Unsure`."""
-        found = self._key(key)
-        if found.manifest is not None:
-            made = self._made(found.manifest)
-            if made.key == key:
-                return made
+        tag, begun = self._key(key)
+        if begun is not None and (made := self._made(begun)).key == key:
+            return made
         if is_copy:
             with suppress(NotFound):
                 return self._manifests.now(new.id).manifest.info()
         data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
-        self._requests.replace(_key_object(key), data, found.tag)
+        self._requests.replace(_key_object(key), data, tag)
         return self._made(new)
 
-    def _key(self, key: str) -> Key:
+    def _key(self, key: str) -> tuple[Tag | None, Manifest | None]:
+        """Tag of a key's object (None if missing), and the initial manifest of its store (None if free)."""
         try:
             data, tag = self._requests.get(_key_object(key))
         except Missing:
-            return Key(None, None)
+            return None, None
         value = unpack("key", data)
-        if value is None:
-            return Key(tag, None)
         try:
-            begun = Manifest(*value)
+            begun = None if value is None else Manifest(*value)
         except TypeError:
             raise Damaged("the key of a memory store cannot be read") from None
-        if begun.key != key:
+        if begun is not None and begun.key != key:
             raise Damaged("the key of a memory store is that of another")
-        return Key(tag, begun)
+        return tag, begun
 
     def _made(self, manifest: Manifest) -> StoreInfo:
         """Complete the creation of a store begun here or by a crashed process."""
@@ -138,17 +127,17 @@ class Stores:
 
     def get(self, id_or_key: str) -> StoreInfo | None:
         """Store with this id, including an erased one; else the store with this key."""
-        if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
+        if id_or_key.startswith(_PREFIX) and ID.fullmatch(id_or_key):
             with suppress(NotFound):
                 return self._manifests.now(id_or_key).manifest.info()
-        begun = self._key(id_or_key).manifest
+        _, begun = self._key(id_or_key)
         found = None if begun is None else self._present(begun.id)
         return found if found is not None and found.key == id_or_key else None
 
     def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
         """Stores in id order."""
-        offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
-        names = (listed.key.rpartition("/")[2] for listed in self._requests.names(MANIFESTS, after=offset))
+        offset = ManifestSwap.key(after) if after is not None and ID.fullmatch(after) else None
+        names = (key.rpartition("/")[2] for key, _ in self._requests.names(MANIFESTS, after=offset))
         ids = (store_id for store_id in names if after is None or store_id > after)
         found: list[StoreInfo] = []
         while limit is None or len(found) < limit:
@@ -165,16 +154,24 @@ class Stores:
         return None
 
     def mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest with a tombstone. The caller pauses the store's queue."""
+        """Replace the manifest with a tombstone, which keeps the key until it is freed.
+
+        The caller pauses the store's queue.
+        """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
-        erased = Erased(now_us(self._location.clock), None if actor is None else str(actor))
-        self._manifests.change(store_id, lambda now: _emptied(now, erased))
+        erased = now_us(self._location.clock), None if actor is None else str(actor)
+
+        def emptied(now: Manifest) -> Manifest:
+            new = Manifest(now.id, now.key, "", now.created, None, generation=now.generation, erased=erased)
+            return now if now.erased else new
+
+        self._manifests.change(store_id, emptied)
 
     def clear(self, store_id: str) -> int:
         """Delete the remaining objects of an erased store and free its key; returns their number. Idempotent."""
         manifest = self._manifests.now(store_id).manifest
-        keys = [listed.key for listed in self._requests.names(f"stores/{store_id}")]
+        keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
         if manifest.key is not None:
             self._requests.until_done(partial(self._free, manifest.key, store_id))
@@ -183,23 +180,9 @@ class Stores:
         return len(keys)
 
     def _free(self, key: str, store_id: str) -> None:
-        found = self._key(key)
-        if found.manifest is not None and found.manifest.id == store_id:
-            self._requests.replace(_key_object(key), pack("key", None), found.tag)
-
-
-def check_id(store_id: str) -> None:
-    """Raise `NotFound` for an invalid id."""
-    if not _ID.fullmatch(store_id):
-        raise NotFound(f"there is no memory store {store_id}")
-
-
-def _emptied(manifest: Manifest, erased: Erased) -> Manifest:
-    """Tombstone of a store; it keeps the key until the key is freed."""
-    if manifest.erased is not None:
-        return manifest
-    emptied = Manifest(manifest.id, manifest.key, "", manifest.created, None)
-    return replace(emptied, generation=manifest.generation, erased=erased)
+        tag, begun = self._key(key)
+        if begun is not None and begun.id == store_id:
+            self._requests.replace(_key_object(key), pack("key", None), tag)
 
 
 def _key_object(key: str) -> str:

@@ -18,13 +18,9 @@ from retentive.storage.contract import (
     now_us,
 )
 from retentive.storage.objects.manifest import Manifest, compact
-from retentive.storage.objects.packs import NewTexts
-from retentive.storage.objects.reader import Reader
+from retentive.storage.objects.reader import NewTexts, Reader
 from retentive.storage.objects.records import (
-    INLINE,
-    LONG_CHARS,
     MEMORY,
-    PACKED,
     VERSION,
     Overlay,
     Page,
@@ -32,6 +28,7 @@ from retentive.storage.objects.records import (
     Value,
     garbage,
     record_key,
+    record_value,
     sealed,
     text_in,
 )
@@ -79,7 +76,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
         manifest = replace(self._manifest, state=self._state, gaps=self._gaps, log=self._overlay)
-        compaction = compact(manifest, self._location.sizes, self._reader)
+        compaction = compact(manifest, self._location.sizes, self._reader.pages)
         self._pages.update(compaction.pages)
         self._manifest = compaction.applied(manifest)
         self._see(self._manifest.log)
@@ -211,10 +208,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.changed = True
         name = record_key(kind, key)
         edits = {} if (replaced := self._map.get(name)) is None else garbage([text_in(replaced)])
-        if value is None or len(value) <= LONG_CHARS:
-            edits[name] = None if value is None else INLINE + value
-        else:
-            edits[name] = PACKED + self._texts.add(value.encode(errors="surrogatepass"))
+        edits[name] = None if value is None else record_value(value, self._texts.add)
         self._edit(edits)
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:

@@ -14,7 +14,7 @@ from retentive.doctor import check, repair
 from retentive.storage.contract import Change
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.packs import pack_of
+from retentive.storage.objects.reader import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
 from support.places import place_of

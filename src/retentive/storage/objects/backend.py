@@ -21,19 +21,11 @@ from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding
+from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reachability import (
-    COLLECT_AFTER_S,
-    collect,
-    corrected,
-    delete_passed,
-    erase_texts,
-    examine,
-    marks_of,
-)
-from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location
+from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location, Reader
 from retentive.storage.objects.requests import BUSY, Place, Requests, check_process
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -75,7 +67,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         self._closed = False
         self._requests = Requests(place)
         self._location = Location(self._requests, Cache(cache_bytes), clock, new_id, sizes or Sizes())
-        self._reader = self._location.reader
+        self._reader = partial(Reader, location=self._location)
         self._manifests = ManifestSwap(self._location, Cache(cache_bytes))
         self._committer = Committer(self._location, self._manifests)
         self._stores = Stores(self._location, self._manifests)
@@ -146,12 +138,12 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
         """Compact the log and erase removed texts, if due. Other writers of this process wait only for the commits."""
         with suppress(RetentiveError):  # the change is committed; a later writer compacts, and `purge` finds the marks
-            held = self._committer.due(store_id)
+            held = self._committer.compactions_due.pop(store_id, None)
             if held is not None:
                 prepared = self._committer.prepare(held)
                 with queue.paused():
                     self._committer.use(store_id, prepared)
-            marks = self._committer.sweeps.due(store_id)
+            marks = self._committer.sweeps_due.pop(store_id, None)
             if marks is not None:
                 self._sweep(store_id, pages=bool(marks))
                 self._requests.delete(marks)
@@ -159,22 +151,22 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     def _sweep(self, store_id: str, *, pages: bool) -> None:
         """Erase the garbage of a store and the orphans of this process; with `pages`, also all replaced pages."""
         reader = self._reader(store_id)
-        self._requests.delete(self._committer.sweeps.take_orphans(store_id))
+        self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
             manifest = self._manifests.live(store_id).manifest
             try:
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
-                    delete_passed(manifest, reader)
+                    reachability.delete_passed(manifest, reader)
             except Gone:  # another process compacted and swept meanwhile
                 continue
             break
         if refs:
-            erase_texts(refs, reader)
+            reachability.erase_texts(refs, reader)
             job = StoreJob(store_id, lambda tx: cast("ObjectsTransaction", tx).erased(refs), may_use_reserve=True)
             self._queue(store_id).submit(job)
 
-    def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
+    def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
         """Delete orphans of crashed writers and pages replaced by compaction, if older than `older_than_s`.
 
         Writers may continue meanwhile. Ages below two hours are refused: a slow writer may still commit such objects.
@@ -186,25 +178,25 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             return self._stores.clear(store_id)
         self._sweep(store_id, pages=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
-        return collect(before, manifests=self._manifests, reader=self._reader(store_id))
+        return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
 
     def check(self) -> Iterator[Finding]:
         self._begin()
-        before = datetime.fromtimestamp(self.clock() - COLLECT_AFTER_S, UTC)
-        return examine(self._location, self._manifests, before)
+        before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
+        return reachability.examine(self._location, self._manifests, before)
 
     def repair(self) -> None:
         for store in self.list_stores():
             with suppress(RetentiveError):  # an unreadable store cannot be repaired
                 with self._queue(store.id).paused():
-                    self._manifests.change(store.id, lambda one: corrected(one, self._reader(one.id)))
+                    self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
                 self.collect(store.id)
 
     def purge(self) -> bool:
         """Erase all redacted, pruned, erased and replaced data now, including data left by crashed processes."""
         self._begin()
-        marks = marks_of(self._requests)
-        for store_id in sorted({*marks, *self._committer.sweeps.touched()}):
+        marks = reachability.marks_of(self._requests)
+        for store_id in sorted({*marks, *self._committer.orphans}):
             with suppress(NotFound):
                 self._purge_store(store_id)
             self._requests.delete(marks.get(store_id, []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,13 +13,14 @@ from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
 from retentive.storage.objects.manifest import Compaction, Manifest, compact
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
-from retentive.storage.objects.reachability import Sweeps, put_mark, reachable
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewTexts, Reader, pack_of
-from retentive.storage.objects.records import Page, garbage
+from retentive.storage.objects.reachability import put_mark, reachable
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewPages, NewTexts, Reader, pack_of
+from retentive.storage.objects.records import GARBAGE, Overlay, garbage
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
+_MANY = 64  # texts or orphans that make a writer erase them after its commit
 WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection spares younger objects
 
 
@@ -42,28 +44,24 @@ class _Batch:
     marks: list[str] = field(default_factory=list)
     # State of one attempt, and of it before the job that runs
     manifest: Manifest = field(init=False)
-    pages: dict[str, tuple[bytes, Page]] = field(init=False)
+    pages: NewPages = field(init=False)
     texts_before: int = 0
-    pages_before: dict[str, tuple[bytes, Page]] = field(default_factory=dict)
+    pages_before: NewPages = field(default_factory=dict)
 
     def again(self) -> _Batch:
-        """Begin an attempt."""
         self.manifest, self.pages = alive(self.held).manifest, {}
         self.texts.undo(0)
         return self
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
-        """Transaction for a job, on the state left by the jobs before it."""
         self.texts_before, self.pages_before = len(self.texts.used), dict(self.pages)
         return ObjectsTransaction(self.manifest, self.reader, self.texts, self.pages)
 
     def finish(self, transaction: ObjectsTransaction) -> None:
-        """Keep the changes of a job."""
         after = transaction.finished()
         self.manifest = after if transaction.changed else self.manifest
 
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
-        """Discard the changes of a job."""
         self.texts.undo(self.texts_before)
         self.pages = self.pages_before
         return False
@@ -81,7 +79,7 @@ class _Batch:
         if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
             raise Unavailable("the command was held up for too long")
         if any(transaction.has_removed for transaction in changed):
-            self.marks.append(put_mark(self.reader.requests, manifest.id))
+            self.marks.append(put_mark(self.reader.location.requests, manifest.id))
         self.held, landed = manifests.compare_and_swap(known, manifest, deadline=self.deadline)
         if landed:
             _, orphans = self.texts.unused()
@@ -129,19 +127,20 @@ class Committer:
 
     def __init__(self, location: Location, manifests: ManifestSwap) -> None:
         self._location = location
-        self._due: dict[str, Held] = {}
+        self._lock = threading.Lock()
+        self.compactions_due: dict[str, Held] = {}  # states whose log is due for compaction
+        self.sweeps_due: dict[str, list[str]] = {}  # marks of the stores whose sweep is due
+        self.orphans: dict[str, list[str]] = {}  # of the stores that may have data left to erase
         self.manifests = manifests
-        self.sweeps = Sweeps()
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        """Run all jobs, commit them together and set the outcome of each."""
         run_batch(jobs, partial(self._attempts, store_id))
 
     def _attempts(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        reader, written = self._location.reader(store_id), set[str]()
+        reader, written = Reader(store_id, self._location), set[str]()
         try:
             cached = self.manifests.cached(store_id)
-            deadline = time.monotonic() + reader.requests.timeout_s
+            deadline = time.monotonic() + reader.location.requests.timeout_s
             held = cached or self.manifests.now(store_id)
             batch = _Batch(self, reader, held, cached is None, deadline, written=written)
             while True:
@@ -151,7 +150,7 @@ class Committer:
         except RetentiveError as error:
             if isinstance(error, NotFound):  # store erased meanwhile: delete our uploads
                 with suppress(RetentiveError):
-                    reader.requests.delete(sorted(written))
+                    reader.location.requests.delete(sorted(written))
             raise BatchFailed(error) from None
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
@@ -162,22 +161,31 @@ class Committer:
         held = self.manifests.cached(store_id)
         if held is not None:
             with suppress(Exception):  # the real run raises it again
-                work(ObjectsTransaction(alive(held).manifest, self._location.reader(store_id), NewTexts(), {}))
+                work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._location), NewTexts(), {}))
 
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
         """Record a commit, its marks, and the orphans of its failed attempts."""
         log = self._location.sizes.log
         if after.manifest.weight // log > before.weight // log:  # a failed compaction is due again later
-            self._due[before.id] = after
-        self.sweeps.committed(before, after.manifest, marks=marks, orphans=orphans)
+            self.compactions_due[before.id] = after
+        if after.manifest.edits or before.edits or marks or orphans:
+            self._left_to_erase(before.id, orphans, is_due=_garbage_in(after.manifest.log) >= _MANY, marks=marks)
 
-    def due(self, store_id: str) -> Held | None:
-        """State whose log is due for compaction, or None. Only one caller gets it."""
-        return self._due.pop(store_id, None)
+    def _left_to_erase(self, store_id: str, orphans: Sequence[str], *, is_due: bool, marks: Sequence[str] = ()) -> None:
+        with self._lock:
+            left = self.orphans.setdefault(store_id, [])
+            left += orphans
+            if is_due or marks or len(left) >= _MANY:
+                self.sweeps_due.setdefault(store_id, []).extend(marks)
+
+    def take_orphans(self, store_id: str) -> list[str]:
+        """Orphans of a store, handed to the caller for deletion."""
+        with self._lock:
+            return self.orphans.pop(store_id, [])
 
     def prepare(self, held: Held) -> Compaction:
         """Upload the pages of a compacted log. Other writers, in this process too, may commit meanwhile."""
-        reader = self._location.reader(held.manifest.id)
+        reader = Reader(held.manifest.id, self._location)
         compaction = compact(held.manifest, self._location.sizes, reader.pages)
         _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in compaction.pages.items()})
         return compaction
@@ -189,16 +197,20 @@ class Committer:
             is_late = time.time() - compaction.began > WRITTEN_IS_GOOD_FOR_S
             return now if is_late or now.erased else compaction.applied(now)
 
-        reader, now = self._location.reader(store_id), self.manifests.change(store_id, compacted).manifest
+        reader, now = Reader(store_id, self._location), self.manifests.change(store_id, compacted).manifest
         if not now.erased and now.tree == compaction.tree:
             reader.keep_pages(compaction.pages)
-            self.sweeps.compacted(store_id, compaction.log)
+            self._left_to_erase(store_id, [], is_due=_garbage_in(compaction.log) > 0)
             return
         names = list(compaction.pages)  # they may hold texts redacted since
         going = names if now.erased else reachable(now, reader, values=False).passed(names)
-        reader.requests.delete([reader.key(PAGES, name) for name in going])
+        reader.location.requests.delete([reader.key(PAGES, name) for name in going])
 
 
 def _upload(reader: Reader, objects: Mapping[str, bytes]) -> None:
     """Upload immutable objects in parallel."""
-    together([partial(reader.requests.put, key, data) for key, data in objects.items()])
+    together([partial(reader.location.requests.put, key, data) for key, data in objects.items()])
+
+
+def _garbage_in(log: Overlay) -> int:
+    return sum(key.startswith(GARBAGE) and value is not None for key, value in log.items())

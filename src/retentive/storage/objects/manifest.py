@@ -40,7 +40,7 @@ class Manifest:
 
     `generation` counts compactions. `log` is applied on top of the tree.
 
-    `gaps` are memories that are absent although their newest version is not a deletion: it was imported redacted.
+    `has_gaps`: a memory may be absent although its newest version is not a deletion, in an imported history.
     """
 
     id: str
@@ -54,11 +54,10 @@ class Manifest:
     commits: tuple[str, ...] = ()
     tree: Tree = Tree()  # noqa: RUF009 - immutable
     log: Overlay = field(default_factory=dict, repr=False)
-    gaps: tuple[str, ...] = ()
+    has_gaps: bool = False
     erased: tuple[int, str | None] | None = None  # time and actor
 
     def info(self) -> StoreInfo:
-        """`StoreInfo` of the memory store."""
         created, state = to_datetime(self.created), self.state
         if self.erased is not None:
             return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased[0]))
@@ -98,8 +97,8 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
         value["tree"] = Tree(depth, tuple(all_of(Ref, refs)))
         value["log"] = {MEMORY + path: None for path in vacant} | {VERSION + row.id: row for row in rows} | edits
         value["log"] |= {MEMORY + row.path: row for row in compress(rows, present)}
-        value |= {name: tuple(value[name]) for name in ("commits", "gaps")}
-        value |= {"state": State(*value["state"]), "erased": erased and tuple(erased)}
+        value |= {"commits": tuple(value["commits"]), "erased": erased and tuple(erased)}
+        value["state"] = State(*value["state"])
         manifest = Manifest(**value)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None

@@ -18,7 +18,7 @@ from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
 from retentive.storage.objects.manifest import COMMITS_KEPT, Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
-from retentive.storage.objects.reader import Cache, Location
+from retentive.storage.objects.reader import Cache, Location, Reader
 from retentive.storage.objects.records import VERSION
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 
@@ -53,7 +53,6 @@ class ManifestSwap:
 
     @staticmethod
     def key(store_id: str) -> str:
-        """Object name of a manifest."""
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
@@ -81,12 +80,10 @@ class ManifestSwap:
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
-        """Cache a manifest."""
         self._cache.put(self.key(held.manifest.id), held, size_bytes * 10)
         return held
 
     def contention(self, store_id: str) -> WriterTurns:
-        """Contention state of a memory store."""
         return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
@@ -135,7 +132,7 @@ class ManifestSwap:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.log, self._location.reader(manifest.id).pages)
+        state = OrderedMap(now.manifest.tree, now.manifest.log, Reader(manifest.id, self._location).pages)
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
@@ -183,12 +180,10 @@ class WriterTurns:
         return self._alert > 0
 
     def lost(self) -> None:
-        """Record a lost race."""
         self._alert = _ALERT
         self._losses += 1
 
     def won(self) -> None:
-        """Record a won race."""
         self._alert = max(self._alert - 1, 0)
         self._losses = 0
         if self._began is not None:

@@ -48,23 +48,21 @@ class OrderedMap:
         self._pages = pages
 
     def get(self, key: str) -> Value | None:
-        """Value of a key, or None."""
-        if key in self._overlay:
-            return self._overlay[key]
-        page = Page(refs=self._tree.refs)
-        for _ in range(self._tree.depth + 1 if page.refs else 0):
-            page = self._pages([page.refs[_index(page.refs, key)]])[0]
-        return page.get(key)
+        return self.get_all([key])[0]
 
-    def prefetch(self, keys: Iterable[str]) -> None:
-        """Load the pages of all these keys, one round trip for each level of the tree."""
-        level = [(Page(refs=self._tree.refs), [key for key in keys if key not in self._overlay])]
+    def get_all(self, keys: Sequence[str]) -> list[Value | None]:
+        """Values of keys, None for absent ones; one round trip for each level of the tree."""
+        found = {key: self._overlay.get(key) for key in keys}
+        level = [(Page(refs=self._tree.refs), [key for key in found if key not in self._overlay])]
         for _ in range(self._tree.depth + 1 if self._tree.refs else 0):
             below: dict[Ref, list[str]] = {}
             for page, sought in level:
                 for key in sought:
                     below.setdefault(page.refs[_index(page.refs, key)], []).append(key)
             level = list(zip(self._pages(list(below)), below.values(), strict=True))
+        for page, sought in level:
+            found |= {key: page.get(key) for key in sought}
+        return [found[key] for key in keys]
 
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD

@@ -8,7 +8,6 @@ crashed writer without reading the manifest of every store.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,7 +19,7 @@ from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import MANIFESTS, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import GARBAGE, Overlay, Ref, Value, check_name, has_passed, text_in, unpack
+from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, has_passed, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -28,7 +27,6 @@ from retentive.values.paths import ROOT
 
 COLLECT_AFTER_S = 86_400.0
 _CHECKS = 5  # of a store; purge and collection delete objects that the manifest just read still refers to
-_MANY = 64  # texts or orphans that make a writer erase them after its commit
 _MARKS = "purging"
 
 
@@ -49,15 +47,10 @@ class Reach:
             elif value is not None and (text := text_in(value)):
                 self.packs.add(pack_of(text))
 
-    @property
-    def needed(self) -> set[str]:
-        """Names of the objects that must exist."""
-        return {f"{PAGES}/{name}" for name in self.pages} | {f"{PACKS}/{name}" for name in self.packs}
-
-    @property
-    def known(self) -> set[str]:
-        """Names of the objects that may exist."""
-        return self.needed | {f"{PACKS}/{name}" for name in self.garbage}
+    def is_known(self, name: str) -> bool:
+        """True for an object that may be in use, named as `kind/name`."""
+        kind, _, rest = name.partition("/")
+        return kind == SIDE or rest in (self.pages if kind == PAGES else self.packs | self.garbage)
 
     def passed(self, names: Iterable[str]) -> list[str]:
         """Pages among `names` that no present or later manifest can refer to."""
@@ -99,10 +92,11 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     Objects are listed before the state is read, so objects committed in between count as reachable. A fence precedes
     the deletion: a commit over an earlier state then fails, and no writer retries with objects that are an hour old.
     """
-    old = {name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)}
+    old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
-        old -= reachable(manifests.fence(reader.store_id).manifest, reader).known
-        reader.requests.delete([reader.key(name) for name in sorted(old)])
+        reach = reachable(manifests.fence(reader.store_id).manifest, reader)
+        old = [name for name in old if not reach.is_known(name)]
+        reader.location.requests.delete([reader.key(name) for name in old])
     return len(old)
 
 
@@ -111,7 +105,7 @@ def examine(location: Location, manifests: ManifestSwap, before: datetime) -> It
     for key, _ in location.requests.names(MANIFESTS):
         store_id = key.rpartition("/")[2]
         try:
-            yield from _examine_store(manifests, location.reader(store_id), before)
+            yield from _examine_store(manifests, Reader(store_id, location), before)
         except NotFound:
             continue
         except UnknownSchema:
@@ -131,7 +125,7 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) ->
     yield from findings
     for name in (name for name in listed if name.startswith(SIDE)):
         try:
-            data, _ = reader.requests.get(reader.key(name))
+            data, _ = reader.location.requests.get(reader.key(name))
             unpack(SIDE, check_name(name, data))
         except Missing:  # merged into another part meanwhile
             continue
@@ -144,10 +138,10 @@ def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], be
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
     wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
-    wrong += [found("object_missing", manifest.id, name) for name in sorted(reach.needed - listed.keys())]
+    needed = {f"{PAGES}/{name}" for name in reach.pages} | {f"{PACKS}/{name}" for name in reach.packs}
+    wrong += [found("object_missing", manifest.id, name) for name in sorted(needed - listed.keys())]
     yield from wrong
-    others = {name: at for name, at in listed.items() if name not in reach.known and not name.startswith(SIDE)}
-    orphans = sum(at < before for at in others.values())
+    orphans = sum(at < before and not reach.is_known(name) for name, at in listed.items())
     if orphans and not wrong:
         yield found("objects_left", manifest.id, f"{orphans} objects")
 
@@ -162,49 +156,6 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
     revision = max(manifest.state.revision, 0 if newest is None else newest.revision)
     state = manifest.state._replace(revision=revision, memories=len(sizes), size_bytes=sum(sizes))
     return manifest if state == manifest.state else replace(manifest, state=state)
-
-
-class Sweeps:
-    """Garbage and orphans that this process has yet to erase. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._due: dict[str, list[str]] = {}
-        self._orphans: dict[str, list[str]] = {}
-
-    def committed(self, before: Manifest, after: Manifest, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
-        """Record a commit, its marks, and the orphans of its failed attempts."""
-        if after.edits or before.edits or marks or orphans:
-            with self._lock:
-                left = self._orphans.setdefault(after.id, [])
-                left += orphans
-                if marks or max(len(left), _garbage_in(after.log)) >= _MANY:
-                    self._due.setdefault(after.id, []).extend(marks)
-
-    def compacted(self, store_id: str, log: Overlay) -> None:
-        """Record a compaction of a log."""
-        with self._lock:
-            self._orphans.setdefault(store_id, [])
-            if _garbage_in(log):
-                self._due.setdefault(store_id, [])
-
-    def due(self, store_id: str) -> list[str] | None:
-        """Marks of a store whose sweep is due, or None. Only one caller gets them."""
-        return self._due.pop(store_id, None)
-
-    def touched(self) -> set[str]:
-        """Stores that may have data left to erase."""
-        with self._lock:
-            return set(self._orphans)
-
-    def take_orphans(self, store_id: str) -> list[str]:
-        """Orphans of a store, handed to the caller for deletion."""
-        with self._lock:
-            return self._orphans.pop(store_id, [])
-
-
-def _garbage_in(log: Overlay) -> int:
-    return sum(key.startswith(GARBAGE) and value is not None for key, value in log.items())
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
@@ -228,7 +179,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
     A reader of an earlier state that finds a text missing starts over.
     """
     emptied = together([partial(_erase, pack, some, reader) for pack, some in by_pack(refs).items()])
-    reader.requests.delete([key for key in emptied if key is not None])
+    reader.location.requests.delete([key for key in emptied if key is not None])
     reader.forget(refs)
 
 
@@ -238,20 +189,20 @@ def _erase(pack: str, refs: Sequence[str], reader: Reader) -> str | None:
 
     def rewrite() -> str | None:
         try:
-            data, tag = reader.requests.get(key)
+            data, tag = reader.location.requests.get(key)
         except Missing:
             return None
         left = without(pack, data, refs)
         if left is not None and left is not data:
-            reader.requests.replace(key, left, tag)
+            reader.location.requests.replace(key, left, tag)
         return key if left is None else None
 
-    return reader.requests.until_done(rewrite)
+    return reader.location.requests.until_done(rewrite)
 
 
 def delete_passed(manifest: Manifest, reader: Reader) -> None:
     """Delete every page that no present or later manifest can refer to."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
-    reader.requests.delete([reader.key(PAGES, name) for name in passed])
+    reader.location.requests.delete([reader.key(PAGES, name) for name in passed])
     reader.forget(passed)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from retentive.errors import Damaged
 from retentive.storage.contract import Clock, NewId
@@ -43,7 +43,6 @@ class TextRef(NamedTuple):
 
     @classmethod
     def parse(cls, ref: str) -> TextRef:
-        """Parse a reference. Raises `Damaged`."""
         try:
             pack, offset, length, expected = ref.split("-")
             return cls(pack, int(offset, 16), int(length, 16), expected)
@@ -75,7 +74,7 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
     for offset in sorted(texts):
         table.append((offset, len(body), len(texts[offset])))
         body += texts[offset]
-    tail = "[" + ",".join(f"[{offset},{position},{length}]" for offset, position, length in table) + "]"
+    tail = json.dumps(table, separators=(",", ":"))
     return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}".encode()
 
 
@@ -144,7 +143,6 @@ class NewTexts:
         del self.used[mark:]
 
     def encoded(self) -> bytes:
-        """Encode the pack of new texts."""
         return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
 
     def written(self) -> None:
@@ -165,6 +163,10 @@ def _new_name() -> str:
     return os.urandom(10).hex()
 
 
+NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
+"""Pages to upload and their bytes, by name."""
+
+
 class Gone(Damaged):
     """An object is missing. The reader's state may be stale and the object collected since."""
 
@@ -179,7 +181,6 @@ class Cache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> object | None:
-        """Cached value, or None."""
         with self._lock:
             found = self._held.get(key)
             if found is None:
@@ -199,7 +200,6 @@ class Cache:
                 self._forget(next(iter(self._held)))
 
     def drop(self, *keys: Hashable) -> None:
-        """Remove values."""
         with self._lock:
             for key in keys:
                 self._forget(key)
@@ -218,10 +218,6 @@ class Location:
     new_id: NewId
     sizes: Sizes
 
-    def reader(self, store_id: str) -> Reader:
-        """Reader of a memory store."""
-        return Reader(store_id, self)
-
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -230,12 +226,7 @@ class Reader:
     store_id: str
     location: Location
     new_texts: NewTexts | None = None
-    new_pages: Mapping[str, tuple[bytes, Page]] | None = None
-
-    @property
-    def requests(self) -> Requests:
-        """Requests to the location."""
-        return self.location.requests
+    new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
         """Object name of a page or pack; `names` are `PAGES` or `PACKS` and a name."""
@@ -244,7 +235,7 @@ class Reader:
     def listed(self, kind: str | None = None) -> dict[str, datetime]:
         """Objects of the store as `kind/name`, and when each was last written."""
         under = f"stores/{self.store_id}"
-        found = self.requests.names(under if kind is None else f"{under}/{kind}")
+        found = self.location.requests.names(under if kind is None else f"{under}/{kind}")
         return {key.removeprefix(under + "/"): modified for key, modified in found}
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
@@ -303,7 +294,7 @@ class Reader:
     def _range(self, ref: str) -> bytes:
         pack, offset, length, expected = TextRef.parse(ref)
         with suppress(Missing):
-            data = self.requests.get_range(self.key(PACKS, pack), offset, length)
+            data = self.location.requests.get_range(self.key(PACKS, pack), offset, length)
             if digest(data) == expected:
                 return data
         found = self._whole(pack).get(ref)
@@ -316,7 +307,7 @@ class Reader:
 
     def _get(self, kind: str, name: str) -> bytes:
         try:
-            return self.requests.get(self.key(kind, name))[0]
+            return self.location.requests.get(self.key(kind, name))[0]
         except Missing:
             raise Gone("an object of the memory store is missing") from None
 

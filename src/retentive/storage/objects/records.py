@@ -14,7 +14,6 @@ from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from retentive.errors import Damaged, UnknownSchema
@@ -56,7 +55,6 @@ class Row(NamedTuple):
         return Memory(self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal)
 
     def as_version(self) -> Version:
-        """`Version` of this row."""
         actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
         redacted = None if self.redacted_at is None else to_datetime(self.redacted_at)
         known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
@@ -64,8 +62,8 @@ class Row(NamedTuple):
 
     def redacted(self, at: int, by: str | None) -> Row:
         """Redacted copy of the row, without path, size, text, digest and seal."""
-        kept = Row(self.id, self.memory, self.operation, self.actor, self.born, self.at, self.revision)
-        return kept._replace(first=self.first, redacted_at=at, redacted_by=by)
+        kept = self._replace(path="", size=None, sha256=None, seal=None, text=None)
+        return kept._replace(redacted_at=at, redacted_by=by)
 
 
 Value: TypeAlias = Row | str
@@ -122,12 +120,10 @@ class Page(NamedTuple):
     refs: Sequence[Ref] = ()
 
     def get(self, key: str) -> Value | None:
-        """Value of a key, or None."""
         at = bisect_left(self.keys, key)
         return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
 
     def between(self, low: str, high: str) -> list[tuple[str, Value]]:
-        """Keys and values with `low <= key < high`."""
         start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
         return list(zip(self.keys[start:end], self.values[start:end], strict=True))
 
@@ -144,12 +140,10 @@ def decode_page(data: bytes) -> Page:
     """Decode a page. Raises `Damaged`."""
     try:
         garbage, memories, records, versions, refs = unpack("page", data)
-        present, history = all_of(Row, memories), all_of(Row, versions)
-        keys = [key for key, _ in garbage], [MEMORY + row.path for row in present], [key for key, _ in records]
-        values = [value for _, value in garbage], present, [value for _, value in records]
-        return Page(
-            [*chain(*keys), *(VERSION + row.id for row in history)], [*chain(*values), *history], all_of(Ref, refs)
-        )
+        present = ((MEMORY + row.path, row) for row in all_of(Row, memories))
+        history = ((VERSION + row.id, row) for row in all_of(Row, versions))
+        keys, values = zip(*garbage, *present, *records, *history, strict=True) if not refs else ((), ())
+        return Page(keys, values, all_of(Ref, refs))
     except (TypeError, ValueError):
         raise Damaged("a page of a memory store cannot be read") from None
 

@@ -53,10 +53,9 @@ class ObjectsSnapshot(Snapshot):
         row = self._row_at(path)
         if row is not None:
             return Entry(row.as_memory(), self._reader.text(_text_of(row)))
-        above = ancestors(path)
-        self._map.prefetch(MEMORY + one for one in [path, *above])
-        low, high = _below(path)
-        return Entry(above=next((one for one in above if self._row_at(one)), None), below=self._map.has_any(low, high))
+        ancestor = filter(None, self._map.get_all([MEMORY + one for one in ancestors(path)]))
+        above = next((one.path for one in ancestor if isinstance(one, Row)), None)
+        return Entry(above=above, below=self._map.has_any(*_below(path)))
 
     def memories(self, under: str) -> Iterator[Memory]:
         return (row.as_memory() for row in self._present(under))
@@ -79,11 +78,9 @@ class ObjectsSnapshot(Snapshot):
         return next((row.as_memory() for row in self._present(ROOT) if row.memory == memory_id), None)
 
     def _row_at(self, path: str) -> Row | None:
-        """Newest version of the memory at a path, or None."""
         return cast("Row | None", self._map.get(MEMORY + path))
 
     def _present(self, under: str) -> Iterator[Row]:
-        """Newest versions of the memories below a path."""
         return cast("Iterator[Row]", self._map.values(*_below(under)))
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
@@ -99,7 +96,10 @@ class ObjectsSnapshot(Snapshot):
         return islice(chosen, selection.get("limit"))
 
     def as_of(self, before: str) -> Iterator[Version]:
-        begun, changed = set[str](), set(self._manifest.gaps)
+        if self._manifest.has_gaps:
+            yield from super().as_of(before)
+            return
+        begun, changed = set[str](), set[str]()
         for row in self._rows(before, None):
             changed.add(row.memory)
             if row.first:

@@ -135,15 +135,11 @@ class Stores:
         return found if found is not None and found.key == id_or_key else None
 
     def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
-        """Stores in id order."""
         offset = ManifestSwap.key(after) if after is not None and ID.fullmatch(after) else None
         names = (key.rpartition("/")[2] for key, _ in self._requests.names(MANIFESTS, after=offset))
         ids = (store_id for store_id in names if after is None or store_id > after)
         found: list[StoreInfo] = []
-        while limit is None or len(found) < limit:
-            some = list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)))
-            if not some:
-                break
+        while some := list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE))):
             infos = together([partial(self._present, store_id) for store_id in some])
             found += [info for info in infos if info is not None]
         return found

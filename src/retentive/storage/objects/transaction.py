@@ -18,20 +18,8 @@ from retentive.storage.contract import (
     now_us,
 )
 from retentive.storage.objects.manifest import Manifest, compact
-from retentive.storage.objects.reader import NewTexts, Reader
-from retentive.storage.objects.records import (
-    MEMORY,
-    VERSION,
-    Overlay,
-    Page,
-    Row,
-    Value,
-    garbage,
-    record_key,
-    record_value,
-    sealed,
-    text_in,
-)
+from retentive.storage.objects.reader import NewPages, NewTexts, Reader
+from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, record_key, record_value, sealed, text_in
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
@@ -44,20 +32,17 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     Upload `pages` and the texts added to `texts` before committing that manifest.
     """
 
-    def __init__(
-        self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: dict[str, tuple[bytes, Page]]
-    ) -> None:
+    def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
         self._revision_before = manifest.state.revision
         self._location = reader.location
         self._texts = texts
         self._pages = pages
-        self._edited: dict[str, Value | None] = {}
-        self._gaps = manifest.gaps
+        self._edited: dict[str, Row | str | None] = {}
         self.changed = False
         self.has_removed = False
 
-    def _edit(self, edits: Overlay) -> None:
+    def _edit(self, edits: Mapping[str, Row | str | None]) -> None:
         """Apply edits of the map, visible to this transaction."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
@@ -65,8 +50,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._edited.update(edits)
 
     def finished(self) -> Manifest:
-        """Manifest after this transaction."""
-        manifest = replace(self._manifest, state=self._state, gaps=self._gaps, log=self._overlay)
+        manifest = replace(self._manifest, state=self._state, log=self._overlay)
         is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
         if is_left or manifest.weight - self._manifest.weight >= _LONG_LOG * self._location.sizes.log:
             self._compact()
@@ -75,7 +59,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
-        manifest = replace(self._manifest, state=self._state, gaps=self._gaps, log=self._overlay)
+        manifest = replace(self._manifest, state=self._state, log=self._overlay)
         compaction = compact(manifest, self._location.sizes, self._reader.pages)
         self._pages.update(compaction.pages)
         self._manifest = compaction.applied(manifest)
@@ -109,27 +93,23 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         row = Row(version, memory, change.operation, who, born, at, revision, first=is_first)
         row = self._with_text(row, change, source)
         self._count(row, source)
-        return self._add(row, vacant=self._vacated(change, source))
+        vacant = None
+        if source is not None and source.path != change.path:
+            there = self._row_at(source.path)  # another memory may have taken the path in the same write
+            vacant = source.path if there is not None and there.memory == memory else None
+        return self._add(row, vacant=vacant)
 
     def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
         """Row with path and text: a deletion has no text, a rename has the text of the version before."""
         kept = change.kept(row.memory, row.id)
-        seal = sealed(kept.seal)
+        elsewhere = "" if change.origin is None else change.origin.path
+        path = change.path or (elsewhere if source is None else source.path)
+        row = row._replace(path=path, seal=sealed(kept.seal))
         if change.path is None:
-            elsewhere = "" if change.origin is None else change.origin.path
-            return row._replace(path=elsewhere if source is None else source.path, seal=seal)
-        if change.size_bytes is not None:
-            text = self._texts.add(kept.data or b"")
-            return row._replace(path=change.path, size=change.size_bytes, sha256=kept.sha256, seal=seal, text=text)
-        assert source is not None
-        return row._replace(path=change.path, size=source.size, sha256=source.sha256, seal=seal, text=source.text)
-
-    def _vacated(self, change: Change, source: Row | None) -> str | None:
-        """Path that the memory vacates, unless another memory took it in the same write."""
-        if source is None or source.path == change.path:
-            return None
-        there = self._row_at(source.path)
-        return source.path if there is not None and there.memory == source.memory else None
+            return row
+        if change.size_bytes is None and source is not None:
+            return row._replace(size=source.size, sha256=source.sha256, text=source.text)
+        return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: Row | None) -> Row | None:
         """Current row of the memory to change. Raises `Conflict` if it moved."""
@@ -143,7 +123,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return source
 
     def _memory(self, change: Change, source: Row | None, at: int) -> tuple[str, int]:
-        """Id and creation time of the memory."""
         if source is not None:
             return source.memory, source.born
         if change.again is not None:
@@ -151,15 +130,13 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return self._location.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
 
     def _add(self, row: Row, *, vacant: str | None = None) -> Recorded:
-        edits: dict[str, Value | None] = {} if vacant is None else {MEMORY + vacant: None}
+        edits: dict[str, Row | str | None] = {} if vacant is None else {MEMORY + vacant: None}
         edits[VERSION + row.id] = row
         if row.operation != "deleted" and row.redacted_at is None:
             edits[MEMORY + row.path] = row
         self._edit(edits)
-        is_gap = row.redacted_at is not None and (row.operation != "deleted" or self.find(row.memory) is not None)
-        if is_gap or row.memory in self._gaps:
-            others = tuple(memory for memory in self._gaps if memory != row.memory)
-            self._gaps = (*others, row.memory) if is_gap else others
+        if row.redacted_at is not None:
+            self._manifest = replace(self._manifest, has_gaps=True)
         self._state = self._state._replace(newest=row.id)
         return Recorded(row.memory, row.id)
 
@@ -195,7 +172,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
                 raise Conflict("a memory is no longer where it was")
             self._edit({MEMORY + source.path: None})
             self._count(None, source)
-            self._gaps = (*self._gaps, memory.id)
+        self._manifest = replace(self._manifest, has_gaps=True)
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         self.changed = True
@@ -224,11 +201,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def _removable(self, version_ids: Sequence[str]) -> list[Row]:
         """Versions with these ids, except the newest version of each present memory."""
-        ids = list(dict.fromkeys(version_ids))
-        self._map.prefetch(VERSION + each for each in ids)
-        found = [row for row in map(self._row, ids) if row is not None]
-        self._map.prefetch(MEMORY + row.path for row in found)
-        return [row for row in found if (there := self._row_at(row.path)) is None or there.id != row.id]
+        versions = self._map.get_all([VERSION + each for each in dict.fromkeys(version_ids)])
+        found = [row for row in versions if isinstance(row, Row)]
+        present = self._map.get_all([MEMORY + row.path for row in found])
+        return [
+            row for row, there in zip(found, present, strict=True) if not isinstance(there, Row) or there.id != row.id
+        ]
 
     def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
         """Texts that removed versions share with remaining ones, and the ids of the versions that wrote them."""
@@ -258,7 +236,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             self.has_removed = True
 
     def erased(self, refs: Sequence[str]) -> None:
-        """Remove erased texts from the garbage."""
         edits = {key: None for key in garbage(refs) if self._map.get(key) is not None}
         self.changed = self.changed or bool(edits)
         self._edit(edits)

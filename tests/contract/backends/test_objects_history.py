@@ -270,7 +270,7 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     committer = other._committer
     prepared = committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    for name, (data, _) in prepared.pages.items():  # one page was still being written
+    for name, (data, _) in prepared.written.items():  # one page was still being written
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert SECRET.decode() not in everything(url)
@@ -285,7 +285,7 @@ def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> N
     other = small(url)
     prepared = other._committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
-    for name, (data, _) in prepared.pages.items():
+    for name, (data, _) in prepared.written.items():
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     assert "secret-place" in everything(url)
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))

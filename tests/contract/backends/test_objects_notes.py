@@ -393,7 +393,7 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
     with pytest.raises(NotFound):
         store.backend.write(store.id, work)
     late = Bottom(url)
-    for name, (data, _) in prepared.pages.items():
+    for name, (data, _) in prepared.written.items():
         late.put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert Bottom(url).listed("stores") == []
@@ -426,8 +426,8 @@ def test_a_key_reused_during_an_erasure_stays_in_use(url: str) -> None:
     store = filled(url)
     backend = small(url)
     with backend._queue(store.id).paused():
-        backend._stores.mark_erased(store.id, None)
+        backend._mark_erased(store.id, None)
     made = small(url).create_store(key="secret-key", name="new")
-    backend._stores.clear(store.id)
+    backend._clear(store.id)
     assert small(url).get_store("secret-key") == made
     assert small(url).create_store(key="secret-key", name="newer") == made

@@ -13,7 +13,7 @@ import pytest
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.manifest import Manifest, compact, decode_manifest
+from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.requests import Place, Requests
 from retentive.testing.backend_suite.opening import A, B, Opened
@@ -219,11 +219,11 @@ def test_one_of_two_compactions_of_a_log_is_used(url: str) -> None:
     store = Opened(backend)
     store.create({f"/memories/{number}": b"x" for number in range(9)})
     manifest = manifest_of(url, store.id)
-    one, other = (compact(manifest, SMALL, backend._reader(store.id).pages) for _ in range(2))
+    one, other = (manifest.rebuilt(SMALL, backend._reader(store.id).pages) for _ in range(2))
     store.create({f"/memories/later/{number}": b"x" for number in range(9)})
     longer = manifest_of(url, store.id)
-    assert one.applied(longer).weight == 9
-    assert other.applied(one.applied(longer)) == one.applied(longer)
+    assert longer.compacted(one).weight == 9
+    assert longer.compacted(one).compacted(other) == longer.compacted(one)
 
 
 # -- several handles -----------------------------------------------------------------------------------------

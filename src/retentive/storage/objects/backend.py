@@ -7,7 +7,6 @@ round trip, and a write at most three in sequence.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,19 +16,19 @@ from functools import partial
 from typing import TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
-from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
+from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction, sortable_id
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location, Reader
-from retentive.storage.objects.requests import BUSY, Place, Requests, check_process
+from retentive.storage.objects.requests import BUSY, Place, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import ID, Stores
+from retentive.storage.objects.stores import StoresBackend
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
@@ -46,7 +45,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)
 
 
-class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
+class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     """Memory stores at one location. `cache_bytes` bounds the cache of immutable objects.
 
     It belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
@@ -63,56 +62,22 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     ) -> None:
         self.clock = clock
         self.new_id = new_id
-        self._process = os.getpid()
-        self._closed = False
+        super().__init__()
         self._requests = Requests(place)
         self._location = Location(self._requests, Cache(cache_bytes), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, location=self._location)
         self._manifests = ManifestSwap(self._location, Cache(cache_bytes))
         self._committer = Committer(self._location, self._manifests)
-        self._stores = Stores(self._location, self._manifests)
         self._side_records = SideRecords(self._location, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
 
-    def close(self) -> None:
-        self._closed = True
-
-    def _begin(self, store_id: str | None = None) -> None:
-        """Check process, state, format of the location and store id before a call."""
-        check_process(self._process)
-        if self._closed:
-            raise Unavailable("the backend is closed")
-        self._stores.check_format()
-        if store_id is not None and not ID.fullmatch(store_id):
-            raise NotFound(f"there is no memory store {store_id}")
-
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        self._begin()
-        return self._stores.create(**new)
-
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        self._begin()
-        return self._stores.get(id_or_key)
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        self._begin()
-        return self._stores.listed(after=after, limit=limit)
-
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._begin(store_id)
         with self._queue(store_id).paused():
-            self._stores.mark_erased(store_id, actor)
-        self._stores.clear(store_id)
+            self._mark_erased(store_id, actor)
+        self._clear(store_id)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         self._begin(store_id)
@@ -175,7 +140,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
             raise InvalidInput(f"what is younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
         if self._manifests.now(store_id).manifest.erased is not None:
-            return self._stores.clear(store_id)
+            return self._clear(store_id)
         self._sweep(store_id, pages=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
         return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
@@ -204,7 +169,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
 
     def _purge_store(self, store_id: str) -> None:
         if self._manifests.now(store_id).manifest.erased is not None:
-            self._stores.clear(store_id)
+            self._clear(store_id)
             return
         self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact_log())
         # The fence changes the tag, so a commit in progress fails. Its next attempt writes a mark of its own.

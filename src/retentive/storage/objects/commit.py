@@ -11,8 +11,9 @@ from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.manifest import Compaction, Manifest, compact
+from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
+from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import put_mark, reachable
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewPages, NewTexts, Reader, pack_of
 from retentive.storage.objects.records import GARBAGE, Overlay, garbage
@@ -114,12 +115,11 @@ class _Batch:
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)
-        if not self.is_fresh and (contention.is_seen or not all_changed):
+        must_wait = not self.is_fresh and (contention.is_seen or not all_changed)
+        if must_wait:
             contention.wait(self.held.manifest.commits)
-            return manifests.now(store_id)
-        if any(isinstance(one.error, Gone) for one in ran):
-            return manifests.now(store_id)
-        return self.held
+        is_stale = any(isinstance(one.error, Gone) for one in ran)
+        return manifests.now(store_id) if must_wait or is_stale else self.held
 
 
 class Committer:
@@ -183,26 +183,26 @@ class Committer:
         with self._lock:
             return self.orphans.pop(store_id, [])
 
-    def prepare(self, held: Held) -> Compaction:
+    def prepare(self, held: Held) -> Rebuild:
         """Upload the pages of a compacted log. Other writers, in this process too, may commit meanwhile."""
         reader = Reader(held.manifest.id, self._location)
-        compaction = compact(held.manifest, self._location.sizes, reader.pages)
-        _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in compaction.pages.items()})
-        return compaction
+        rebuild = held.manifest.rebuilt(self._location.sizes, reader.pages)
+        _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
+        return rebuild
 
-    def use(self, store_id: str, compaction: Compaction) -> None:
+    def use(self, store_id: str, rebuild: Rebuild) -> None:
         """Commit a compaction, unless another writer compacted first. The caller pauses the store's queue."""
 
         def compacted(now: Manifest) -> Manifest:
-            is_late = time.time() - compaction.began > WRITTEN_IS_GOOD_FOR_S
-            return now if is_late or now.erased else compaction.applied(now)
+            is_late = time.time() - rebuild.began > WRITTEN_IS_GOOD_FOR_S
+            return now if is_late or now.erased else now.compacted(rebuild)
 
         reader, now = Reader(store_id, self._location), self.manifests.change(store_id, compacted).manifest
-        if not now.erased and now.tree == compaction.tree:
-            reader.keep_pages(compaction.pages)
-            self._left_to_erase(store_id, [], is_due=_garbage_in(compaction.log) > 0)
+        if not now.erased and now.tree == rebuild.tree:
+            reader.keep_pages(rebuild.written)
+            self._left_to_erase(store_id, [], is_due=_garbage_in(rebuild.edits) > 0)
             return
-        names = list(compaction.pages)  # they may hold texts redacted since
+        names = list(rebuild.written)  # they may hold texts redacted since
         going = names if now.erased else reachable(now, reader, values=False).passed(names)
         reader.location.requests.delete([reader.key(PAGES, name) for name in going])
 

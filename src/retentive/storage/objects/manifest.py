@@ -8,8 +8,6 @@ every later state until the next one, and may run beside them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple
@@ -17,7 +15,7 @@ from typing import NamedTuple
 from retentive.errors import Damaged
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import Pages, Rebuild, Sizes, Tree
-from retentive.storage.objects.records import MEMORY, VERSION, Overlay, Page, Ref, Row, all_of, pack, unpack
+from retentive.storage.objects.records import MEMORY, VERSION, Overlay, Ref, Row, all_of, pack, unpack
 
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
 _SPACES_OF_ROWS = {MEMORY, VERSION}
@@ -79,6 +77,21 @@ class Manifest:
         others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
         return max(memories, others)
 
+    def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
+        """Tree that includes the whole log. Upload its pages before using it."""
+        return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
+
+    def compacted(self, rebuild: Rebuild) -> Manifest:
+        """The same state on a tree that was rebuilt from this or an earlier state, without the part of the log in it.
+
+        It is the same object if another writer has compacted since.
+        """
+        if self.generation != rebuild.generation:
+            return self
+        missing = object()
+        log = {key: value for key, value in self.log.items() if rebuild.edits.get(key, missing) != value}
+        return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
+
     def encoded(self) -> bytes:
         """Encode the manifest as bytes. A row of the log is encoded once, also if its memory is present."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, Row)]
@@ -105,32 +118,3 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     if manifest.id != store_id:
         raise Damaged("the manifest of a memory store is that of another")
     return manifest
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """New tree that includes a `log`. Upload `pages` before using it; `began` is the time before their upload."""
-
-    generation: int
-    log: Overlay
-    tree: Tree
-    pages: Mapping[str, tuple[bytes, Page]]
-    began: float = field(default_factory=time.time)
-
-    def applied(self, manifest: Manifest) -> Manifest:
-        """The same state on the new tree, without the compacted part of the log.
-
-        It is the same object if another writer has compacted since.
-        """
-        if manifest.generation != self.generation:
-            return manifest
-        missing = object()
-        log = {key: value for key, value in manifest.log.items() if self.log.get(key, missing) != value}
-        return replace(manifest, generation=manifest.generation + 1, tree=self.tree, log=log)
-
-
-def compact(manifest: Manifest, sizes: Sizes, pages: Pages) -> Compaction:
-    """Move the whole log of a manifest to the tree."""
-    generation = manifest.generation
-    rebuilt = Rebuild(manifest.tree, manifest.log, pages=pages, sizes=sizes, generation=generation)
-    return Compaction(generation, manifest.log, rebuilt.tree, rebuilt.written)

@@ -6,6 +6,7 @@ lowest key it has now, so a removed key leaves no trace.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -125,13 +126,17 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """Tree with edits applied. Pages without edits are reused; `written` has new pages and their bytes, by name."""
+    """Tree with edits applied. Pages without edits are reused; `written` has new pages and their bytes, by name.
+
+    `began` is a time before their upload.
+    """
 
     def __init__(self, tree: Tree, edits: Overlay, *, pages: Pages, sizes: Sizes, generation: int) -> None:
-        self._edits = edits
+        self.edits = edits
+        self.began = time.time()
         self._pages = pages
         self._sizes = sizes
-        self._generation = generation
+        self.generation = generation
         self.written: dict[str, tuple[bytes, Page]] = {}
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
@@ -168,14 +173,14 @@ class Rebuild:
         """Indexes of the pages to rewrite: edited pages, plus a neighbour of each that may become too small."""
         touched = {at for at, share in enumerate(shares) if share}
         for at in list(touched):
-            removed = 0 if depth else sum(self._edits[key] is None for key in shares[at])
+            removed = 0 if depth else sum(self.edits[key] is None for key in shares[at])
             if refs[at].length - removed < (self._sizes.fan_out if depth else self._sizes.page) // 4 and len(refs) > 1:
                 touched.add(at + 1 if at + 1 < len(refs) else at - 1)
         return touched
 
     def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, Value]]:
         items: dict[str, Value | None] = dict(zip(leaf.keys, leaf.values, strict=True))
-        items |= {key: self._edits[key] for key in keys}
+        items |= {key: self.edits[key] for key in keys}
         return sorted(((key, value) for key, value in items.items() if value is not None), key=itemgetter(0))
 
     def _new_leaves(self, items: Sequence[tuple[str, Value]]) -> list[Ref]:
@@ -187,7 +192,7 @@ class Rebuild:
 
     def _new(self, page: Page) -> Ref:
         data = encode_page(page)
-        name = name_for(data, generation=self._generation)
+        name = name_for(data, generation=self.generation)
         self.written[name] = data, page
         first = page.refs[0].first if page.refs else page.keys[0]
         return Ref(first, name, len(page.refs or page.keys))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import zlib
 from base64 import b64decode, b64encode
 from bisect import bisect_left
@@ -201,11 +202,8 @@ def name_for(data: bytes, *, generation: int | None = None) -> str:
 
 def has_passed(name: str, generation: int) -> bool:
     """True if a page that a manifest of this generation does not refer to can never become reachable."""
-    number, dash, _ = name.partition("-")
-    try:
-        return bool(dash) and int(number, 16) < generation
-    except ValueError:
-        return False
+    found = re.match("([0-9a-f]+)-", name)
+    return found is not None and int(found[1], 16) < generation
 
 
 def check_name(name: str, data: bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -15,35 +16,46 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 
-from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.storage.contract import Actor, StoreInfo, now_us
+from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable
+from retentive.storage.contract import Actor, Backend, StoreInfo, now_us
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import Location
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
-from retentive.storage.objects.requests import Missing, Tag, Taken, Unsure, together
+from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, check_process, together
 from retentive.values.records import to_us
 
-ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _AT_ONCE = 64
 _MARKER = "format"  # object with the format number of the location
 
 
-class Stores:
-    """Memory stores at one location. Threads may share it."""
+class StoresBackend(Backend):
+    """Part of the backend that creates, finds, lists and erases memory stores."""
 
-    def __init__(self, location: Location, manifests: ManifestSwap) -> None:
-        self._requests = location.requests
-        self._location = location
-        self._manifests = manifests
-        self._is_marked: bool | None = None
+    _location: Location
+    _requests: Requests
+    _manifests: ManifestSwap
+    _is_closed = False
+    _is_marked: bool | None = None
 
-    def check_format(self) -> None:
-        """Read the format marker of the location, once. Raises `UnknownSchema` if the format differs."""
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def _begin(self, store_id: str | None = None) -> None:
+        """Check process, state, format of the location and store id before a call."""
+        check_process(self._process)
+        if self._is_closed:
+            raise Unavailable("the backend is closed")
         if self._is_marked is None:
             self._is_marked = self._reads_marker()
+        if store_id is not None and not _ID.fullmatch(store_id):
+            raise NotFound(f"there is no memory store {store_id}")
 
     def _reads_marker(self) -> bool:
         try:
@@ -53,19 +65,13 @@ class Stores:
         check_head(_MARKER, data)
         return True
 
-    def _mark(self) -> None:
-        """Write the format marker before anything else is written to the location."""
+    def _marked(self) -> bool:
+        """Write the format marker, before anything else is written to the location."""
+        with suppress(Taken):
+            self._requests.replace(_MARKER, head_of(_MARKER), None)
+        return self._reads_marker()
 
-        def marked() -> bool:
-            with suppress(Taken):
-                self._requests.replace(_MARKER, head_of(_MARKER), None)
-            return self._reads_marker()
-
-        self.check_format()
-        if not self._is_marked:
-            self._is_marked = self._requests.until_done(marked)
-
-    def create(
+    def create_store(
         self,
         *,
         key: str | None,
@@ -74,11 +80,11 @@ class Stores:
         store_id: str | None = None,
         created_at: datetime | None = None,
     ) -> StoreInfo:
-        """Create a memory store; returns the existing one if key or id is taken."""
-        self._mark()
+        self._begin()
+        self._is_marked = self._is_marked or self._requests.until_done(self._marked)
         at = now_us(self._location.clock) if created_at is None else to_us(created_at)
         new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, name, at, seal)
-        if not ID.fullmatch(new.id):
+        if not _ID.fullmatch(new.id):
             raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
         if key is None:
             return self._made(new)
@@ -125,17 +131,18 @@ class Stores:
             is_new = False
         raise AssertionError("unreachable")
 
-    def get(self, id_or_key: str) -> StoreInfo | None:
-        """Store with this id, including an erased one; else the store with this key."""
-        if id_or_key.startswith(_PREFIX) and ID.fullmatch(id_or_key):
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        self._begin()
+        if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
             with suppress(NotFound):
                 return self._manifests.now(id_or_key).manifest.info()
         _, begun = self._key(id_or_key)
         found = None if begun is None else self._present(begun.id)
         return found if found is not None and found.key == id_or_key else None
 
-    def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
-        offset = ManifestSwap.key(after) if after is not None and ID.fullmatch(after) else None
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        self._begin()
+        offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
         names = (key.rpartition("/")[2] for key, _ in self._requests.names(MANIFESTS, after=offset))
         ids = (store_id for store_id in names if after is None or store_id > after)
         found: list[StoreInfo] = []
@@ -149,7 +156,7 @@ class Stores:
             return self._manifests.live(store_id).manifest.info()
         return None
 
-    def mark_erased(self, store_id: str, actor: Actor | None) -> None:
+    def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
         """Replace the manifest with a tombstone, which keeps the key until it is freed.
 
         The caller pauses the store's queue.
@@ -164,7 +171,7 @@ class Stores:
 
         self._manifests.change(store_id, emptied)
 
-    def clear(self, store_id: str) -> int:
+    def _clear(self, store_id: str) -> int:
         """Delete the remaining objects of an erased store and free its key; returns their number. Idempotent."""
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]

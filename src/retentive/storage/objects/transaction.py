@@ -17,7 +17,7 @@ from retentive.storage.contract import (
     Version,
     now_us,
 )
-from retentive.storage.objects.manifest import Manifest, compact
+from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.reader import NewPages, NewTexts, Reader
 from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, record_key, record_value, sealed, text_in
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -60,9 +60,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
-        compaction = compact(manifest, self._location.sizes, self._reader.pages)
-        self._pages.update(compaction.pages)
-        self._manifest = compaction.applied(manifest)
+        rebuild = manifest.rebuilt(self._location.sizes, self._reader.pages)
+        self._pages.update(rebuild.written)
+        self._manifest = manifest.compacted(rebuild)
         self._see(self._manifest.log)
 
     def compact_log(self) -> None:

@@ -22,7 +22,7 @@ from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transactio
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
-from retentive.storage.objects.manifest_swap import ManifestSwap
+from retentive.storage.objects.manifest import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location, Reader
 from retentive.storage.objects.requests import BUSY, Place, Requests

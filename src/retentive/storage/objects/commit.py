@@ -11,8 +11,7 @@ from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
+from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import put_mark, reachable
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewPages, NewTexts, Reader, pack_of
@@ -101,8 +100,7 @@ class _Batch:
             objects[reader.key(PACKS, texts.pack)] = texts.encoded()
         self.written |= objects.keys()
         _upload(reader, objects)
-        for ref, text in texts.new.items():
-            reader.keep_text(ref, text)
+        reader.keep_texts(texts.new)
         reader.keep_pages(self.pages)
         texts.written()
         parts, _ = texts.unused()

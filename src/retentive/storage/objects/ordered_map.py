@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
@@ -58,8 +58,7 @@ class OrderedMap:
         for _ in range(self._tree.depth + 1 if self._tree.refs else 0):
             below: dict[Ref, list[str]] = {}
             for page, sought in level:
-                for key in sought:
-                    below.setdefault(page.refs[_index(page.refs, key)], []).append(key)
+                below |= {page.refs[at]: share for at, share in _shares(page.refs, sought).items()}
             level = list(zip(self._pages(list(below)), below.values(), strict=True))
         for page, sought in level:
             found |= {key: page.get(key) for key in sought}
@@ -121,7 +120,6 @@ def _first(ref: Ref) -> str:
 
 
 def _index(refs: Sequence[Ref], key: str) -> int:
-    """Index of the page for a key; a key below the first page belongs to the first."""
     return max(bisect_right(refs, key, key=_first) - 1, 0)
 
 
@@ -155,7 +153,7 @@ class Rebuild:
             return list(refs)
         if not refs:
             return self._new_leaves(self._edited(Page(), keys))
-        shares = list(_shares(refs, keys))
+        shares = _shares(refs, keys)
         touched = self._touched(refs, shares, depth)
         pages = iter(self._pages([refs[at] for at in sorted(touched)]))
         made: list[Ref] = []
@@ -163,17 +161,17 @@ class Rebuild:
             if not is_touched:
                 made += [refs[at] for at in run]
             elif depth:
-                below = [ref for at in run for ref in self._level(next(pages).refs, depth - 1, shares[at])]
+                below = [ref for at in run for ref in self._level(next(pages).refs, depth - 1, shares.get(at, []))]
                 made += self._new_nodes(below)
             else:
-                made += self._new_leaves([item for at in run for item in self._edited(next(pages), shares[at])])
+                made += self._new_leaves([item for at in run for item in self._edited(next(pages), shares.get(at, []))])
         return made
 
-    def _touched(self, refs: Sequence[Ref], shares: Sequence[Sequence[str]], depth: int) -> set[int]:
+    def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
         """Indexes of the pages to rewrite: edited pages, plus a neighbour of each that may become too small."""
-        touched = {at for at, share in enumerate(shares) if share}
-        for at in list(touched):
-            removed = 0 if depth else sum(self.edits[key] is None for key in shares[at])
+        touched = set(shares)
+        for at, share in shares.items():
+            removed = 0 if depth else sum(self.edits[key] is None for key in share)
             if refs[at].length - removed < (self._sizes.fan_out if depth else self._sizes.page) // 4 and len(refs) > 1:
                 touched.add(at + 1 if at + 1 < len(refs) else at - 1)
         return touched
@@ -198,13 +196,12 @@ class Rebuild:
         return Ref(first, name, len(page.refs or page.keys))
 
 
-def _shares(refs: Sequence[Ref], keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split sorted keys by the page they belong to."""
-    at = 0
-    for following in [*refs[1:], None]:
-        end = len(keys) if following is None else bisect_left(keys, following.first, at)
-        yield keys[at:end]
-        at = end
+def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:
+    """Group keys by the index of the page they belong to; a key below the first page belongs to the first."""
+    found: dict[int, list[str]] = {}
+    for key in keys:
+        found.setdefault(_index(refs, key), []).append(key)
+    return found
 
 
 def _evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:

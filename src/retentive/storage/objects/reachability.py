@@ -15,8 +15,7 @@ from functools import partial
 
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
-from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifest_swap import MANIFESTS, ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
 from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, has_passed, text_in, unpack
@@ -50,7 +49,7 @@ class Reach:
     def is_known(self, name: str) -> bool:
         """True for an object that may be in use, named as `kind/name`."""
         kind, _, rest = name.partition("/")
-        return kind == SIDE or rest in (self.pages if kind == PAGES else self.packs | self.garbage)
+        return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
         """Pages among `names` that no present or later manifest can refer to."""

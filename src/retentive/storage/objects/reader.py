@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +30,6 @@ SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object: mea
 _MANY = 4  # above this number of wanted texts, a pack is read whole
 _HEAD = head_of("pack")
 _LENGTH_DIGITS = 8
-_CUT = "a pack of the memory store was cut or altered"
 
 
 class TextRef(NamedTuple):
@@ -87,14 +86,11 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
         texts = {offset: data[position : position + length] for offset, position, length in table}
         return {ref_to(name, offset, text): text for offset, text in texts.items()}
     except (ValueError, TypeError):
-        raise Damaged(_CUT) from None
+        raise Damaged("a pack of the memory store was cut or altered") from None
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Pack without some texts: the same bytes object if it never had them, None if it has no other text.
-
-    Raises `Damaged`.
-    """
+    """Pack without some texts: the same bytes object if it never had them, None if it has no other text."""
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
     left = {offset: text for offset, text in texts.items() if offset not in erased}
@@ -110,7 +106,7 @@ class NewTexts:
     """
 
     def __init__(self) -> None:
-        self.pack = _new_name()
+        self.pack = os.urandom(10).hex()
         self.new: dict[str, bytes] = {}
         self.used: list[str] = []
         self._end = len(_HEAD)
@@ -148,7 +144,7 @@ class NewTexts:
     def written(self) -> None:
         """Record that the new texts are uploaded; later texts go to another pack."""
         self._written |= self.new
-        self.pack, self.new, self._end = _new_name(), {}, len(_HEAD)
+        self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
         """Leftovers of earlier attempts: unused texts in packs still in use, and names of entirely unused packs."""
@@ -157,10 +153,6 @@ class NewTexts:
         unused = by_pack(ref for ref in self._written if ref not in used)
         parts = [ref for pack in unused if pack in packs for ref in unused[pack]]
         return parts, [pack for pack in unused if pack not in packs]
-
-
-def _new_name() -> str:
-    return os.urandom(10).hex()
 
 
 NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
@@ -176,17 +168,16 @@ class Cache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._held: dict[Hashable, tuple[object, int]] = {}  # the least recently used first
         self._bytes = 0
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> object | None:
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
-                return None
-            self._held.move_to_end(key)
-            return found[0]
+            value, size_bytes = self._held.pop(key, (None, 0))
+            if value is not None:
+                self._held[key] = value, size_bytes
+            return value
 
     def put(self, key: Hashable, value: object, size_bytes: int) -> None:
         """Cache a value, unless it is larger than a quarter of the cache."""
@@ -232,11 +223,10 @@ class Reader:
         """Object name of a page or pack; `names` are `PAGES` or `PACKS` and a name."""
         return "/".join(("stores", self.store_id, *names))
 
-    def listed(self, kind: str | None = None) -> dict[str, datetime]:
+    def listed(self, *kinds: str) -> dict[str, datetime]:
         """Objects of the store as `kind/name`, and when each was last written."""
-        under = f"stores/{self.store_id}"
-        found = self.location.requests.names(under if kind is None else f"{under}/{kind}")
-        return {key.removeprefix(under + "/"): modified for key, modified in found}
+        skipped = len(self.key()) + 1
+        return {key[skipped:]: modified for key, modified in self.location.requests.names(self.key(*kinds))}
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read pages in parallel."""
@@ -262,28 +252,26 @@ class Reader:
 
     def text(self, ref: str) -> bytes:
         """Read a text: one range request, or two requests if its pack was rewritten."""
-        found = self._known(ref)
-        if found is None:
-            found = self._range(ref)
-            self.keep_text(ref, found)
-        return found
+        return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
         """Read texts in parallel; a pack with many of them is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
+        read: dict[str, bytes] = {}
         for texts in together([partial(self._whole, pack) for pack in many]):
-            for ref, text in texts.items():
-                self.keep_text(ref, text)
-                found[ref] = text
-        missing = [ref for ref in dict.fromkeys(refs) if found[ref] is None]
-        found |= zip(missing, together([partial(self.text, ref) for ref in missing]), strict=True)
+            read |= texts
+        missing = [ref for ref, text in found.items() if text is None and ref not in read]
+        read |= zip(missing, together([partial(self._range, ref) for ref in missing]), strict=True)
+        self.keep_texts(read)
+        found |= read
         return [cast("bytes", found[ref]) for ref in refs]
 
-    def keep_text(self, ref: str, data: bytes) -> None:
-        """Cache a text that was just read or uploaded."""
-        self.location.cache.put((self.store_id, ref), data, len(data))
+    def keep_texts(self, texts: Mapping[str, bytes]) -> None:
+        """Cache texts that were just read or uploaded."""
+        for ref, data in texts.items():
+            self.location.cache.put((self.store_id, ref), data, len(data))
 
     def _known(self, ref: str) -> bytes | None:
         if not ref:

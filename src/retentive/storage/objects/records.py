@@ -181,13 +181,13 @@ def head_of(kind: str) -> bytes:
 def check_head(kind: str, data: bytes) -> bytes:
     """Bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
     line, _, body = data.partition(b"\n")
-    if line + b"\n" != head_of(kind):
-        number = line.removeprefix(f"retentive {kind} ".encode())
-        if number != line and number.isdigit():
-            known = f"this retentive knows format {FORMAT} only"
-            raise UnknownSchema(f"the object storage was written in format {int(number)}, {known}")
+    if line + b"\n" == head_of(kind):
+        return body
+    other = re.fullmatch(rf"retentive {kind} (\d+)".encode(), line)
+    if other is None:
         raise Damaged(f"a {kind} of a memory store was cut or altered")
-    return body
+    known = f"this retentive knows format {FORMAT} only"
+    raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 
 
 def name_for(data: bytes, *, generation: int | None = None) -> str:

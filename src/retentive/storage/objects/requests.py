@@ -24,10 +24,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
 
 T = TypeVar("T")
-PARALLEL = 16
 BUSY = "too many others write to the memory store"
 _FAILED = "the object storage cannot be reached, or failed"
 _NO_BUCKET = "the bucket is not there"
+_NO_CREDENTIALS = "no credentials for the object storage were found in the environment"
 _REFUSED = "the object storage does not let these credentials do it"
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 _NEVER_SENT = re.compile(r"kind: Connect,")
@@ -35,11 +35,7 @@ _OUT_OF_RANGE = re.compile(r"[Ii]nvalid ?[Rr]ange|\b416\b|[Nn]ot [Ss]atisfiable"
 _MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
     (r"(?i)NoSuchBucket|ContainerNotFound|bucket does not exist", Unavailable, _NO_BUCKET),
     ("BadScheme", InvalidInput, "the endpoint speaks plain HTTP; add allow_http=true if that is meant"),
-    (
-        r"169\.254\.|token request|TokenRequest",  # instance metadata service
-        PermissionDenied,
-        "no credentials for the object storage were found in the environment",
-    ),
+    (r"169\.254\.|token request|TokenRequest", PermissionDenied, _NO_CREDENTIALS),  # instance metadata service
     (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
 ]
 UNQUOTED_ETAG = "unquoted-etag"
@@ -57,6 +53,7 @@ _CONFIG = {  # our option names and obstore's names for them
 _OWN = {"s3": ["allow_http", "quirk", "timeout_s"], "memory": ["timeout_s"]}
 _CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 _SECONDS = re.compile(r"\d*\.?\d+")
+_ENDPOINTS = {"endpoint", "base_url"}
 _ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 
 
@@ -121,13 +118,6 @@ class Place:
         config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
         return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 
-    @property
-    def is_known(self) -> bool:
-        """True for the clouds' own services, which honour conditional writes; other endpoints are probed."""
-        given = {"endpoint", "base_url"} & set(self.config)
-        is_elsewhere = given or any(_ENDPOINT.match(name.upper()) for name in os.environ)
-        return self.scheme == "memory" or not is_elsewhere
-
     def clients(self) -> list[Any]:
         """obstore clients without and with retries. Raises `InvalidInput`."""
         obstore = library()
@@ -138,17 +128,10 @@ class Place:
         if self.allow_http:
             options["allow_http"] = True
         kind = getattr(obstore.store, _CLASSES[self.scheme])
+        options = {"prefix": self.prefix, "client_options": options, **self.config}
+        retries = [{"max_retries": most, "retry_timeout": longest} for most in (0, _RETRIES)]
         try:
-            return [
-                kind(
-                    self.bucket,
-                    prefix=self.prefix,
-                    client_options=options,
-                    retry_config={"max_retries": retries, "retry_timeout": longest},
-                    **self.config,
-                )
-                for retries in (0, _RETRIES)
-            ]
+            return [kind(self.bucket, retry_config=one, **options) for one in retries]
         except (obstore.exceptions.BaseError, ValueError):
             raise InvalidInput(
                 "the object storage cannot be opened: look at bucket, options and the credentials in the environment"
@@ -182,7 +165,9 @@ class Requests:
         self._once, self._patient = place.clients()
         self.timeout_s = place.timeout_s  # longest time a command waits for the storage
         self._probing = threading.Lock()
-        self._probed = place.is_known or place.quirk is not None
+        # The clouds' own services honour conditional writes; other endpoints are probed.
+        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & place.config.keys()
+        self._probed = place.scheme == "memory" or not is_elsewhere or place.quirk is not None
         self._unquoted = place.quirk == UNQUOTED_ETAG
 
     def client(self, *, retries: bool = True) -> Any:
@@ -270,19 +255,18 @@ class Requests:
 
     def probe(self) -> None:
         """Check once that the endpoint honours conditional writes. Raises `InvalidInput` if it ignores them."""
-        if self._probed:
-            return
         with self._probing:
-            if not self._probed:
-                key = f"probe/{os.urandom(8).hex()}"
-                try:
-                    self._unquoted = self._probe(key)
-                except Unsure:
-                    raise Unavailable("the object storage did not answer") from None
-                finally:
-                    with suppress(RetentiveError):  # the probe's result matters more than its leftover object
-                        self.delete([key])
-                self._probed = True
+            if self._probed:
+                return
+            key = f"probe/{os.urandom(8).hex()}"
+            try:
+                self._unquoted = self._probe(key)
+            except Unsure:
+                raise Unavailable("the object storage did not answer") from None
+            finally:
+                with suppress(RetentiveError):  # the probe's result matters more than its leftover object
+                    self.delete([key])
+            self._probed = True
 
     def _probe(self, key: str) -> bool:
         """True if the server expects ETags without quotes (Ceph RGW 16)."""
@@ -330,10 +314,9 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
             return kind(message)
     if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError):
         return PermissionDenied(_REFUSED)
-    if isinstance(error, FileNotFoundError) and is_write:
-        return Unavailable(_NO_BUCKET)
-    is_missing = isinstance(error, FileNotFoundError) or _OUT_OF_RANGE.search(text)
-    return Missing() if is_missing and not is_write else Unavailable(_FAILED)
+    if isinstance(error, FileNotFoundError):
+        return Unavailable(_NO_BUCKET) if is_write else Missing()
+    return Missing() if _OUT_OF_RANGE.search(text) and not is_write else Unavailable(_FAILED)
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
@@ -348,4 +331,4 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 @cache
 def _threads() -> ThreadPoolExecutor:
     """One thread pool for the process, so that threads do not grow with stores."""
-    return ThreadPoolExecutor(PARALLEL, thread_name_prefix="retentive-objects")
+    return ThreadPoolExecutor(16, thread_name_prefix="retentive-objects")

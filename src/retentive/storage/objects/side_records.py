@@ -104,15 +104,14 @@ class SideRecords:
         return None if None in parts else cast("list[Part]", parts)
 
     def _part(self, under: str, name: str) -> Part | None:
-        found = self._cache.get((under, name))
+        found = cast("Part | None", self._cache.get((under, name)))
         if found is not None:
-            return cast("Part", found)
+            return found
         try:
             data, _ = self._requests.get(f"{under}/{name}")
+            values = {key: Stamped(*value) for key, value in unpack(SIDE, check_name(name, data)).items()}
         except Missing:
             return None
-        try:
-            values = {key: Stamped(*value) for key, value in unpack(SIDE, check_name(name, data)).items()}
         except (AttributeError, TypeError):
             raise Damaged("side records of a memory store cannot be read") from None
         self._cache.put((under, name), values, len(data) * SIZE_OF_PARSED)
@@ -137,9 +136,8 @@ class SideRecords:
 
 def _under(store_id: str, kind: str) -> str:
     """Object prefix for a kind, hashed since a kind may have characters that object names may not."""
-    return (
-        f"stores/{store_id}/{SIDE}/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
-    )
+    digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"stores/{store_id}/{SIDE}/{digest}"
 
 
 def _level(count: int) -> int:

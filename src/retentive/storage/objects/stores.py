@@ -18,8 +18,7 @@ from itertools import islice
 
 from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable
 from retentive.storage.contract import Actor, Backend, StoreInfo, now_us
-from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import Location
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
@@ -57,19 +56,15 @@ class StoresBackend(Backend):
         if store_id is not None and not _ID.fullmatch(store_id):
             raise NotFound(f"there is no memory store {store_id}")
 
-    def _reads_marker(self) -> bool:
-        try:
-            data, _ = self._requests.get(_MARKER)
-        except Missing:
-            return False
-        check_head(_MARKER, data)
-        return True
-
-    def _marked(self) -> bool:
-        """Write the format marker, before anything else is written to the location."""
-        with suppress(Taken):
-            self._requests.replace(_MARKER, head_of(_MARKER), None)
-        return self._reads_marker()
+    def _reads_marker(self, *, create: bool = False) -> bool:
+        """Read the format marker of the location; False if it is missing. `create` writes it first."""
+        with suppress(Missing):
+            if create:
+                with suppress(Taken):
+                    self._requests.replace(_MARKER, head_of(_MARKER), None)
+            check_head(_MARKER, self._requests.get(_MARKER)[0])
+            return True
+        return False
 
     def create_store(
         self,
@@ -81,7 +76,7 @@ class StoresBackend(Backend):
         created_at: datetime | None = None,
     ) -> StoreInfo:
         self._begin()
-        self._is_marked = self._is_marked or self._requests.until_done(self._marked)
+        self._is_marked = self._is_marked or self._requests.until_done(partial(self._reads_marker, create=True))
         at = now_us(self._location.clock) if created_at is None else to_us(created_at)
         new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, name, at, seal)
         if not _ID.fullmatch(new.id):

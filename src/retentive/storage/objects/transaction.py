@@ -23,7 +23,7 @@ from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, rec
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_LONG_LOG = 4  # a transaction that adds so many times the compaction threshold compacts at once
+_LONG_LOG = 8  # a transaction that adds so many times the compaction threshold in keys compacts at once
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
@@ -35,7 +35,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
         self._revision_before = manifest.state.revision
-        self._location = reader.location
         self._texts = texts
         self._pages = pages
         self._edited: dict[str, Row | str | None] = {}
@@ -52,7 +51,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def finished(self) -> Manifest:
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
         is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
-        if is_left or manifest.weight - self._manifest.weight >= _LONG_LOG * self._location.sizes.log:
+        if is_left or len(manifest.log) - len(self._manifest.log) >= _LONG_LOG * self._reader.location.sizes.log:
             self._compact()
             return self._manifest
         return manifest
@@ -60,7 +59,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
-        rebuild = manifest.rebuilt(self._location.sizes, self._reader.pages)
+        rebuild = manifest.rebuilt(self._reader.location.sizes, self._reader.pages)
         self._pages.update(rebuild.written)
         self._manifest = manifest.compacted(rebuild)
         self._see(self._manifest.log)
@@ -86,7 +85,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             return self._add(row.redacted(to_us(origin.redacted_at), _name(origin.redacted_by)))
         source = self._source(change, source)
         memory, born = self._memory(change, source, at)
-        version = self._location.new_id("memver_", at) if origin is None else origin.id
+        version = self._reader.location.new_id("memver_", at) if origin is None else origin.id
         who = _name(actor if origin is None else origin.actor)
         revision = self._state.revision if origin is None else origin.revision
         is_first = source is None and origin is None and change.again is None
@@ -127,7 +126,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             return source.memory, source.born
         if change.again is not None:
             return change.again.id, to_us(change.again.created_at)
-        return self._location.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
+        return self._reader.location.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
 
     def _add(self, row: Row, *, vacant: str | None = None) -> Recorded:
         edits: dict[str, Row | str | None] = {} if vacant is None else {MEMORY + vacant: None}
@@ -150,7 +149,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _tick(self, origin: Version | None) -> int:
         """Time of the next version: now, but always later than the last version, even if the clock went back."""
         last = self._state.last_at
-        at = max(now_us(self._location.clock), last + 1) if origin is None else to_us(origin.created_at)
+        at = max(now_us(self._reader.location.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
             raise InvalidInput("versions from elsewhere must be later than those that are there")
         revision = max(self._state.revision, 0 if origin is None else origin.revision)
@@ -190,7 +189,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
-        at, who = now_us(self._location.clock), _name(actor)
+        at, who = now_us(self._reader.location.clock), _name(actor)
         shared, _ = self._shared_texts(going)
         self._remove({row: row.redacted(at, who) for row in going}, shared)
 

@@ -7,6 +7,7 @@ round trip, and a write at most three in sequence.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.manifest import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import DEFAULT_CACHE_BYTES, Cache, Gone, Location, Reader
+from retentive.storage.objects.reader import Cache, Gone, Location, Reader
 from retentive.storage.objects.requests import BUSY, Place, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -46,27 +47,21 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
 
 
 class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
-    """Memory stores at one location. `cache_bytes` bounds the cache of immutable objects.
+    """Memory stores at one location.
 
     It belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
-        self,
-        place: Place,
-        *,
-        clock: Clock = time.time,
-        new_id: NewId = sortable_id,
-        sizes: Sizes | None = None,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        self, place: Place, *, clock: Clock = time.time, new_id: NewId = sortable_id, sizes: Sizes | None = None
     ) -> None:
         self.clock = clock
         self.new_id = new_id
-        super().__init__()
+        self._process = os.getpid()
         self._requests = Requests(place)
-        self._location = Location(self._requests, Cache(cache_bytes), clock, new_id, sizes or Sizes())
+        self._location = Location(self._requests, Cache(), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, location=self._location)
-        self._manifests = ManifestSwap(self._location, Cache(cache_bytes))
+        self._manifests = ManifestSwap(self._location, Cache())
         self._committer = Committer(self._location, self._manifests)
         self._side_records = SideRecords(self._location, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
@@ -188,10 +183,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:
-            queue = self._queues.get(store_id)
-            if queue is None:
-                queue = self._queues[store_id] = WriteQueue(partial(self._run_batch, store_id))
-            return queue
+            return self._queues.setdefault(store_id, WriteQueue(partial(self._run_batch, store_id)))
 
     def _run_batch(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         self._running.add(store_id)

@@ -45,8 +45,7 @@ class _Batch:
     # State of one attempt, and of it before the job that runs
     manifest: Manifest = field(init=False)
     pages: NewPages = field(init=False)
-    texts_before: int = 0
-    pages_before: NewPages = field(default_factory=dict)
+    before: tuple[int, NewPages] = field(init=False)
 
     def again(self) -> _Batch:
         self.manifest, self.pages = alive(self.held).manifest, {}
@@ -54,7 +53,7 @@ class _Batch:
         return self
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
-        self.texts_before, self.pages_before = len(self.texts.used), dict(self.pages)
+        self.before = len(self.texts.used), dict(self.pages)
         return ObjectsTransaction(self.manifest, self.reader, self.texts, self.pages)
 
     def finish(self, transaction: ObjectsTransaction) -> None:
@@ -62,8 +61,8 @@ class _Batch:
         self.manifest = after if transaction.changed else self.manifest
 
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
-        self.texts.undo(self.texts_before)
-        self.pages = self.pages_before
+        texts, self.pages = self.before
+        self.texts.undo(texts)
         return False
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:

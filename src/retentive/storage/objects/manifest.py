@@ -96,10 +96,7 @@ class Manifest:
         return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
 
     def compacted(self, rebuild: Rebuild) -> Manifest:
-        """The same state on a tree that was rebuilt from this or an earlier state, without the part of the log in it.
-
-        It is the same object if another writer has compacted since.
-        """
+        """This state on a tree rebuilt from it or an earlier one; the same object if another writer compacted since."""
         if self.generation != rebuild.generation:
             return self
         missing = object()

@@ -104,7 +104,7 @@ class OrderedMap:
     ) -> Iterator[tuple[Ref, str, str]]:
         """Leaves that may have keys in a range, each with its part of the range."""
         start = _index(refs, low)
-        end = max(bisect_left(refs, high, key=_first), start + 1)
+        end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
             least = low if at == start else refs[at].first
             most = high if at + 1 == end else refs[at + 1].first
@@ -115,12 +115,8 @@ class OrderedMap:
                 yield from self._leaves(below, depth - 1, least, most, reverse=reverse)
 
 
-def _first(ref: Ref) -> str:
-    return ref.first
-
-
 def _index(refs: Sequence[Ref], key: str) -> int:
-    return max(bisect_right(refs, key, key=_first) - 1, 0)
+    return max(bisect_right(refs, key, key=itemgetter(0)) - 1, 0)
 
 
 class Rebuild:

@@ -177,26 +177,23 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
     A reader of an earlier state that finds a text missing starts over.
     """
-    emptied = together([partial(_erase, pack, some, reader) for pack, some in by_pack(refs).items()])
-    reader.location.requests.delete([key for key in emptied if key is not None])
+    requests, packs = reader.location.requests, by_pack(refs).items()
+    erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
+    emptied = together([partial(requests.until_done, erase) for erase in erasures])
+    requests.delete([key for key in emptied if key is not None])
     reader.forget(refs)
 
 
-def _erase(pack: str, refs: Sequence[str], reader: Reader) -> str | None:
+def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
     """Rewrite one pack by compare-and-swap; returns its key if no text would remain."""
-    key = reader.key(PACKS, pack)
-
-    def rewrite() -> str | None:
-        try:
-            data, tag = reader.location.requests.get(key)
-        except Missing:
-            return None
-        left = without(pack, data, refs)
-        if left is not None and left is not data:
-            reader.location.requests.replace(key, left, tag)
-        return key if left is None else None
-
-    return reader.location.requests.until_done(rewrite)
+    try:
+        data, tag = requests.get(key)
+    except Missing:
+        return None
+    left = without(key.rpartition("/")[2], data, refs)
+    if left is not None and left is not data:
+        requests.replace(key, left, tag)
+    return key if left is None else None
 
 
 def delete_passed(manifest: Manifest, reader: Reader) -> None:

@@ -25,7 +25,7 @@ from retentive.storage.objects.records import Page, Ref, check_head, check_name,
 from retentive.storage.objects.requests import Missing, Requests, together
 
 PAGES, PACKS = "pages", "packs"
-DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
+_CACHE_BYTES = 64 * 1024 * 1024
 SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object: measured
 _MANY = 4  # above this number of wanted texts, a pack is read whole
 _HEAD = head_of("pack")
@@ -164,10 +164,9 @@ class Gone(Damaged):
 
 
 class Cache:
-    """LRU cache of values, at most `max_bytes` in total. Threads may share it."""
+    """LRU cache of values, at most 64 MB in total. Threads may share it."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._held: dict[Hashable, tuple[object, int]] = {}  # the least recently used first
         self._bytes = 0
         self._lock = threading.Lock()
@@ -181,13 +180,13 @@ class Cache:
 
     def put(self, key: Hashable, value: object, size_bytes: int) -> None:
         """Cache a value, unless it is larger than a quarter of the cache."""
-        if size_bytes > self._max_bytes // 4:
+        if size_bytes > _CACHE_BYTES // 4:
             return
         with self._lock:
             self._forget(key)
             self._held[key] = (value, size_bytes)
             self._bytes += size_bytes
-            while self._bytes > self._max_bytes:
+            while self._bytes > _CACHE_BYTES:
                 self._forget(next(iter(self._held)))
 
     def drop(self, *keys: Hashable) -> None:

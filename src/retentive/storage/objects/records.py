@@ -11,7 +11,7 @@ import json
 import os
 import re
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -93,11 +93,6 @@ def text_in(value: Value) -> str | None:
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
     """Edits of the map that turn texts into garbage."""
     return {GARBAGE + text: "" for text in texts if text}
-
-
-def sealed(seal: bytes | None) -> str | None:
-    """Encode a seal as text."""
-    return None if seal is None else b64encode(seal).decode()
 
 
 def unsealed(seal: str | None) -> bytes | None:

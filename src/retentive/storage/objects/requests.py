@@ -39,7 +39,7 @@ _MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
     (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
 ]
 UNQUOTED_ETAG = "unquoted-etag"
-FORKED = (
+_FORKED = (
     "object storage was opened before this process was forked: open the location after the fork, in a process whose "
     "parent has not used object storage, or start processes with spawn"
 )
@@ -73,7 +73,7 @@ _memories: dict[str, Any] = {}
 def check_process(opened_in: int | None) -> None:
     """Raise `InvalidInput` if the current process is not `opened_in`."""
     if opened_in is not None and os.getpid() != opened_in:
-        raise InvalidInput(FORKED)
+        raise InvalidInput(_FORKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +234,17 @@ class Requests:
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
         """Replace an object if it still has `tag`; None creates it. Raises `Taken` if it changed, `Unsure`."""
         self.probe()
-        return self._put_if(key, data, "create" if tag is None else self._condition(tag, unquoted=self._unquoted))
+        return self._put_if(key, data, tag, unquoted=self._unquoted)
 
-    @staticmethod
-    def _condition(tag: Tag, *, unquoted: bool) -> dict[str, str]:
-        e_tag = tag.e_tag.strip('"') if unquoted and tag.e_tag is not None else tag.e_tag
-        return {name: value for name, value in (("e_tag", e_tag), ("version", tag.version)) if value is not None}
-
-    def _put_if(self, key: str, data: bytes, mode: object) -> Tag:
-        store = self.client(retries=False)
+    def _put_if(self, key: str, data: bytes, tag: Tag | None, *, unquoted: bool = False) -> Tag:
+        mode: object = "create"
+        if tag is not None:
+            e_tag = tag.e_tag.strip('"') if unquoted and tag.e_tag is not None else tag.e_tag
+            mode = {name: value for name, value in (("e_tag", e_tag), ("version", tag.version)) if value is not None}
         try:
-            made = store.put(key, data, mode=mode, use_multipart=False)
+            made = self.client(retries=False).put(key, data, mode=mode, use_multipart=False)
             return Tag(made["e_tag"], made["version"])
-        except _driver_errors() as error:
+        except (library().exceptions.BaseError, OSError, ValueError) as error:
             if "409 Conflict" in str(error):  # S3 on concurrent conditional writes: this one was not done
                 raise Taken from None
             found = _meaning(error, is_write=True)
@@ -270,29 +268,22 @@ class Requests:
 
     def _probe(self, key: str) -> bool:
         """True if the server expects ETags without quotes (Ceph RGW 16)."""
-        tag = self._put_if(key, b"1", "create")
-        if self._holds(key, "create"):
+        tag = self._put_if(key, b"1", None)
+        if self._holds(key, None):
             raise InvalidInput(_IGNORES)
         wrong = tag._replace(e_tag='"00000000000000000000000000000000"')
         for unquoted in (False, True):
-            if self._holds(key, self._condition(wrong, unquoted=unquoted)):
+            if self._holds(key, wrong, unquoted=unquoted):
                 raise InvalidInput(_IGNORES)
-            if self._holds(key, self._condition(tag, unquoted=unquoted)):
+            if self._holds(key, tag, unquoted=unquoted):
                 return unquoted
         raise InvalidInput("the object storage refuses conditional writes (If-Match), which are needed")
 
-    def _holds(self, key: str, mode: object) -> bool:
-        try:
-            self._put_if(key, b"2", mode)
-        except Taken:
-            return False
-        return True
-
-
-@cache
-def _driver_errors() -> tuple[type[Exception], ...]:
-    """Errors that obstore raises for failures outside this process."""
-    return (library().exceptions.BaseError, OSError, ValueError)
+    def _holds(self, key: str, tag: Tag | None, *, unquoted: bool = False) -> bool:
+        with suppress(Taken):
+            self._put_if(key, b"2", tag, unquoted=unquoted)
+            return True
+        return False
 
 
 @contextmanager
@@ -300,7 +291,7 @@ def _mapped(*, is_write: bool = False) -> Iterator[None]:
     """Context in which errors of the driver are raised as ours."""
     try:
         yield
-    except _driver_errors() as error:
+    except (library().exceptions.BaseError, OSError, ValueError) as error:
         raise _meaning(error, is_write=is_write) from None
 
 

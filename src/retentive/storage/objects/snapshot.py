@@ -101,9 +101,7 @@ class ObjectsSnapshot(Snapshot):
             return
         begun, changed = set[str](), set[str]()
         for row in self._rows(before, None):
-            changed.add(row.memory)
-            if row.first:
-                begun.add(row.memory)
+            (begun if row.first else changed).add(row.memory)
         for row in self._present(ROOT):  # memories unchanged since then
             if row.id < before and row.memory not in changed | begun:
                 yield row.as_version()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -34,14 +33,12 @@ _MARKER = "format"  # object with the format number of the location
 class StoresBackend(Backend):
     """Part of the backend that creates, finds, lists and erases memory stores."""
 
+    _process: int
     _location: Location
     _requests: Requests
     _manifests: ManifestSwap
     _is_closed = False
     _is_marked: bool | None = None
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
 
     def close(self) -> None:
         self._is_closed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.reader import NewPages, NewTexts, Reader
-from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, record_key, record_value, sealed, text_in
+from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, record_key, record_value, text_in
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
@@ -27,10 +28,7 @@ _LONG_LOG = 8  # a transaction that adds so many times the compaction threshold 
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Memory store while it is being changed. `finished` returns the resulting manifest.
-
-    Upload `pages` and the texts added to `texts` before committing that manifest.
-    """
+    """Memory store while it is being changed. Upload `pages` and `texts` before committing the `finished` manifest."""
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
@@ -103,7 +101,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         kept = change.kept(row.memory, row.id)
         elsewhere = "" if change.origin is None else change.origin.path
         path = change.path or (elsewhere if source is None else source.path)
-        row = row._replace(path=path, seal=sealed(kept.seal))
+        seal = None if kept.seal is None else b64encode(kept.seal).decode()
+        row = row._replace(path=path, seal=seal)
         if change.path is None:
             return row
         if change.size_bytes is None and source is not None:
@@ -223,10 +222,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
-        """Edit versions, and turn their texts into garbage, except `shared` ones.
-
-        The log has the paths of versions, so it is compacted at once.
-        """
+        """Edit versions, turn texts that are not `shared` into garbage, and compact the log, which has their paths."""
         if edits:
             self._begin_revision()
             self._edit(garbage({row.text for row in edits} - shared))

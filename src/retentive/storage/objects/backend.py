@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar, Unpack, cast
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
-from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction, sortable_id
+from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
 from retentive.storage.findings import Finding
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer

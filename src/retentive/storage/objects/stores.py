@@ -11,12 +11,12 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import islice
+from typing import Unpack
 
 from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable
-from retentive.storage.contract import Actor, Backend, StoreInfo, now_us
+from retentive.storage.contract import Actor, Backend, NewStore, StoreInfo, now_us
 from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import Location
@@ -63,19 +63,12 @@ class StoresBackend(Backend):
             return True
         return False
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
+    def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
         self._begin()
         self._is_marked = self._is_marked or self._requests.until_done(partial(self._reads_marker, create=True))
+        key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
         at = now_us(self._location.clock) if created_at is None else to_us(created_at)
-        new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, name, at, seal)
+        new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
         if not _ID.fullmatch(new.id):
             raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
         if key is None:

@@ -97,7 +97,7 @@ class _Batch:
         objects = {reader.key(PAGES, name): data for name, (data, _) in self.pages.items()}
         if texts.new:
             objects[reader.key(PACKS, texts.pack)] = texts.encoded()
-        self.written |= objects.keys()
+        self.written.update(objects)
         _upload(reader, objects)
         reader.keep_texts(texts.new)
         reader.keep_pages(self.pages)

@@ -16,9 +16,9 @@ import pytest
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import reachable
+from retentive.storage.objects.requests import Place
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
@@ -264,13 +264,13 @@ def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) ->
 
 def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     """Its pages come from a state before the redaction; they are deleted and never used."""
-    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    store = Opened(ObjectsBackend(Place.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     committer = other._committer
     prepared = committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    for name, (data, _) in prepared.compaction.pages.items():  # one page was still being written
+    for name, (data, _) in prepared.written.items():  # one page was still being written
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert SECRET.decode() not in everything(url)
@@ -280,12 +280,12 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
 
 def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> None:
     """They were written too late for the redaction; the mark of a later redaction finds them."""
-    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    store = Opened(ObjectsBackend(Place.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     prepared = other._committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
-    for name, (data, _) in prepared.compaction.pages.items():
+    for name, (data, _) in prepared.written.items():
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     assert "secret-place" in everything(url)
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))

@@ -7,18 +7,8 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.storage.objects.ordered_map import (
-    Leaf,
-    Node,
-    OrderedMap,
-    Page,
-    Rebuild,
-    Ref,
-    Sizes,
-    Tree,
-    decode_leaf,
-    decode_node,
-)
+from retentive.storage.objects.ordered_map import OrderedMap, Rebuild, Sizes, Tree
+from retentive.storage.objects.records import Page, Ref, decode_page
 
 SIZES = Sizes(log=4, page=4, fan_out=3)
 KEYS = st.integers(0, 60).map(lambda number: f"rkind\0{number:02}")
@@ -29,26 +19,22 @@ class Written:
     """The pages that rebuilds wrote, decoded from their bytes; counts calls of `read`."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
+        self.data: dict[str, bytes] = {}
         self.read = 0
 
     def add(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
-        self.pages.update({name: data for name, (data, _) in pages.items()})
+        self.data.update({name: data for name, (data, _) in pages.items()})
 
-    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
+    def pages(self, refs: Sequence[Ref]) -> list[Page]:
         self.read += len(refs)
-        return [decode_leaf(self.pages[ref.name]) for ref in refs]
-
-    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        self.read += len(refs)
-        return [decode_node(self.pages[ref.name]) for ref in refs]
+        return [decode_page(self.data[ref.name]) for ref in refs]
 
 
 def reachable(tree: Tree, pages: Written) -> list[Ref]:
     """The references to all pages of a tree."""
     level, found = list(tree.refs), list(tree.refs)
     for _ in range(tree.depth):
-        level = [ref for node in pages.nodes(level) for ref in node]
+        level = [ref for node in pages.pages(level) for ref in node.refs]
         found += level
     return found
 
@@ -65,13 +51,13 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
                 expected[key] = value
         overlay |= batch
         if number < kept:
-            rebuilt = Rebuild(tree, overlay, pages=pages, sizes=SIZES, generation=number)
+            rebuilt = Rebuild(tree, overlay, pages=pages.pages, sizes=SIZES, generation=number)
             pages.add(rebuilt.written)
             tree, overlay = rebuilt.tree, {}
             firsts = {ref.first for ref in reachable(tree, pages)}
             assert firsts <= expected.keys()  # no trace of a removed key
             assert len(tree.refs) <= SIZES.fan_out
-    found = OrderedMap(tree, overlay, pages)
+    found = OrderedMap(tree, overlay, pages.pages)
     everything = sorted(expected.items())
     assert [found.get(f"rkind\0{number:02}") for number in range(61)] == [
         expected.get(f"rkind\0{number:02}") for number in range(61)
@@ -88,10 +74,10 @@ def test_a_lookup_reads_one_page_of_each_level() -> None:
     """In a tree of a thousand keys. A range reads only its own leaves."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    rebuilt = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    rebuilt = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
     pages.add(rebuilt.written)
     assert rebuilt.tree.depth == 2
-    found = OrderedMap(rebuilt.tree, {}, pages)
+    found = OrderedMap(rebuilt.tree, {}, pages.pages)
     assert found.get("rkind\0" + "0500") == "=500"
     assert pages.read == 3
     pages.read = 0
@@ -103,10 +89,10 @@ def test_an_edit_rewrites_one_page_of_each_level() -> None:
     """The other pages are not changed."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    first = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    first = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
     pages.add(first.written)
     second = Rebuild(
-        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=1
+        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=1
     )
     assert len(second.written) == second.tree.depth + 1 == 3
     assert all(name.startswith("1-") for name in second.written)

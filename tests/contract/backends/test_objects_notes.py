@@ -14,9 +14,9 @@ from retentive.errors import NotFound, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import reachable
+from retentive.storage.objects.requests import Place
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 from support import servers
@@ -39,7 +39,7 @@ def far(wire: Wire) -> str:
 
 def few(url: str) -> ObjectsBackend:
     """A backend that keeps few records in the manifest."""
-    return ObjectsBackend(Client(Place.parse(url)), sizes=FEW)
+    return ObjectsBackend(Place.parse(url), sizes=FEW)
 
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
@@ -177,7 +177,7 @@ def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> Non
     """Besides the request for the manifest. A missing record costs the same, and one in the log costs none."""
 
     def opened() -> ObjectsBackend:
-        return ObjectsBackend(Client(Place.parse(far)), sizes=Sizes(log=8, page=7))
+        return ObjectsBackend(Place.parse(far), sizes=Sizes(log=8, page=7))
 
     store = Opened(opened())
     for number in range(100):
@@ -393,7 +393,7 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
     with pytest.raises(NotFound):
         store.backend.write(store.id, work)
     late = Bottom(url)
-    for name, (data, _) in prepared.compaction.pages.items():
+    for name, (data, _) in prepared.written.items():
         late.put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert Bottom(url).listed("stores") == []
@@ -426,8 +426,8 @@ def test_a_key_reused_during_an_erasure_stays_in_use(url: str) -> None:
     store = filled(url)
     backend = small(url)
     with backend._queue(store.id).paused():
-        backend._stores.mark_erased(store.id, None)
+        backend._mark_erased(store.id, None)
     made = small(url).create_store(key="secret-key", name="new")
-    backend._stores.clear(store.id)
+    backend._clear(store.id)
     assert small(url).get_store("secret-key") == made
     assert small(url).create_store(key="secret-key", name="newer") == made

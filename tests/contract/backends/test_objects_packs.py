@@ -13,7 +13,7 @@ from retentive.errors import Damaged
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Change, Snapshot, Transaction
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.packs import NewTexts, decode_pack, encode_pack, without
+from retentive.storage.objects.reader import NewTexts, decode_pack, encode_pack, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
 from support import servers
@@ -214,13 +214,13 @@ def test_an_attempt_reuses_the_texts_of_the_previous_one() -> None:
     texts.undo(mark)
     assert b"failed" not in texts.encoded()
     texts.written()
-    texts.again()
+    texts.undo(0)
     assert sorted(texts.add(b"a") for _ in range(2)) == sorted(first[:2])
     assert texts.new == {}
     new = texts.add(b"a")
     assert list(texts.new) == [new]
     assert new.partition("-")[0] != first[0].partition("-")[0]
     assert texts.unused() == ([first[2]], [])
-    texts.again()
+    texts.undo(0)
     texts.add(b"c")
     assert texts.unused() == ([], [first[0].partition("-")[0]])

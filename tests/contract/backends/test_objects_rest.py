@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,9 +13,9 @@ import pytest
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.manifest import Manifest, compact, decode_manifest
+from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.requests import Place, Requests
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up, together
 from retentive.values.paths import ROOT
@@ -28,7 +27,7 @@ DAY_S = 86_400.0
 
 def small(url: str, **options: Any) -> ObjectsBackend:
     """A backend that compacts after a few writes."""
-    return ObjectsBackend(Client(Place.parse(url)), sizes=SMALL, **options)
+    return ObjectsBackend(Place.parse(url), sizes=SMALL, **options)
 
 
 def manifest_of(url: str, store_id: str) -> Manifest:
@@ -40,7 +39,7 @@ class Bottom:
     """Direct access to the objects, without a backend."""
 
     def __init__(self, url: str) -> None:
-        self.store: Any = Client(Place.parse(url)).once
+        self.store: Any = Requests(Place.parse(url)).client(retries=False)
 
     def listed(self, under: str | None = None) -> list[str]:
         return [found["path"] for found in self.store.list(under).collect()]
@@ -142,7 +141,7 @@ def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> N
     manifest = manifest_of(url, stores[0].id)
     assert manifest.tree.depth >= 3
     assert len(manifest.tree.refs) <= SMALL.fan_out
-    assert len(manifest.log) < 2 * SMALL.log
+    assert manifest.weight < 2 * SMALL.log
     in_two_days(url).collect(stores[0].id)
     items = len(model.files) + len(model.paths)
     assert len(Bottom(url).listed(f"stores/{stores[0].id}/pages")) < 2 * 3 * items / SMALL.page
@@ -220,12 +219,11 @@ def test_one_of_two_compactions_of_a_log_is_used(url: str) -> None:
     store = Opened(backend)
     store.create({f"/memories/{number}": b"x" for number in range(9)})
     manifest = manifest_of(url, store.id)
-    one, other = (compact(manifest, SMALL, backend._reader(store.id)) for _ in range(2))
-    longer = replace(manifest, log=manifest.log * 3)
-    assert one.fits(manifest)
-    assert other.fits(longer)
-    assert len(one.applied(longer).log) == 18
-    assert not other.fits(one.applied(longer))
+    one, other = (manifest.rebuilt(SMALL, backend._reader(store.id).pages) for _ in range(2))
+    store.create({f"/memories/later/{number}": b"x" for number in range(9)})
+    longer = manifest_of(url, store.id)
+    assert longer.compacted(one).weight == 9
+    assert longer.compacted(one).compacted(other) == longer.compacted(one)
 
 
 # -- several handles -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from retentive.doctor import check, repair
 from retentive.storage.contract import Change
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.packs import pack_of
+from retentive.storage.objects.reader import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
 from support.places import place_of
@@ -44,7 +44,7 @@ def backend_of(found: Retentive) -> ObjectsBackend:
 def objects(found: Retentive, kind: str) -> list[str]:
     """Keys of the objects of a kind, of the first store that has any."""
     names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
-    return [listed.key for listed in names]
+    return [key for key, _ in names]
 
 
 def change(found: Retentive, **fields: Any) -> None:
@@ -121,7 +121,7 @@ def test_unreferenced_objects_are_reported_after_a_day(place: str, tmp_path: Pat
 def test_a_key_without_a_store_is_reported(place: str) -> None:
     with opened_again(place) as found:
         requests = backend_of(found)._requests
-        keys = [listed.key for listed in requests.names("keys")]
+        keys = [key for key, _ in requests.names("keys")]
         assert len(keys) == 2
         requests.delete(keys)
     findings = look(place)

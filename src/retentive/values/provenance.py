@@ -12,8 +12,8 @@ from retentive.errors import InvalidInput
 from retentive.values.records import plain_name
 
 MAX_SOURCE_CHARS = 2_000
-MAX_CONTRIBUTORS = 64
-"""Contributors that a version names; the newest are kept."""
+MAX_CONTRIBUTOR_CHARS = 8_000
+"""Characters of earlier contributors that a version names; the newest are kept."""
 
 
 class Contributor(NamedTuple):
@@ -89,7 +89,13 @@ def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[s
     found = {each.names: each for text in earlier if text is not None for each in _parsed(text).contributors}
     found.pop(_contributor(*own).names, None)
     known = [(each.mark, each.actor, each.session, each.source, *each.flags) for each in found.values()]
-    return [*known, own][-MAX_CONTRIBUTORS:]
+    kept, room = [own], MAX_CONTRIBUTOR_CHARS
+    for each in reversed(known):
+        room -= sum(map(len, each))
+        if room < 0:
+            break
+        kept.insert(0, each)
+    return kept
 
 
 class Origin(TypedDict, total=False):
@@ -104,9 +110,7 @@ def origin_of(source: object, session: object) -> Origin:
     origin: Origin = {}
     if source is not None:
         if not isinstance(source, str) or not 1 <= len(source) <= MAX_SOURCE_CHARS or not source.isprintable():
-            raise InvalidInput(
-                f"a source must be 1 to {MAX_SOURCE_CHARS} printable characters, such as web:URL"
-            )
+            raise InvalidInput(f"a source must be 1 to {MAX_SOURCE_CHARS} printable characters, such as web:URL")
         origin["source"] = source
     if session is not None:
         if not isinstance(session, str):

@@ -9,9 +9,12 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from retentive.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from retentive.values.provenance import Provenance
 
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
 Operation: TypeAlias = Literal["created", "modified", "deleted"]
@@ -96,6 +99,13 @@ class Memory:
         kept = version.seal, version.provenance_text
         return cls(version.memory_id, version.path, size_bytes, sha256, version.id, *times, *kept)
 
+    @property
+    def provenance(self) -> Provenance:
+        """Provenance of the newest version; empty if none was recorded."""
+        from retentive.values.provenance import provenance_of  # noqa: PLC0415 - it imports this module
+
+        return provenance_of(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -118,6 +128,13 @@ class Version:
     redacted_at: datetime | None = None
     redacted_by: Actor | None = None
     provenance_text: str | None = None
+
+    @property
+    def provenance(self) -> Provenance:
+        """Origin of the change, contributors and flags; empty if none was recorded."""
+        from retentive.values.provenance import provenance_of  # noqa: PLC0415 - it imports this module
+
+        return provenance_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +237,17 @@ class Change:
             return self.sealing.size_bytes
         return None if self.data is None else len(self.data)
 
+    @property
+    def kept_provenance(self) -> str | None:
+        """Provenance of the resulting version."""
+        return self.provenance_text if self.origin is None else self.origin.provenance_text
+
     def kept(self, memory_id: str, version_id: str) -> Kept:
         """Stored form of this change under these ids."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
-        provenance = self.provenance_text if self.origin is None else self.origin.provenance_text
-        return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None, provenance)
+        digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
+        return Kept(self.data, digest, None, self.kept_provenance)
 
 
 def sortable_id(prefix: str, time_us: int) -> str:

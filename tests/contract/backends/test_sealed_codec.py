@@ -33,14 +33,20 @@ def said_of(data: bytes, version: str, path: str | None = None) -> Unsealed:
     return Unsealed(hashlib.sha256(data).hexdigest(), len(data), version, path)
 
 
-@given(TEXTS, IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
-def test_encrypted_values_are_decrypted(data: bytes, memory: str, version: str, path: str, keys: StoreKeys) -> None:
-    kept = keys.keep_text(data, memory, version, path, keys.hidden(path))
+NOTES = st.none() | st.text(st.characters(codec="utf-8"))
+
+
+@given(TEXTS, IDS, st.tuples(PATHS, NOTES), st.sampled_from([KEYS, HIDING]))
+def test_encrypted_values_are_decrypted(
+    data: bytes, version: str, named: tuple[str, str | None], keys: StoreKeys
+) -> None:
+    memory, (path, note) = "mem_1", named
+    kept = keys.keep_text(data, memory, version, Unsealed(path=path, provenance=note), keys.hidden(path))
     assert (kept.sha256, kept.data is not None and kept.data.startswith(TEXT_HEADER)) == ("", True)
     assert kept.seal is not None
     assert kept.seal.startswith(SEAL_HEADER)
     said = keys.open_seal(kept.seal, memory, version, keys.hidden(path))
-    assert said == said_of(data, version, path if keys.seal_paths else None)
+    assert said == said_of(data, version, path if keys.seal_paths else None)._replace(provenance=note)
     assert keys.open_text(kept.data, said) == data
 
 

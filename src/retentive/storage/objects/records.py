@@ -49,21 +49,24 @@ class Row(NamedTuple):
     first: bool = False
     redacted_at: int | None = None
     redacted_by: str | None = None
+    provenance: str | None = None
 
     def as_memory(self) -> Memory:
         """Memory as of this version; not for a deletion."""
         born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
-        return Memory(self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal)
+        return Memory(
+            self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal, self.provenance
+        )
 
     def as_version(self) -> Version:
         actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
         redacted = None if self.redacted_at is None else to_datetime(self.redacted_at)
         known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
-        return Version(*known, self.revision, unsealed(self.seal), redacted, by)
+        return Version(*known, self.revision, unsealed(self.seal), redacted, by, self.provenance)
 
     def redacted(self, at: int, by: str | None) -> Row:
-        """Redacted copy of the row, without path, size, text, digest and seal."""
-        kept = self._replace(path="", size=None, sha256=None, seal=None, text=None)
+        """Redacted copy of the row, without path, size, text, digest, seal and provenance."""
+        kept = self._replace(path="", size=None, sha256=None, seal=None, text=None, provenance=None)
         return kept._replace(redacted_at=at, redacted_by=by)
 
 

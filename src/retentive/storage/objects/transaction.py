@@ -102,7 +102,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         elsewhere = "" if change.origin is None else change.origin.path
         path = change.path or (elsewhere if source is None else source.path)
         seal = None if kept.seal is None else b64encode(kept.seal).decode()
-        row = row._replace(path=path, seal=seal)
+        row = row._replace(path=path, seal=seal, provenance=kept.provenance)
         if change.path is None:
             return row
         if change.size_bytes is None and source is not None:

@@ -34,7 +34,8 @@ _MAX_KNOWN = 20_000  # opened seals in the cache, some 600 bytes each
 
 
 class Unsealed(NamedTuple):
-    """Contents of a seal: hash and size of the text (None for a deletion), and the real path if paths are encrypted.
+    """Contents of a seal: hash and size of the text (None for a deletion), the real path if paths are encrypted, and
+    the provenance.
 
     `text_of` is the version whose row holds the text: a rename stores none.
     """
@@ -43,6 +44,7 @@ class Unsealed(NamedTuple):
     size_bytes: int | None = None
     text_of: str | None = None
     path: str | None = None
+    provenance: str | None = None
 
 
 class StoreKeys:
@@ -123,15 +125,16 @@ class StoreKeys:
     def _bound_text(self, version_id: str) -> bytes:
         return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
 
-    def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str, hidden_path: str) -> Kept:
-        """The stored form of a new text. `hidden_path` is the path that the inner backend uses."""
+    def keep_text(self, data: bytes, memory_id: str, version_id: str, named: Unsealed, hidden_path: str) -> Kept:
+        """The stored form of a new text. `named` has its path and provenance; the inner backend uses `hidden_path`."""
         digest = hashlib.sha256(data).hexdigest()
-        unsealed = Unsealed(digest, len(data), version_id, path if self.seal_paths else None)
+        path = named.path if self.seal_paths else None
+        unsealed = Unsealed(digest, len(data), version_id, path, named.provenance)
         return Kept(self.seal_text(data, version_id), "", self.seal(unsealed, memory_id, version_id, hidden_path))
 
     def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
         """The seal of a version. `hidden_path` is the path that the inner backend uses."""
-        digest, size, text_of, path = unsealed
+        digest, size, text_of, path, provenance = unsealed
         if text_of is None:
             record = _NO_TEXT
         else:
@@ -139,6 +142,8 @@ class StoreKeys:
             record = _RECORD.pack(True, bytes.fromhex(digest or ""), size or 0, len(text_id)) + text_id
         if path is not None:
             record += path.encode("utf-8", "surrogatepass")
+        if provenance is not None:
+            record += b"\0" + provenance.encode()  # a path has no NUL
         nonce = os.urandom(NONCE_BYTES)
         bound = self._bound(memory_id, version_id, hidden_path)
         seal = SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, bound)
@@ -169,10 +174,12 @@ class StoreKeys:
     def _unpacked(self, record: bytes) -> Unsealed:
         has_text, digest, size, length = _RECORD.unpack_from(record)
         end = _RECORD.size + length
-        path = record[end:].decode("utf-8", "surrogatepass") if self.seal_paths else None
+        path_bytes, has_provenance, rest = record[end:].partition(b"\0")
+        path = path_bytes.decode("utf-8", "surrogatepass") if self.seal_paths else None
+        provenance = rest.decode() if has_provenance else None
         if not has_text:
-            return Unsealed(path=path)
-        return Unsealed(digest.hex(), size, record[_RECORD.size : end].decode(), path)
+            return Unsealed(path=path, provenance=provenance)
+        return Unsealed(digest.hex(), size, record[_RECORD.size : end].decode(), path, provenance)
 
     def _bound(self, memory_id: str, version_id: str, hidden_path: str) -> bytes:
         # Ids and paths hold no NUL, so different rows have different associated data.

@@ -173,16 +173,17 @@ class SealedTransaction(SealedSnapshot, Transaction):
         inner = _hidden_memory(before, keys) if before is not None and keys.seal_paths else before
         hidden = None if path is None else keys.hidden(path)
         if data is not None and path is not None and hidden is not None:
-            keep = partial(keys.keep_text, data, path=path, hidden_path=hidden)
+            named = Unsealed(path=path, provenance=change.kept_provenance)
+            keep = partial(keys.keep_text, data, named=named, hidden_path=hidden)
             return replace(change, before=inner, path=hidden, data=None, sealing=Sealing(len(data), keep))
         if path is None and before is None and change.origin is not None:
             return _sealed_end(change, change.origin, keys)
         if inner is None or before is None:
             raise InvalidInput("a new memory needs a text")
-        unsealed = Unsealed(path=before.path if keys.seal_paths else None)
+        unsealed = Unsealed(path=before.path if keys.seal_paths else None, provenance=change.kept_provenance)
         if path is not None:  # a rename keeps the stored text
             unsealed = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
-            unsealed = unsealed._replace(path=path if keys.seal_paths else None)
+            unsealed = unsealed._replace(path=path if keys.seal_paths else None, provenance=change.kept_provenance)
         sealing = Sealing(None, _keeper(keys, unsealed, hidden or inner.path))
         return replace(change, before=inner, path=hidden, sealing=sealing)
 
@@ -198,7 +199,7 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
     """The sealed deletion of a memory that is not present, from an imported history."""
     hidden = keys.hidden(origin.path)
-    unsealed = Unsealed(path=origin.path if keys.seal_paths else None)
+    unsealed = Unsealed(path=origin.path if keys.seal_paths else None, provenance=origin.provenance_text)
     return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
 
 
@@ -214,12 +215,13 @@ def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
 
 def _plain(memory: Memory, unsealed: Unsealed) -> Memory:
     path = memory.path if unsealed.path is None else unsealed.path
-    times = memory.created_at, memory.updated_at
-    return Memory(memory.id, path, memory.size_bytes, unsealed.sha256 or "", memory.version_id, *times, memory.seal)
+    known = memory.version_id, memory.created_at, memory.updated_at, memory.seal, unsealed.provenance
+    return Memory(memory.id, path, memory.size_bytes, unsealed.sha256 or "", *known)
 
 
 def _plain_version(version: Version, unsealed: Unsealed) -> Version:
-    return replace(version, sha256=unsealed.sha256, path=version.path if unsealed.path is None else unsealed.path)
+    path = version.path if unsealed.path is None else unsealed.path
+    return replace(version, sha256=unsealed.sha256, path=path, provenance_text=unsealed.provenance)
 
 
 def _cut(path: str, hidden_above: str) -> str:

@@ -1,0 +1,145 @@
+"""Every version records the call that made it, and everybody who contributed to its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive.integrations.messages import tool_result
+from retentive.mounts import Mounts
+from retentive.values.provenance import MAX_CONTRIBUTOR_CHARS, Provenance
+from support.commands import create, delete, edit, rename
+from support.places import EVERYWHERE, opened
+
+A, B = "/memories/a", "/memories/b"
+ANN, BOB, S1 = "user:ann", "user:bob", "session:s1"
+WEB = "web:https://example.org/page?id=1"
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path, actor=ANN) as place:
+        yield place.store()
+
+
+def newest(store: MemoryStore) -> Provenance:
+    return next(store.versions(limit=1)).provenance
+
+
+def authors(store: MemoryStore, path: str = A) -> list[tuple[str, str, str]]:
+    """Actor, session and source of the contributors to the present text."""
+    return [(each.actor, each.session, each.source) for each in store.load(path)[0].provenance.contributors]
+
+
+def test_a_change_records_its_call(store: MemoryStore) -> None:
+    assert not store.execute(create(), tool_use_id="toolu_1", source=WEB, session="s9").is_error
+    found = newest(store)
+    assert (found.integration, found.tool_use_id, found.session, found.source) == ("python", "toolu_1", "s9", WEB)
+    store.through("somewhere").execute(edit("two", "2"), actor=BOB)
+    found = newest(store)
+    assert (found.integration, found.tool_use_id, found.session, found.source) == ("somewhere", "", "", "")
+    store.execute(rename(A, B), source="user")
+    assert newest(store).source == "user"
+    store.execute(delete(B), source="tool:cleanup")
+    assert newest(store).source == "tool:cleanup"
+    store.save(B, "text", if_version=None, source="tool:editor", session="s2")
+    assert (newest(store).source, newest(store).session) == ("tool:editor", "s2")
+
+
+def test_contributors_travel_with_the_text(store: MemoryStore) -> None:
+    """Through edits, renames, restores and undos, each once; a restored text has those of its version."""
+    store.execute(create(), actor=S1, source=WEB)
+    store.execute(edit("two", "2"), actor=BOB)
+    store.execute(rename(A, B))
+    assert authors(store, B) == [(S1, "", WEB), (BOB, "", ""), (ANN, "", "")]
+    store.execute(edit("2", "3", B), actor=BOB)
+    assert authors(store, B) == [(S1, "", WEB), (ANN, "", ""), (BOB, "", "")]
+    store.execute(delete(B))
+    assert store.history.undo(change=next(store.versions(limit=1)).id, actor="user:cem").done
+    assert authors(store, B) == [(S1, "", WEB), (ANN, "", ""), (BOB, "", ""), ("user:cem", "", "")]
+    store.history.restore(B, store.history.log(B)[-1].id, actor=ANN)
+    assert authors(store, B) == [(S1, "", WEB), (ANN, "", "")]
+
+
+def test_undoing_a_change_removes_its_contribution(store: MemoryStore) -> None:
+    store.execute(create())
+    store.execute(edit("two", "poison"), actor=S1)
+    store.history.undo(by=S1, actor=BOB)
+    assert authors(store) == [(ANN, "", ""), (BOB, "", "")]
+
+
+def test_an_accepted_proposal_names_its_author_and_source(store: MemoryStore) -> None:
+    store.execute(create())
+    store.change_settings({"review": ["session:*"]})
+    store.execute(edit("two", "2"), actor=S1, source=WEB, session="run 1")
+    store.review.accept(None, actor=BOB)
+    assert authors(store) == [(ANN, "", ""), (S1, "run 1", WEB)]
+    assert newest(store).source == WEB
+
+
+def test_redaction_removes_the_provenance(store: MemoryStore) -> None:
+    store.execute(create(), source=WEB)
+    store.execute(delete())
+    first = store.history.log()[-1]
+    store.history.redact([first.id])
+    assert store.history.show(first.id)[0].provenance == Provenance()
+
+
+def test_many_contributors_are_bounded(store: MemoryStore) -> None:
+    """The newest are kept."""
+    store.execute(create())
+    for number in range(12):
+        store.save(A, f"{number}", if_version=store.load(A)[0].version_id, source=f"web:{number}/{'x' * 1_500}")
+    found = store.load(A)[0]
+    assert len(found.provenance_text or "") < MAX_CONTRIBUTOR_CHARS + 3_000
+    assert [each.source[:6] for each in found.provenance.contributors][-2:] == ["web:10", "web:11"]
+
+
+def test_an_external_edit_is_a_contribution(tmp_path: Path) -> None:
+    with opened("directory", tmp_path, actor=S1) as place:
+        store = place.store()
+        store.execute(create())
+        (Path(str(store.directory())) / "a").write_text("by a person")
+        assert store.text(A) == "by a person"
+        assert authors(store) == [(S1, "", ""), ("job:external", "", "")]
+        assert newest(store).integration == "files"
+
+
+def test_integrations_pass_the_origin_on(tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        block = {"type": "tool_use", "id": "toolu_7", "name": "memory", "input": create()}
+        tool_result(store, block, actor=S1, source="user", session="s9")
+        found = newest(store)
+        assert (found.integration, found.tool_use_id, found.session, found.source) == (
+            "messages",
+            "toolu_7",
+            "s9",
+            "user",
+        )
+        MemoryTool(store=store, source="tool:browser").call(create(B))
+        assert (newest(store).integration, newest(store).source) == ("anthropic", "tool:browser")
+        Mounts({"/memories": store}).execute(delete(B), source="tool:mounted")
+        assert newest(store).source == "tool:mounted"
+
+
+@pytest.mark.parametrize(
+    "origin", [{"source": ""}, {"source": "a\nb"}, {"source": "x" * 2_001}, {"source": 1}, {"session": ""}]
+)
+def test_an_invalid_origin_is_refused(tmp_path: Path, origin: dict[str, str]) -> None:
+    with opened("sqlite", tmp_path) as place, pytest.raises(InvalidInput):
+        place.store().execute(create(), **origin)
+
+
+def test_a_foreign_provenance_is_ignored(tmp_path: Path) -> None:
+    """Text that this engine did not write is no provenance."""
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        store.execute(create())
+        version = next(store.versions())
+        for text in ("", "[", "[]", "1", '{"by": [1]}', '{"flags": [[1]]}', "[" * 100_000):
+            assert replace(version, provenance_text=text).provenance == Provenance()

@@ -31,6 +31,10 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
     if attempt.failure is not None:
         raise attempt.failure
+    if attempt.settings.trust or attempt.settings.quarantine:
+        from retentive.trust.overlay import HiddenMemories  # noqa: PLC0415 - rarely needed
+
+        writer.hidden = HiddenMemories(attempt.tx, attempt.settings, attempt.actor)
     if operation.needs_external_edits:
         context.record_external_edits(attempt.tx)
     return Outcome(attempt.settings, operation.apply(attempt.tx, writer), recorded=writer.recorded)
@@ -138,7 +142,13 @@ def _read_once(
     text, settings = context.known_settings
     if settings is None or text != snapshot.settings:
         settings = context.settings_of(snapshot)
-    seen = seen_by(invocation.actor or context.actor, snapshot, settings) if settings.review else snapshot
+    seen, actor = snapshot, invocation.actor or context.actor
+    if (settings.trust or settings.quarantine) and not operation.sees_hidden:
+        from retentive.trust.overlay import TrustedSnapshot  # noqa: PLC0415 - rarely needed
+
+        seen = TrustedSnapshot(snapshot, settings, actor)
+    if settings.review:
+        seen = seen_by(actor, seen, settings)
     try:
         if operation.needs_external_edits:
             context.record_external_edits(snapshot)

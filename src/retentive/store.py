@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.review.session import Review
     from retentive.search.index import Corpus
     from retentive.search.query import Results
+    from retentive.trust.session import Trust
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -244,6 +245,13 @@ class MemoryStore(StoreContext):
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
         return Review(self)
+
+    @property
+    def trust(self) -> Trust:
+        """Trust in memories: doubted ones, confirmations and quarantine."""
+        from retentive.trust.session import Trust  # noqa: PLC0415 - see above
+
+        return Trust(self)
 
     @property
     def audit(self) -> Audit:

@@ -21,6 +21,7 @@ from retentive.review.proposals import (
     text_records,
 )
 from retentive.storage.contract import Actor, Snapshot
+from retentive.trust.overlay import CONFIRMED
 
 Reader: TypeAlias = Callable[[str], object]
 """Parser of a value; raises one of `_ERRORS`."""
@@ -51,6 +52,7 @@ READERS: Mapping[str, Reader] = {
     "audit": str,  # the text of the audit log is checked by `audit.verify`
     "audit.detail": str,
     "audit.head": str,
+    CONFIRMED: _object(marks=list, by=_actor, at=float),
     ERASING: _object(by=_actor),
     HISTORY: int,
     PENDING: float,

@@ -71,6 +71,7 @@ class Viewed:
     memory: Memory | None = None
     page: Page | None = None
     listing: Listing | None = None
+    is_unconfirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,19 @@ class RunView(ReadOperation[Viewed]):
         if not path.is_root:
             entry = snapshot.get(path.text)
             if entry.memory is not None:
-                return Viewed(entry.memory, page_of(self.command, entry, settings, self.counts))
+                page = page_of(self.command, entry, settings, self.counts)
+                doubted = bool(settings.trust) and _is_unconfirmed(snapshot, settings, entry.memory)
+                return Viewed(entry.memory, page, is_unconfirmed=doubted)
             if not entry.below:
                 raise Refused("view_missing")
         rows = listing(path.text, snapshot.sizes(path.text), max_rows=settings.list_rows, shown=path.outward(path.text))
         return Viewed(listing=rows)
+
+
+def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
+    from retentive.trust.overlay import is_doubted  # noqa: PLC0415 - rarely needed
+
+    return is_doubted(snapshot, settings, memory)
 
 
 def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> Page:

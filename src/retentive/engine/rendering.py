@@ -118,6 +118,8 @@ def _view_reply(say: Say, command: View, viewed: Viewed) -> Reply:
         lines.append(page.numbered)
     if page.notice is not None:
         lines.append(say(page.notice.key, **page.notice.values))
+    if viewed.is_unconfirmed:
+        lines.append(say("unconfirmed"))
     return Reply("\n".join(lines))
 
 

@@ -10,16 +10,20 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import urandom
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.engine.operation import Invocation
 from retentive.errors import Phrase, Refused
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
-from retentive.values.provenance import joined
+from retentive.values.provenance import Flags, joined
 from retentive.values.records import Again
 from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+if TYPE_CHECKING:
+    from retentive.trust.overlay import HiddenMemories
 
 Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
 """Returns a text with its sensitive values masked, and the kinds of those values, in order."""
@@ -45,6 +49,7 @@ class WriteRules:
         self.actor = actor
         self._examine = examine
         self._allowed = _allowed(settings, actor) if settings.allow_write else None
+        self.hidden: HiddenMemories | None = None
 
     def shown(self, text: str) -> str:
         """Input text with its sensitive values masked, for replies that echo it."""
@@ -53,9 +58,8 @@ class WriteRules:
     def check(self, path: MemoryPath) -> None:
         """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
         settings = self.settings
-        if (settings.read_only or settings.read_only_paths or self._allowed is not None) and not self.may_change(
-            path.text
-        ):
+        rules = settings.read_only or settings.read_only_paths or self._allowed is not None or self.hidden
+        if rules and not self.may_change(path.text):
             raise Refused("read_only", path=path.written)
 
     def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
@@ -64,15 +68,21 @@ class WriteRules:
             self.check(path)
             return [entry.memory] if entry.memory is not None else []
         found = list(snapshot.memories(path.text))
-        if not all(self.may_change(memory.path) for memory in found):
+        if self._is_hidden(path.text) or not all(self._is_allowed(memory.path) for memory in found):
             raise Refused("read_only", path=path.written)
         return found
 
     def may_change(self, path: str) -> bool:
-        """True if the actor may change the memory at a canonical path."""
+        """True if the actor may change the memory at a canonical path, and none hidden at, above or below it."""
+        return self._is_allowed(path) and not self._is_hidden(path)
+
+    def _is_allowed(self, path: str) -> bool:
         if self.is_read_only(self.settings, path):
             return False
         return self._allowed is None or covers(self._allowed, path)
+
+    def _is_hidden(self, path: str) -> bool:
+        return self.hidden is not None and self.hidden.blocks(path)
 
     @staticmethod
     def is_read_only(settings: Settings, path: str) -> bool:
@@ -109,7 +119,7 @@ class GuardedWriter(WriteRules):
         """A writer in the same transaction under the rules of another actor; both share `recorded`."""
         call = replace(self._call, source=source, session=session)
         other = GuardedWriter(self._tx, self.settings, actor, self._examine, call)
-        other.recorded = self.recorded
+        other.recorded, other.hidden = self.recorded, self.hidden
         self.tried = True
         return other
 
@@ -141,7 +151,8 @@ class GuardedWriter(WriteRules):
             if not is_removal:
                 self._check_size(entry, len(data), usage)
             self.tried = True
-            made = self._provenance(entry.memory, lineage)
+            flags, new = self._flags(clean, entry) if self.settings.flag_instructions else ((), ())
+            made = self._provenance(entry.memory, lineage, flags, new)
             change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
             self.recorded += self._tx.record([change], self.actor)
             notes += self._near_limits(entry, path, len(data), usage)
@@ -153,20 +164,38 @@ class GuardedWriter(WriteRules):
 
     def move(self, changes: Sequence[Change]) -> None:
         """Rename memories."""
-        self._record([replace(one, provenance_text=self._provenance(one.before)) for one in changes])
+        made = (
+            replace(one, provenance_text=self._provenance(one.before, flags=_flags_of(one.before))) for one in changes
+        )
+        self._record(list(made))
 
     def _record(self, changes: Sequence[Change]) -> None:
         self.tried = True
         self.recorded += self._tx.record(changes, self.actor)
 
-    def _provenance(self, before: Memory | None = None, lineage: Sequence[str | None] | None = None) -> str:
-        """Provenance to store with a change: this call, and everybody who contributed to the text so far."""
+    def _flags(self, text: str, entry: Entry) -> tuple[Flags, Sequence[str]]:
+        """Lines of a text that read as instructions to the model, and the kinds of those that are new."""
+        from retentive.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
+
+        return flags_of(text, "" if entry.data is None else decoded(entry.data))
+
+    def _provenance(
+        self,
+        before: Memory | None = None,
+        lineage: Sequence[str | None] | None = None,
+        flags: Flags = (),
+        new: Sequence[str] = (),
+    ) -> str:
+        """Provenance to store with a change: this call, the flags, and everybody who contributed to the text so far.
+
+        `new` has the kinds of the flags that this change brings.
+        """
         call = self._call
-        named = {"tool_use_id": (call.tool_use_id or "")[:_MAX_TOOL_USE_ID], "session": call.session}
-        named |= {"source": call.source}
+        tool_use_id = (call.tool_use_id or "")[:_MAX_TOOL_USE_ID]
+        named = {"tool_use_id": tool_use_id, "session": call.session, "source": call.source, "flags": flags}
         made: dict[str, object] = {"integration": call.integration}
         made |= {name: value for name, value in named.items() if value}
-        own = [urandom(4).hex(), str(self.actor or ""), call.session or "", call.source or ""]
+        own = [urandom(4).hex(), str(self.actor or ""), call.session or "", call.source or "", *new]
         if lineage is None and before is not None:
             lineage = (before.provenance_text,)
         made["by"] = joined(lineage, own) if lineage else [own]
@@ -201,6 +230,10 @@ class GuardedWriter(WriteRules):
         if limit and whole >= limit * NEAR:
             notes.append(Phrase("near_store", {"size": whole, "limit": limit}))
         return notes
+
+
+def _flags_of(memory: Memory | None) -> Flags:
+    return () if memory is None else memory.provenance.flags
 
 
 def _listed(kinds: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
+from retentive.trust.overlay import CONFIRMED
 from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
@@ -208,6 +209,8 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> int:
     ids = [version.id for version in tx.versions(memory_id=memory_id)]
     tx.prune(ids)
     forget_proposals(tx, memory_id)
+    if tx.get_record(CONFIRMED, memory_id) is not None:
+        tx.put_record(CONFIRMED, memory_id, None)
     tx.put_record(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
     tx.put_record(ERASING, memory_id, None)
     tx.put_record(PENDING, "since", f"{now:.6f}")

@@ -15,6 +15,7 @@ from retentive.errors import Refused
 from retentive.review.stage import seen_by
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction
 from retentive.store import MemoryStore
+from retentive.trust.overlay import HiddenMemories, TrustedSnapshot
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Part:
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
         """The visible memories below a directory. Raises `Refused` if one of them may not be changed."""
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
-        if not all(rules.may_change(text) for text in [memory.path for memory in found] or [under]):
+        paths = [memory.path for memory in found] or [under]
+        is_hidden = rules.hidden is not None and rules.hidden.blocks(under)
+        if is_hidden or not all(rules.may_change(text) for text in paths):
             raise Refused("read_only", path=shown)
         return found
 
@@ -94,11 +97,17 @@ class Mount:
         """The state as an actor sees it, and the rules for the actor's changes."""
         store, settings = self.store, self.store.settings_of(snapshot)
         who = actor or store.actor
-        return seen_by(who, snapshot, settings), WriteRules(settings, who, store.examiner)
+        rules = WriteRules(settings, who, store.examiner)
+        seen = snapshot
+        if settings.trust or settings.quarantine:
+            seen, rules.hidden = TrustedSnapshot(snapshot, settings, who), HiddenMemories(snapshot, settings, who)
+        return seen_by(who, seen, settings), rules
 
     def rules(self, actor: Actor | None) -> WriteRules:
-        """Rules for the changes of an actor."""
-        return self.store.read(lambda snapshot: self.seen(snapshot, actor)[1])
+        """Rules for the changes of an actor, without those that depend on the state of the store."""
+        rules = self.store.read(lambda snapshot: self.seen(snapshot, actor)[1])
+        rules.hidden = None
+        return rules
 
     def entry(self, text: str, actor: Actor | None) -> Entry:
         """Entry at a path of the store as an actor sees it."""

@@ -16,6 +16,7 @@ from retentive.values.paths import ROOT, MemoryPath
 
 _NAMES = "**"
 MAX_PATTERN_CHARS = 1_100
+MAX_TRUST_PATTERN_CHARS = 2_010  # a whole source
 _REASONS = {
     "path_escapes": "leads above /memories",
     "reason_dots": "contains the name '{name}'",
@@ -63,6 +64,13 @@ def check_actor_pattern(pattern: object) -> str:
     """Return the pattern. Raises `InvalidInput` if it is not an actor pattern such as `session:*`."""
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
         raise InvalidInput("an actor pattern must be a string such as session:* or user:ann")
+    return pattern
+
+
+def check_trust_pattern(pattern: object) -> str:
+    """Return the pattern. Raises `InvalidInput` if it matches neither actors nor sources nor flags."""
+    if not isinstance(pattern, str) or pattern in {"", "source:", "flag:"} or len(pattern) > MAX_TRUST_PATTERN_CHARS:
+        raise InvalidInput("a trust pattern must be a string such as session:*, source:web:* or flag:instructions")
     return pattern
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict
 
 from retentive.errors import InvalidInput
 from retentive.values.records import plain_name
@@ -14,6 +14,10 @@ from retentive.values.records import plain_name
 MAX_SOURCE_CHARS = 2_000
 MAX_CONTRIBUTOR_CHARS = 8_000
 """Characters of earlier contributors that a version names; the newest are kept."""
+
+
+Flags: TypeAlias = Sequence[tuple[int, str]]
+"""Line numbers with the kind of text that was flagged there."""
 
 
 class Contributor(NamedTuple):

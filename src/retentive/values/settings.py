@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from retentive.errors import InvalidInput, UnknownSchema
-from retentive.values.patterns import check_actor_pattern, check_path_pattern
+from retentive.values.patterns import check_actor_pattern, check_path_pattern, check_trust_pattern
 
 SENSITIVE_MODES = ("off", "redact", "reject")
+TRUST_LEVELS = ("trusted", "unconfirmed", "quarantined")
 MAX_SETTINGS_BYTES = 64 * 1024
 _MAX_NUMBER = 2**53
 Checker: TypeAlias = Callable[[str, object], object]
@@ -77,6 +78,21 @@ def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
     return tuple(_pattern(name, check_actor_pattern, each) for each in value)
 
 
+def _levels(name: str, value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f'{name} must map patterns to levels: {{"session:*": "unconfirmed"}}')
+    for pattern, level in value.items():
+        if level not in TRUST_LEVELS:
+            raise InvalidInput(f"{name} of {pattern} must be one of {', '.join(TRUST_LEVELS)}")
+    return {_pattern(name, check_trust_pattern, pattern): str(level) for pattern, level in value.items()}
+
+
+def _trust_patterns(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(f"{name} must be a list of patterns such as session:s1 or source:web:*")
+    return tuple(dict.fromkeys(_pattern(name, check_trust_pattern, each) for each in value))
+
+
 def _setting(default: Any, check: Checker, text: str) -> Any:
     metadata = {"check": check, "text": text}
     return field(default_factory=lambda: default, metadata=metadata)  # a mapping cannot be a default itself
@@ -111,6 +127,16 @@ class Settings:
     )
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
+    trust: Mapping[str, str] = _setting(
+        {}, _levels, "trusted, unconfirmed or quarantined, by pattern of actors, source:... and flag:...; else trusted"
+    )
+    quarantine: tuple[str, ...] = _setting(
+        (), _trust_patterns, "patterns of actors, source:... and flag:... whose memories nobody sees"
+    )
+    hide_unconfirmed: tuple[str, ...] = _setting(
+        (), _actor_patterns, "patterns of actors who do not see the unconfirmed memories of others"
+    )
+    flag_instructions: bool = _setting(False, _flag, "flag text that reads as instructions to the model")
     audit: bool = _setting(False, _flag, "record every command: actor, time and outcome, without contents")
 
     def __post_init__(self) -> None:
@@ -154,6 +180,10 @@ class Pins(TypedDict, total=False):
     allow_write: Mapping[str, Sequence[str]]
     review: Sequence[str]
     max_proposals: int
+    trust: Mapping[str, Literal["trusted", "unconfirmed", "quarantined"]]
+    quarantine: Sequence[str]
+    hide_unconfirmed: Sequence[str]
+    flag_instructions: bool
     audit: bool
 
 

@@ -1,0 +1,76 @@
+"""Guard that flags text which reads as instructions to the model. It never changes a text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cache
+from itertools import accumulate
+
+from retentive.trust.instruction_rules import RULES, InstructionRule
+
+KIND = "instructions"
+"""Kind of the flags in provenance and findings."""
+_MAX_LINE_CHARS = 2_000  # a longer line is examined in pieces of this length
+_NEAR = 200  # characters of a neighbouring line that are examined together with a line
+_SPACES = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def flagged_lines(text: str) -> list[int]:
+    """Numbers of the lines that read as instructions to the model, ascending. A sentence may span two lines."""
+    lines = fold(text).split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    folded, found = "\n".join(lines), set[int]()
+    for rule, pattern in _compiled():
+        for number in sorted({bisect_right(starts, at) for word in rule.words for at in _places(folded, word)}):
+            if number in found:
+                continue
+            line = lines[number - 1]
+            before, after = (lines[each] if 0 <= each < len(lines) else "" for each in (number - 2, number))
+            if _fits(pattern, line) or _spans(pattern, line, after):
+                found.add(number)
+            elif _spans(pattern, before, line):
+                found.add(number - 1)
+    return sorted(found)
+
+
+def _spans(pattern: re.Pattern[str], first: str, second: str) -> bool:
+    """Return whether a pattern matches across two lines, and neither of them alone."""
+    if not first or not second or not pattern.search(f"{first[-_NEAR:]} {second[:_NEAR]}"):
+        return False
+    return not _fits(pattern, first) and not _fits(pattern, second)
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    """Positions of a word, at most one in a line."""
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        end = text.find("\n", at)
+        at = text.find(word, end) if end >= 0 else -1
+
+
+def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
+    """Flags of the lines of a text, and their kinds if one of the lines was not in the text before."""
+    lines, found = text.split("\n"), flagged_lines(text)
+    known = set(before.split("\n")) if found else set[str]()
+    return [(number, KIND) for number in found], [KIND] if any(lines[each - 1] not in known for each in found) else []
+
+
+def fold(text: str) -> str:
+    """The text in lower case and NFKC, without invisible characters, with the same lines."""
+    if not text.isascii():
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u2019", "'")
+    return _SPACES.sub(" ", text.casefold())
+
+
+def _fits(pattern: re.Pattern[str], line: str) -> bool:
+    return any(pattern.search(line, at, at + _MAX_LINE_CHARS) for at in range(0, len(line), _MAX_LINE_CHARS - _NEAR))
+
+
+@cache
+def _compiled() -> list[tuple[InstructionRule, re.Pattern[str]]]:
+    return [(rule, re.compile(rule.pattern.replace("...", "[^\n]{0,40}?"))) for rule in RULES]

@@ -1,0 +1,96 @@
+"""Trust levels: how far the settings trust the contributors to a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias, cast
+
+from retentive.values.patterns import matches_actor
+from retentive.values.provenance import Contributor, Provenance
+from retentive.values.records import Version
+from retentive.values.settings import TRUST_LEVELS, Settings
+
+Level: TypeAlias = Literal["trusted", "unconfirmed", "quarantined"]
+LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
+"""Levels, from the most trusted."""
+TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
+SOURCE, FLAG = "source:", "flag:"
+"""Prefixes of patterns that do not match actors."""
+
+
+def is_used(settings: Settings) -> bool:
+    """Return whether the settings distinguish levels of trust."""
+    return bool(settings.trust or settings.quarantine)
+
+
+class Levels:
+    """Levels of contributors by the settings of a store.
+
+    A contributor in quarantine is quarantined. Otherwise the patterns of flags decide, if one matches, then those of
+    sources, then those of actors and sessions; of several matching ones the longest.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        by_length = sorted(settings.trust.items(), key=lambda item: (-len(item[0]), item[0]))
+        self._rules = [(pattern, cast("Level", level)) for pattern, level in by_length]
+        self._hidden = [*settings.quarantine, *(pattern for pattern, level in self._rules if level == QUARANTINED)]
+        self._known: dict[object, Level] = {}
+
+    def of(self, contributor: Contributor) -> Level:
+        """Level of one contributor."""
+        level = self._known.get(contributor.names)
+        if level is None:
+            level = self._known[contributor.names] = self._found(list(_names(contributor)))
+        return level
+
+    def least(self, contributors: Iterable[Contributor]) -> Level:
+        """Lowest level of several contributors; without any, trusted."""
+        return max(map(self.of, contributors), key=LEVELS.index, default=TRUSTED)
+
+    def _found(self, names: list[str]) -> Level:
+        if any(_fits(pattern, name) for pattern in self._hidden for name in names):
+            return QUARANTINED
+        for kind in (FLAG, SOURCE, ""):
+            same = [name for name in names if _kind(name) == kind]
+            for pattern, level in self._rules:
+                if any(_fits(pattern, name) for name in same):
+                    return level
+        return TRUSTED
+
+
+def author_of(version: Version) -> Contributor:
+    """Contributor that one version stands for: its own change, without those before it."""
+    made = version.provenance
+    actor = "" if version.actor is None else str(version.actor)
+    return Contributor("", actor, made.session, made.source, tuple(sorted({kind for _, kind in made.flags})))
+
+
+def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
+    """Contributors that are not trusted, without those whose contribution is confirmed."""
+    known = set(confirmed)
+    return [each for each in provenance.contributors if each.mark not in known and levels.of(each) != TRUSTED]
+
+
+def described(contributor: Contributor) -> str:
+    """Short text for a contributor: its source, flags, and its actor or session."""
+    actor = contributor.actor or "an actor without a name"
+    names = [name for name in _names(contributor) if name not in {contributor.actor, ""}]
+    return " ".join([actor, *names])
+
+
+def _names(contributor: Contributor) -> Iterator[str]:
+    yield contributor.actor
+    if contributor.session:
+        yield f"session:{contributor.session}"
+    if contributor.source:
+        yield SOURCE + contributor.source
+    yield from (FLAG + kind for kind in contributor.flags)
+
+
+def _kind(text: str) -> str:
+    return next((prefix for prefix in (SOURCE, FLAG) if text.startswith(prefix)), "")
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches a name of its kind; a pattern for actors never matches a source or flag."""
+    return _kind(pattern) == _kind(name) and (pattern == name or matches_actor(pattern, name))

@@ -1,0 +1,133 @@
+"""View of a memory store without the memories hidden from an actor, and the guard that keeps those unchanged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Version
+from retentive.storage.overlay import Overlay
+from retentive.trust.levels import QUARANTINED, UNCONFIRMED, Level, Levels, unconfirmed_in
+from retentive.values.paths import ROOT
+from retentive.values.patterns import matches_actor
+from retentive.values.provenance import Contributor
+from retentive.values.settings import Settings
+
+CONFIRMED = "confirmed"
+"""Kind of the records of confirmations, by memory id: the marks of the confirmed contributions, who, and when."""
+_FEW = 8  # confirmations read one at a time; for more, all are read once
+
+
+class Assessment:
+    """Levels of the memories of one state, with their confirmations, as they concern one actor."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
+        self._snapshot = snapshot
+        self._levels = Levels(settings)
+        self._actor = "" if actor is None else str(actor)
+        self._hides_unconfirmed = any(matches_actor(pattern, self._actor) for pattern in settings.hide_unconfirmed)
+        self._confirmed: dict[str, frozenset[str]] = {}
+        self._has_all = False
+
+    def open_contributors(self, found: Memory | Version) -> list[Contributor]:
+        """Contributors to a text that are neither trusted nor confirmed."""
+        doubted = unconfirmed_in(self._levels, found.provenance, ())
+        if not doubted:
+            return []
+        memory_id = found.id if isinstance(found, Memory) else found.memory_id
+        return unconfirmed_in(self._levels, found.provenance, self._marks(memory_id))
+
+    def level(self, found: Memory | Version) -> Level:
+        """Level of a memory, or of the text of a version."""
+        return self._levels.least(self.open_contributors(found))
+
+    def shows(self, found: Memory | Version) -> bool:
+        """Return whether the actor sees a memory: not in quarantine, and not the unconfirmed text of somebody else."""
+        doubted = self.open_contributors(found)
+        level = self._levels.least(doubted)
+        if level == UNCONFIRMED and self._hides_unconfirmed:
+            return all(each.actor == self._actor for each in doubted)
+        return level != QUARANTINED
+
+    def _marks(self, memory_id: str) -> frozenset[str]:
+        if len(self._confirmed) < _FEW:
+            if memory_id not in self._confirmed:
+                self._confirmed[memory_id] = marks_of(self._snapshot.get_record(CONFIRMED, memory_id))
+        elif not self._has_all:
+            self._confirmed |= {key: marks_of(value) for key, value in self._snapshot.records(CONFIRMED)}
+            self._has_all = True
+        return self._confirmed.get(memory_id, frozenset())
+
+
+def marks_of(value: str | None) -> frozenset[str]:
+    """Marks in the record of a confirmation; a damaged record confirms nothing."""
+    try:
+        return frozenset() if value is None else frozenset(map(str, json.loads(value)["marks"]))
+    except (ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+class TrustedSnapshot(Overlay):
+    """A snapshot without the memories that are hidden from an actor. History, records and usage stay."""
+
+    def __init__(self, inner: Snapshot, settings: Settings, actor: Actor | None) -> None:
+        super().__init__(inner)
+        self._assessed = Assessment(inner, settings, actor)
+
+    def get(self, path: str) -> Entry:
+        entry = self._inner.get(path)
+        if entry.memory is not None:
+            return entry if self._assessed.shows(entry.memory) else Entry()
+        if entry.above is not None:
+            above = self._inner.get(entry.above).memory
+            return entry if above is None or self._assessed.shows(above) else replace(entry, above=None)
+        return Entry(below=entry.below and any(True for _ in self.memories(path)))
+
+    def memories(self, under: str) -> Iterator[Memory]:
+        return filter(self._assessed.shows, self._inner.memories(under))
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        return ((memory.path, memory.size_bytes) for memory in self.memories(under))
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        return (found for found in self._inner.texts(under) if self._assessed.shows(found[0]))
+
+    def find(self, memory_id: str) -> Memory | None:
+        memory = self._inner.find(memory_id)
+        return memory if memory is not None and self._assessed.shows(memory) else None
+
+    def as_of(self, before: str) -> Iterator[Version]:
+        return filter(self._assessed.shows, self._inner.as_of(before))
+
+
+class HiddenMemories:
+    """Guard against changes at, above and below the memories that are hidden from an actor."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
+        self._snapshot = snapshot
+        self._assessed = Assessment(snapshot, settings, actor)
+
+    def blocks(self, path: str) -> bool:
+        """Return whether a change of a path, or of what is below it, would meet a hidden memory."""
+        if path == ROOT:
+            return self._is_any_hidden(path)
+        entry = self._snapshot.get(path)
+        memory = entry.memory
+        if entry.above is not None:
+            memory = self._snapshot.get(entry.above).memory
+        return (memory is not None and not self._assessed.shows(memory)) or (entry.below and self._is_any_hidden(path))
+
+    def _is_any_hidden(self, under: str) -> bool:
+        return not all(map(self._assessed.shows, self._snapshot.memories(under)))
+
+
+def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
+    """Return whether a view of a memory carries the note for unconfirmed ones."""
+    return bool(Assessment(snapshot, settings, None).open_contributors(memory))
+
+
+def hidden_paths(snapshot: Snapshot, settings: Settings, actor: Actor | None) -> frozenset[str]:
+    """Paths of the memories that are hidden from an actor."""
+    assessed = Assessment(snapshot, settings, actor)
+    return frozenset(memory.path for memory in snapshot.memories(ROOT) if not assessed.shows(memory))

@@ -1,0 +1,144 @@
+"""Trust API: list the memories that are not trusted, confirm them, and put contributors in quarantine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import InvalidInput, NotFound, ReadOnly
+from retentive.storage.contract import Actor, Memory, Snapshot, Transaction
+from retentive.trust.levels import LEVELS, TRUSTED, Level, described
+from retentive.trust.overlay import CONFIRMED, Assessment, marks_of
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.patterns import check_trust_pattern
+from retentive.values.settings import from_text
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """A memory that is not trusted, with its level, the contributors that are the reason, and the flagged lines."""
+
+    path: str
+    memory_id: str
+    level: Level
+    contributors: tuple[str, ...]
+    flags: tuple[tuple[int, str], ...]
+
+
+class Trust:
+    """Trust in the memories of one store. Threads may share it; the methods raise `RetentiveError`."""
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+
+    def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[Doubted]:
+        """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
+        if level is not None and level not in LEVELS:
+            raise InvalidInput(f"a level of trust must be one of {', '.join(LEVELS)}")
+        target = self._context.parsed(under)
+
+        def work(snapshot: Snapshot) -> list[Doubted]:
+            assessed = Assessment(snapshot, self._context.settings_of(snapshot), None)
+            found = (_doubted(assessed, memory) for memory in _memories(snapshot, target))
+            return [each for each in found if each.level != TRUSTED and level in {None, each.level}]
+
+        return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_hidden=True))
+
+    def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
+        """Trust the present text of a memory, or of all memories below a directory; return their paths.
+
+        A later change by an unconfirmed or quarantined contributor is not covered. Raises `NotFound`.
+        """
+        operation = Confirm(self._context.parsed(path), self._context.clock(), self._is_read_only)
+        return self._context.result_of(operation, actor)
+
+    def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
+        """Hide everything of an actor, a session or a source at once; return whether this is new.
+
+        `pattern` is a pattern as in the setting `trust`: `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
+        """
+        return self._context.result_of(ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only), actor)
+
+    def release(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
+        """Reverse `quarantine` for the same pattern; return whether it was in quarantine."""
+        return self._context.result_of(ChangeQuarantine(check_trust_pattern(pattern), True, self._is_read_only), actor)
+
+    @property
+    def _is_read_only(self) -> bool:
+        return bool(self._context.pins.get("read_only"))
+
+
+def _doubted(assessed: Assessment, memory: Memory) -> Doubted:
+    reasons = tuple(map(described, assessed.open_contributors(memory)))
+    return Doubted(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
+
+
+def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:
+    memory = None if path.is_root else snapshot.get(path.text).memory
+    return snapshot.memories(path.text) if memory is None else [memory]
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm(WriteOperation[list[str]]):
+    """Record that a person trusts the present texts at or below a path."""
+
+    name = "trust.confirm"
+    needs_external_edits = True
+    under_review = "refuse"
+    path: MemoryPath
+    now: float
+    is_read_only: bool
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Number of confirmed memories."""
+        return {"confirmed": len(result)}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[str]:
+        """Write the confirmations. Raises `NotFound`, `ReadOnly`."""
+        if self.is_read_only:
+            raise ReadOnly("the memory store was opened read-only, and so is trust in its memories")
+        memories = list(_memories(tx, self.path))
+        if not memories and not self.path.is_root:
+            raise NotFound(f"there is no memory at {self.path.written}")
+        by = None if writer.actor is None else str(writer.actor)
+        for memory in memories:
+            marks = sorted({each.mark for each in memory.provenance.contributors})
+            if marks and not marks_of(tx.get_record(CONFIRMED, memory.id)).issuperset(marks):
+                tx.put_record(CONFIRMED, memory.id, json.dumps({"marks": marks, "by": by, "at": self.now}))
+        return [memory.path for memory in memories]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeQuarantine(WriteOperation[bool]):
+    """Add a pattern to the setting `quarantine`, or remove it."""
+
+    under_review = "refuse"
+    pattern: str
+    is_released: bool
+    is_read_only: bool
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the operation: quarantine or release."""
+        return "trust.release" if self.is_released else "trust.quarantine"
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The setting that changes; the pattern can name a private address."""
+        return {"settings": ["quarantine"]}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:
+        """Store the setting. Raises `ReadOnly`, and `InvalidInput` for settings that are too long."""
+        if self.is_read_only:
+            raise ReadOnly("the memory store was opened read-only, and so are its settings")
+        settings = from_text(tx.settings)
+        without = tuple(each for each in settings.quarantine if each != self.pattern)
+        was_there = without != settings.quarantine
+        if was_there == self.is_released:
+            changed = without if self.is_released else (*without, self.pattern)
+            tx.set_metadata(settings=settings.changed({"quarantine": changed}).to_text())
+        return was_there == self.is_released

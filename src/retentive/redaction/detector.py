@@ -14,11 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from retentive.errors import InvalidInput
-from retentive.redaction import values
 from retentive.redaction.kinds import KINDS, SPECIFIC_LAST
 from retentive.redaction.rules import NAME, Find, Kind, Rule
 from retentive.redaction.search import Scanned, Search
-from retentive.redaction.views import View, decoded, plain, unwrapped
+from retentive.redaction.views import decoded, plain, unwrapped
 
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 
@@ -109,7 +108,7 @@ class _Engine:
         def search(pattern: str, *, lower: bool = False) -> Search:
             return Search(pattern, lower=lower, with_re2=with_re2)
 
-        self._forms, self._named, self._numbers, self._tables = forms, named, numbers, tables
+        self._forms, self._tables = forms, tables
         rows = [(row[0], _start_pattern(row[1]) + row[2], forms.CHECKS[row[3]]) for row in vendors.VENDORS]
         self._infixes = [
             (kind, re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{pattern})(?![A-Za-z0-9])"), forms.CHECKS[check])
@@ -127,46 +126,36 @@ class _Engine:
         by_case = {case: [row[1] for row in forms.FORMS if row[4] is case] for case in (False, True)}
 
         self._seek_vendor = search(f"{_BOUNDARY}(?:{'|'.join(pattern for _, pattern, _ in rows)})")
-        self._seek_forms = [search("|".join(by_case[case]), lower=case) for case in (False, True)]
-        self._seek_numbers = search(f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})")
-        self._seek_named = [search(pattern, lower=True) for pattern in (named.SEEK_PASSWORD, named.SEEK_SECRET)]
-        self._seek_beside = [
+        self._seek_numbers = search(
+            f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})"
+        )
+        self._by_context = (
+            (search(forms.SEEK_CONTACTS), forms.find_contacts),
+            (search("|".join(by_case[False])), self._by_form),
+            (search("|".join(by_case[True]), lower=True), self._by_form),
+            (search(named.SEEK_PASSWORD, lower=True), named.find_named),
+            (search(named.SEEK_SECRET, lower=True), named.find_named),
             (search(named.SEEK_BEFORE, lower=True), named.find_before),
             (search(named.SEEK_PAIR, lower=True), named.find_pair),
-        ]
-        self._seek_seeds = search(forms.SEEK_SEEDS, lower=True)
-        self._seek_tables = [search(pattern, lower=True) for pattern in (tables.SEEK_TABLE, tables.SEEK_INSERT)]
-        self._seek_wrapped = search(
-            f"{_BOUNDARY}(?:{'|'.join(map(re.escape, heads))})[A-Za-z0-9._/+=-]+[ \t]*\\r?\\n"
+            (search(forms.SEEK_SEEDS, lower=True), forms.find_seeds),
+            (search(tables.SEEK_INSERT, lower=True), tables.find_in_insert),
         )
-        self._seek_contacts = search(forms.SEEK_CONTACTS)
+        self._seek_tables = search(tables.SEEK_TABLE, lower=True)
+        self._seek_wrapped = search(f"{_BOUNDARY}(?:{'|'.join(map(re.escape, heads))})[A-Za-z0-9._/+=-]+[ \t]*\\r?\\n")
 
     def find(self, scanned: Scanned, *, in_path: bool = False, contacts: bool = False) -> Iterator[Find]:
         """The finds in a text as it stands."""
         text = scanned.text
         yield from self._by_vendor(scanned)
-        for seek in self._seek_forms:
-            for start, end in seek.spans(scanned):
-                yield from self._by_form(text, start, end)
         for start, end in self._seek_numbers.spans(scanned):
             yield from self._forms.find_numbers(text, start, end, in_path=in_path)
-        if contacts:
-            for start, end in self._seek_contacts.spans(scanned):
-                yield from self._forms.find_contacts(text, start, end)
-        for seek in self._seek_named:
-            for start, end in seek.spans(scanned):
-                yield from self._named.find_named(text, start, end)
-        for seek, finder in self._seek_beside:
-            for start, end in seek.spans(scanned):
+        for search, finder in self._by_context if contacts else self._by_context[1:]:
+            for start, end in search.spans(scanned):
                 yield from finder(text, start, end)
-        for start, end in self._seek_seeds.spans(scanned):
-            yield from self._forms.find_seeds(text, start, end)
         ends = [0]
-        for start, end in self._seek_tables[0].jumping(scanned, lambda _start, _end: ends[0]):
+        for start, end in self._seek_tables.jumping(scanned, lambda _start, _end: ends[0]):
             finds, ends[0] = self._tables.find_in_table(text, start, end)
             yield from finds
-        for start, end in self._seek_tables[1].spans(scanned):
-            yield from self._tables.find_in_insert(text, start, end)
 
     def wrapped(self, scanned: Scanned) -> Iterator[Find]:
         """Vendor tokens and numbers that one line break splits."""

@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from retentive.redaction.checks import decode_base64, is_checked_token, is_jwt, is_random, is_scrambled, is_snowflake_token
+from retentive.redaction.checks import (
+    decode_base64,
+    is_checked_token,
+    is_jwt,
+    is_random,
+    is_scrambled,
+    is_snowflake_token,
+)
 from retentive.redaction.numbers import CARD, IBAN, SSN, is_card, is_grouped_card, is_iban, is_ssn
 from retentive.redaction.rules import Find
 from retentive.redaction.words import is_placeholder
@@ -59,6 +66,9 @@ def _is_bearer(value: str) -> bool:
 Form = tuple[str, str, str, Callable[[str], bool], bool]
 
 FORMS: tuple[Form, ...] = (
+    ("gcp_service_account_key", "\"private_key\"[ \t]*:[ \t]*\"-----BEGIN",
+     rf"\"private_key\"\s*:\s*\"(?P<value>{_PEM}[^\"]{{40,8000}}?-----END [A-Z ]+-----(?:\\n)?)", _is_pem, False),
+    ("password", "auth[a-z]*[=(]+[\"'][^\"'\\n]+[\"'],[ ]*[\"'][^\"'\\s]{5}", r"auth[a-z]*[=(]+[\"'][^\"'\n]{1,80}[\"'], *[\"'](?P<value>[^\"'\s]{5,100})[\"']", _is_real, True),
     ("private_key", "-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
      rf"(?P<value>{_PEM}(?:{_PEM_BODY}{{40,20000}}?-----END [A-Z0-9 ]{{1,40}}-----|[A-Za-z0-9+/=\\\s]{{40,20000}}))", _is_pem, False),
     ("private_key", "\"d\"[ \t]{0,3}:[ \t]{0,3}\"[A-Za-z0-9_-]{40}", r"\"d\"\s{0,3}:\s{0,3}\"(?P<value>[A-Za-z0-9_-]{40,700})\"", is_mixed, False),
@@ -122,7 +132,9 @@ _OTHER_NUMBER = re.compile(
     r"|bestell|rechnung|auftrag|kunden|vorgang|sendung|commande|facture|num[eé]ro de s|pedido|factura|注文|订单|訂單|番号|编号|\bid\b|_id\b|timestamp|epoch|offset|size|bytes|seed|phone|tel\b|uid|build",
     re.IGNORECASE,
 )
-_SSN_WORDS = re.compile(r"\bssn\b|social.?security|soc\.? ?sec|sozialversicherung|sécurité sociale|社会保障", re.IGNORECASE)
+_SSN_WORDS = re.compile(
+    r"ssn(?![a-z])|social.?security|soc\.? ?sec|sozialversicherung|sécurité sociale|社会保障", re.IGNORECASE
+)
 _OTHER_SSN = re.compile(r"part|item|order|serial|invoice|sku|model|catalog|article|phone", re.IGNORECASE)
 
 
@@ -138,13 +150,15 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
         return
     end = number.end()
     value, before = text[first:end], text[max(0, first - 60) : first].rpartition("\n")[2]
-    if re.match(r"[.,-]\d|[ -]\d{4}", text[end : end + 6]) or re.search(r"[\d][ .,-]?$|[$€£.+/_-]$", before[-2:] if not in_path else before[-1:].replace("/", "")):
+    if re.match(r"[.,-]\d|[ -]\d{4}", text[end : end + 6]) or re.search(
+        r"[\d][ .,-]?$|[$€£.+/_-]$", before[-2:] if not in_path else before[-1:].replace("/", "")
+    ):
         return
     if value[:1].isalpha():
         if is_iban(value):
             yield Find("iban", first, end)
     elif re.fullmatch(r"\d{3}-\d{2}-\d{4}", value):
-        if is_ssn(value) and _SSN_WORDS.search(before) and not _OTHER_SSN.search(before):
+        if is_ssn(value) and _SSN_WORDS.search(before) and not _OTHER_SSN.search(before[-12:]):
             yield Find("us_ssn", first, end, likely=True)
     elif is_card(value):
         about, contrary = _CARD_WORDS.search(before) is not None, _OTHER_NUMBER.search(before) is not None
@@ -165,8 +179,49 @@ SEEK_SEEDS = (
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
 _NO_SEEDS = frozenset(
-    "the and for are was with you your from have has not but can will its our any their they which when were been"
-    " must should also each use per via see into than then them these those such where does".split()
+    [
+        "the",
+        "and",
+        "for",
+        "are",
+        "was",
+        "with",
+        "you",
+        "your",
+        "from",
+        "have",
+        "has",
+        "not",
+        "but",
+        "can",
+        "will",
+        "its",
+        "our",
+        "any",
+        "their",
+        "they",
+        "which",
+        "when",
+        "were",
+        "been",
+        "must",
+        "should",
+        "also",
+        "each",
+        "use",
+        "per",
+        "via",
+        "see",
+        "into",
+        "than",
+        "then",
+        "them",
+        "these",
+        "those",
+        "such",
+        "where",
+        "does",
+    ]
 )
 
 
@@ -185,7 +240,9 @@ SEEK_CONTACTS = (
     "[A-Za-z0-9._%+-]@(?:[A-Za-z0-9-]+\\.)+[A-Za-z]{2}"
     "|(?:\\A|[^0-9A-Za-z_.+/=-])(?:\\+[0-9]{1,3}[ .(-]|\\([0-9]{3}\\) ?|[0-9]{3}[-.][0-9]{3}[-.]|0[0-9]{1,4}[ ./-])[0-9]"
 )
-_EMAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.){1,6}[A-Za-z]{2,24}(?![A-Za-z0-9])")
+_EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.){1,6}[A-Za-z]{2,24}(?![A-Za-z0-9])"
+)
 _PHONE = re.compile(
     r"(?<![0-9A-Za-z_.+/=-])(?:\+\d{1,3}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,4}(?:[ ./-]?\d{2,4}){2,4}|\(\d{3}\) ?\d{3}[-. ]\d{4}|\d{3}[-.]\d{3}[-.]\d{4}|0\d{1,4}[ /-]\d{3,8}(?:[ -]\d{2,4}){0,3}|0\d(?:[ .]\d\d){4})(?![0-9A-Za-z_]|[.-]\d)"
 )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ _ANY = "|".join(re.escape(word) for word in _LONG if word not in SHORT_WORDS)
 _PASSWORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word not in SHORT_WORDS)
 _SECRETS = "|".join(re.escape(word) for word in SECRET_WORDS if word not in SHORT_WORDS)
 _SHORT = "|".join(sorted(SHORT_WORDS, key=len, reverse=True))
-_VALUE_FOLLOWS = "(?:[0-9@#$%^&*+~!]|[:=：＝→「『“„«【`\"'][ \t*]*[^\\s\"'`]{4}|[ ](?:is|was|to|as|ist|war|lautet|auf|est|en|es|als|comme|de)[: ]+[^\\s]{4}|[ ](?:[–—-]|->)[ ][^\\s]{4}|>[^\\s<]{4})"
+_VALUE_FOLLOWS = "(?:[0-9@#$%^&*+~!]|[:=：＝→「『“„«【`\"'][ \t*]*[^\\s\"'`]{4}|[ ](?:is|was|to|as|ist|war|lautet|auf|est|en|es|als|comme|de)[: ]|[ ](?:[–—-]|->)[ ]|[a-z]-[a-z]+-[a-z]|>[^\\s<]{4})"
 _CJK_WORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word[0] > "\u2e80")
 _MIXED = "(?:[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20})"
 
@@ -31,17 +32,17 @@ SEEK_PASSWORD = (
 )
 SEEK_SECRET = f"(?:{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=])(?:[^\\n]*?|[^\\s]*[ \t]*\\n[ \t]*[\"']?value[\"']?:[ \t]*[^\\n]*?){_MIXED}"
 # A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
-SEEK_BEFORE = (
-    f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme)[ ](?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre)[ ])?(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}})(?:{_ANY})"
-)
+SEEK_BEFORE = f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme)[ ](?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre)[ ])?(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}})(?:{_ANY})"
 SEEK_PAIR = f"(?:\\A|[^a-z])(?:{'|'.join(LOGIN_WORDS)})[^\\n]*?[a-z0-9_.@+-][\"'`]?[ ]?(?:[/:|,，]|and|und|et|with)[ ]?[\"'`]?[^\\s\"'`|,]*[0-9!@#$%^&*+~][^\\s]*"
 
-_WORD = re.compile(f"(?P<long>{_ANY})|(?:(?<=[^a-z])|(?<={_PREFIX[3:-1].replace('|', ')|(?<=')})|^)(?P<short>{_SHORT})(?=s?(?:[0-9]{{0,2}}(?![a-z0-9])))|(?<=[ _-])(?P<key>key)|schlüssel|clé")
+_WORD = re.compile(
+    f"(?P<long>{_ANY})|(?:(?<=[^a-z])|(?<={_PREFIX[3:-1].replace('|', ')|(?<=')})|^)(?P<short>{_SHORT})(?=s?(?:[0-9]{{0,2}}(?![a-z0-9+/])))|(?<=[ _-])(?P<key>key)|schlüssel|clé"
+)
 _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
-_BEFORE = re.compile(r"[A-Za-z0-9_.$-]*$")
+_NAME_CHARS = string.ascii_letters + string.digits + "_.$-"
 _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
 _ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in", "base"})
-_GAP = r"(?:[ \t]{1,3}[^\s:=：|;!?,.{}\[\]\"']{1,40}|[ \t]?（[^（）\s]{1,20}）|の[^\s:=：はが]{0,20}){0,7}?"
+_GAP = r"(?:[ \t]{1,3}+[^\s:=：|;!?,.{}\[\]\"']{1,40}+|[ \t]?（[^（）\s]{1,20}）|の[^\s:=：はが]{0,20}){0,7}?"
 _VERB = (
     r"(?:['’]s|used to be|had been|which (?:is|was)|it is|it['’]s|c['’]est|(?:is|was|has been|will be|should be|remains|becomes|equals|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient|es|será|era|é)"
     r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|toujours|ahora))?(?: set to)?|(?:got )?(?:set |changed |reset |updated |rotated )?to|auf|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed|updated))"
@@ -66,14 +67,23 @@ _QUOTED = re.compile(
 )
 _BARE = re.compile(r"[^\s\"'`<>|「」『』【】«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]{1,4000}")
 _NEXT_PAIR = re.compile(r"[;&,](?=$|[A-Za-z][\w .-]{0,40}=)|,.*")
-_END = re.compile(r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，；！）」は」]|--|//|&|[.!](?=[ \t]*(?:$|[\r\n])|[ \t]+[A-ZÄÖÜÉ])|です|でした|に|とのこと|[了哦吧啦呢])")
+_END = re.compile(
+    r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，；！）」は」]|--|//|&|[.!](?=[ \t]*(?:$|[\r\n])|[ \t]+[A-ZÄÖÜÉ])|です|でした|に|とのこと|[了哦吧啦呢])"
+)
 _TOKEN = re.compile(r"(?<![\w@$%/=.-])[^\s\"'`„“”«»<>|、。，；：！？（）\u3040-\u30ff\u3400-\u9fff]{5,200}")
 _CONFIG = re.compile(r"[ \t]*(?:[-*+>#;$] ?)?(?:export |set |ENV |ARG |env: )?[\"'`*]{0,2}[\w.-]*")
-_HASH_BEFORE = re.compile(r"(?:commit|sha-?\d*|md5|hash|digest|checksum|fingerprint|uuid|revision|rev|trace|image|\bid|\bref)\W{0,4}$", re.IGNORECASE)
-_PAIR = re.compile(r"(?<![\w/.@+-])(?=([\w.@+-]{2,40})[\"'`]?[ ]?(?:[/:|,、，]|and|und|et|with|密码)[ ]?[\"'`]?([^\s\"'`|/,，、]{5,64})(?![/\w]))")
+_HASH_BEFORE = re.compile(
+    r"(?:commit|sha-?\d*|md5|hash|digest|checksum|fingerprint|uuid|revision|rev|trace|image|\bid|\bref)\W{0,4}$",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(
+    r"(?<![\w/.@+-])(?=([\w.@+-]{2,40})[\"'`]?[ ]?(?:[/:|,、，]|and|und|et|with|密码)[ ]?[\"'`]?([^\s\"'`|/,，、]{5,64})(?![/\w]))"
+)
 _SETS = re.compile(r"(?:set|with|use|using|user|by|define|env)[_.(\"']*$", re.IGNORECASE)
 _PHRASES = {"パスフレーズ", "密码", "密碼"}
 _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
+_VENDORS = re.compile("|".join(re.escape(word) for _, words, _ in NAMED for word in words.split("|")))
+_OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
 _REACH = 160  # characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 
@@ -154,16 +164,22 @@ def _name(text: str, start: int, end: int) -> _Name | None:
     first, after = offset + word.start(), offset + word.end()
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < "\u2e80" else None
     stop = suffix.end() if suffix else after
-    before = _BEFORE.search(text, max(0, first - 40), first)
-    begin = before.start() if before else first
+    before = text[max(0, first - 40) : first]
+    begin = first - len(before) + len(before.rstrip(_NAME_CHARS))
     whole, rest = text[begin:stop], text[after:stop]
     if NOT_SECRET.search(text[max(0, begin - 12) : stop]) or (rest and not _is_the_value(text, after, rest)):
         return None
     plain = word[0].lower()
-    if plain in {"pass", "pat"} and re.search(r"[A-Za-z]$", text[max(0, first - 1) : first]) and not re.match(_PREFIX, whole.lower()):
+    if (
+        plain in {"pass", "pat"}
+        and re.search(r"[A-Za-z]$", text[max(0, first - 1) : first])
+        and not re.match(_PREFIX, whole.lower())
+    ):
         return None
     is_password = plain in PASSWORD_WORDS or plain in SHORT_WORDS
-    return _Name(whole, begin, stop, is_password, plain in {"key", "schlüssel", "clé"}, "phrase" in plain or plain in _PHRASES)
+    return _Name(
+        whole, begin, stop, is_password, plain in {"key", "schlüssel", "clé"}, "phrase" in plain or plain in _PHRASES
+    )
 
 
 def _lowered(text: str) -> str:
@@ -183,8 +199,12 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     sort, at = link.lastgroup or "", link.end()
     if sort == "call" and not _SETS.search(text[max(0, name.start - 20) : name.end]):
         return None
-    if sort in {"space", "far", "cjk", "table", "below"} and name.text.lower() in {"pass", "pat"}:
-        return None
+    if (
+        name.text.lower() in {"pass", "pat"}
+        and sort not in {"sign", "value", "call", "comma", "tag"}
+        and link[0] != " is"
+    ):
+        return None  # a verb or a part of other words
     quoted = _QUOTED.match(text, at)
     first, last = quoted.span(quoted.lastindex or 0) if quoted else _bare(text, at)
     value, alone = text[first:last], _END.match(text, quoted.end() if quoted else last) is not None
@@ -207,7 +227,13 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
         return Find("password", *phrase.span(), likely=True)
     grade = values.password(value, quoted=quoted is not None, in_code=in_code)
     if not grade and (alone or quoted is not None) and sort not in {"space", "table", "comma", "call"} and not in_code:
-        grade = LIKELY if values.is_a_word(value) and not values.is_stand_in(value) and _may_be_a_word(text, sort, link, quoted is not None) else NO
+        grade = (
+            LIKELY
+            if values.is_a_word(value)
+            and not values.is_stand_in(value)
+            and _may_be_a_word(text, sort, link, quoted is not None)
+            else NO
+        )
     if sort == "space" and quoted is None and re.fullmatch(r"[a-z]+", value):
         grade = NO
     return Find("password", first, last, likely=not direct or grade < CERTAIN) if grade else None
@@ -216,7 +242,7 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
 def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> bool:
     """Return whether the sign before an ordinary word shows that the word is a password."""
     if sort in {"sign", "value", "tag"}:
-        return quoted or link[0].strip(" \"'`*_])") in {":", "：", "→", "="} or "tag" == sort
+        return quoted or link[0].strip(" \"'`*_])") in {":", "：", "→", "="} or sort == "tag"
     return sort in {"verb", "bracket", "cjk"} or (sort == "far" and ":" in link[0])
 
 
@@ -228,9 +254,14 @@ def _nearby(text: str, name: _Name) -> Find | None:
     clause = clause[: over.start() + 1] if over else clause
     for match in _TOKEN.finditer(clause):
         value = match[0].rstrip(_TRAILING)
+        if not _OF_A_VALUE.search(value):
+            continue
         if name.is_password:
             obvious = values.password(value, quoted=False) == CERTAIN
-            tied = re.search(r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|to|用|是|で)\s$", clause[max(0, match.start() - 8) : match.start()])
+            tied = re.search(
+                r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|to|用|是|で)\s$",
+                clause[max(0, match.start() - 8) : match.start()],
+            )
             good = obvious or (tied is not None and values.password(value, quoted=False) == LIKELY)
         else:
             good = values.secret(value, quoted=False) == CERTAIN and len(value) >= 20 and not name.is_generic
@@ -246,7 +277,9 @@ def _changed(text: str, find: Find) -> Iterator[Find]:
     """The new password in `changed from old to new`, and those of further accounts on the line."""
     if find.kind != "password":
         return
-    match = re.compile(r"[\"'`”“»]?,?[ ]?(?:to|auf|in|à|en|par|到|改为|改成|变成|から|→|->|/|,[ ]?\w{2,12}[=:])[ ]?[\"'`„“«]?([^\s\"'`<>|、。，]{5,64})").match(text, find.end)
+    match = re.compile(
+        r"[\"'`”“»]?,?[ ]?(?:to|auf|in|à|en|par|到|改为|改成|变成|から|→|->|/|,[ ]?\w{2,12}[=:])[ ]?[\"'`„“«]?([^\s\"'`<>|、。，]{5,64})"
+    ).match(text, find.end)
     if match is not None:
         value = match[1].rstrip(_TRAILING)
         if values.password(value, quoted=False):
@@ -256,7 +289,7 @@ def _changed(text: str, find: Find) -> Iterator[Find]:
 def vendor_of(context: str, value: str) -> str | None:
     """Kind of a value whose form needs the vendor's name: 32 hex digits after `datadog`."""
     lower = context.lower()
-    if values.is_stand_in(value):
+    if not _VENDORS.search(lower) or values.is_stand_in(value):
         return None
     for kind, words, pattern in NAMED:
         if any(word in lower for word in words.split("|")) and re.fullmatch(pattern, value) and len(set(value)) > 5:
@@ -275,7 +308,14 @@ def _bare(text: str, at: int) -> tuple[int, int]:
     pair = _NEXT_PAIR.search(value)
     if pair is not None:
         value = value[: pair.start()]
-    while value and value[-1] in _TRAILING and not (value[-1] in ")]}>" and value.count(value[-1]) == value.count({")": "(", "]": "[", "}": "{", ">": "<"}[value[-1]])):
+    while (
+        value
+        and value[-1] in _TRAILING
+        and not (
+            value[-1] in ")]}>"
+            and value.count(value[-1]) == value.count({")": "(", "]": "[", "}": "{", ">": "<"}[value[-1]])
+        )
+    ):
         if value[-1] == "!" and _END.match(text, at + len(value)):
             break  # `Blume77!` at the end of a line
         value = value[:-1]

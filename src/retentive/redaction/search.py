@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from retentive.values.extras import pip_install
+
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
 
 
@@ -20,7 +22,7 @@ def has_re2() -> bool:
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
         logging.getLogger("retentive").warning(
-            "google-re2 is not installed; checks for sensitive values are slower (pip install 'retentive[guards]')"
+            "google-re2 is not installed; checks for sensitive values take longer (%s)", pip_install("guards")
         )
         return False
     return True
@@ -64,7 +66,7 @@ class Search:
         return self.jumping(scanned, lambda _start, end: end)
 
     def jumping(self, scanned: Scanned, after: Callable[[int, int], int]) -> Iterator[tuple[int, int]]:
-        """Spans of matches; the search for the next one starts at `after(start, end)`, or at the end if that is less."""
+        """Spans of matches; the next search starts at `after(start, end)`, or at the end if that is less."""
         if self._find is None:
             at, text = 0, scanned.lower if self._lower else scanned.text
             while (match := self._pattern.search(text, at)) is not None:

@@ -17,7 +17,9 @@ _WORDS = (
 SEEK_TABLE = rf"(?:\A|[\n,;\t|])[ \"'`*]*(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
 SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)\s*values\s*\("
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
-_FIELD = re.compile(r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])")
+_FIELD = re.compile(
+    r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"
+)
 
 
 def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
@@ -28,6 +30,8 @@ def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
     mark = next((mark for mark in "|\t;," if mark in head), "")
     cells = head.split(mark) if mark else []
     columns = [number for number, cell in enumerate(cells) if _CELL.fullmatch(cell)]
+    if mark != "|" and not all(cell.strip() for cell in cells):
+        return [], end  # an item of a list in code
     if not columns or len(head) > 300 or any(len(cell.split()) > 4 for cell in cells):
         return [], end
     finds: list[Find] = []
@@ -71,4 +75,3 @@ def find_in_insert(text: str, start: int, end: int) -> Iterator[Find]:
         if following is None:
             return
         at = following.end()
-

@@ -15,7 +15,7 @@ MIN_SECRET = 12  # characters: a shorter text may be an ordinary name
 _CODE = re.compile(
     r"(?:[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[\]),;(!]*"  # config.password
     r"|!?&?\*?[A-Za-z_$][\w$.:]{0,60}[(\[{].*"  # get_password()
-    r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!\w+|\|-?|>-?|[A-Za-z_]\w*[,;)]+)",
+    r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?|[A-Za-z_]\w*[,;)]+)",
     re.DOTALL,
 )
 _SENTENCE_LIKE = re.compile(r"(?=.*\d)[A-Z][A-Za-z0-9]*\.[A-Z0-9][A-Za-z0-9]*")  # Apple.Pie4, not a member of an object
@@ -36,12 +36,16 @@ _MEASURE = re.compile(
 )
 # Numbered names and dated words: `user2`, `step-3`, `order-2026-03`, `Conv2d`, `param_1`.
 _NUMBERED = re.compile(
-    r"(?:[A-Za-z]{1,2}|[A-Za-z_]{3,30}[-_ ])\d{1,3}[a-z]?|[A-Za-z]+[12]|[A-Za-z]+(?:[-_/]\d{1,3}){1,3}|[A-Za-z]?\d+(?:[-.]\d+)*[A-Za-z]?"
+    r"[A-Za-z]{1,2}\d{1,3}[a-z]?|[A-Za-z]+[12]|[A-Za-z]?\d+(?:[-.]\d+)*[A-Za-z]?|[a-z_]*_\d{1,3}"
+    r"|(?:step|section|part|page|chapter|line|version|type|level|option|note|issue|figure|table|arg|str|param|var|val|tmp|test|field|user|item|node|host|server|day|week|col|order|web|auth)[-_ ]?v?\d{1,4}(?:[-.]\d+)*[a-z]?",
+    re.IGNORECASE,
 )
 _NAME = re.compile(
     r"(?:Key|Token|Secret|Types?|Client|Name|Path|File|Class|Error|Config|Provider|Manager|Service|Handler|Request|Response|Exception)s?$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^0x|^arn:|^urn:"
 )
-_RULES = re.compile(r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?[A-Za-z][\w-]*=[\w.-]*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?")
+_RULES = re.compile(
+    r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?[A-Za-z][\w-]*=[\w.-]*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
+)
 _BRACKETS = re.compile(r"[()\[\]{}<>]")
 _SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
 _SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwort", re.IGNORECASE)
@@ -59,7 +63,12 @@ def secret(text: str, *, quoted: bool = True) -> int:
         return NO
     if _HASH.search(text) or _PATH.match(text) or _EMAIL.fullmatch(text) or _MEASURE.fullmatch(text):
         return NO
-    if _BRACKETS.search(text) or text.isdigit() or (not quoted and _CODE.fullmatch(text)) or UUID.fullmatch(text):
+    if (
+        (not quoted and _BRACKETS.search(text))
+        or text.isdigit()
+        or (not quoted and _CODE.fullmatch(text))
+        or UUID.fullmatch(text)
+    ):
         return NO
     if _NUMBERED.fullmatch(text) or not is_random(text) or _NAME.search(text):
         return NO
@@ -94,12 +103,16 @@ def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
         return NO
     if _MEASURE.fullmatch(text):
         return LIKELY if re.fullmatch(r"\d{6,24}", text) else NO
+    return _by_its_characters(text, quoted=quoted, in_code=in_code)
+
+
+def _by_its_characters(text: str, *, quoted: bool, in_code: bool) -> int:
     sorts = sum(bool(re.search(sort, text)) for sort in (r"[a-z]", r"[A-Z]", r"\d", r"[@#$%^&*!+=~?]"))
     if _SECRET_WORD.search(text) and sorts < 3:
         return NO  # db_password, passwords.reset
-    if len(text) >= 8 and sorts >= 3 and re.search(r"\d", text) and re.search("[A-Za-z]", text):
-        if _SIGNS.search(text[1:]) or (is_scrambled(text) and len(text) >= 10):
-            return NO if in_code and not quoted else CERTAIN
+    mixed = len(text) >= 8 and sorts >= 3 and re.search(r"\d", text) and re.search("[A-Za-z]", text)
+    if mixed and (_SIGNS.search(text[1:]) or (is_scrambled(text) and len(text) >= 10)):
+        return NO if in_code and not quoted else CERTAIN
     if secret(text, quoted=quoted) == CERTAIN:
         return CERTAIN
     return LIKELY if _is_unlike_a_word(text) else NO
@@ -114,7 +127,9 @@ def _is_unlike_a_word(text: str) -> bool:
         return True
     parts = re.split(r"[-_.]", text.lower())
     chain = len(parts) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", part) for part in parts) and not LITTLE & set(parts)
-    turns = sum(one.islower() != two.islower() for one, two in pairwise(text)) if text.isalpha() and text.isascii() else 0
+    turns = (
+        sum(one.islower() != two.islower() for one, two in pairwise(text)) if text.isalpha() and text.isascii() else 0
+    )
     return chain or (turns >= 4 and len(text) >= 8)
 
 

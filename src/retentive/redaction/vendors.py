@@ -1,7 +1,7 @@
 """Forms of vendor keys and tokens: one row for each form, as the vendors publish them.
 
 A row: kind, texts it starts with, pattern of the rest, check, example, source, and the month of the source. In an
-example `{16w}` stands for 16 random characters of the sort `w`: `d` digits, `h` hex, `w` letters and digits, `z` lower
+example `{16w}` stands for 16 random characters of the sort `w`: `d` digits, `h` and `H` hex, `w` letters and digits, `z` lower
 case and digits, `A` upper case and digits, `2` base 32, `Q` Bech32, `u` base64url, `b` base64; `{uuid}` is a UUID and
 `{crc}` the checksum of the last 30 characters. `gitleaks` is its public rule file (gitleaks/gitleaks, config/gitleaks.toml).
 """
@@ -127,7 +127,7 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("secret", "e2b_", "[a-f0-9]{40}", "", "e2b_{40h}", "vendor documentation", "2026-11"),
     ("secret", "jina_", "[A-Za-z0-9_-]{50,70}", "", "jina_{58u}", "vendor documentation", "2026-11"),
     ("secret", "fw_", "[A-Za-z0-9]{22,24}", "", "fw_{24w}", "vendor documentation", "2026-11"),
-    ("secret", "sk-lf- sk-helicone-", "[a-z0-9-]{30,60}", "", "sk-lf-{38u}", "vendor documentation", "2026-11"),
+    ("secret", "sk-lf- sk-helicone-", "[a-z0-9-]{30,60}", "", "sk-lf-{38z}", "vendor documentation", "2026-11"),
     ("secret", "FLWSECK-", "[A-Za-z0-9-]{30,60}", "", "FLWSECK-{38u}", "vendor documentation", "2026-11"),
     ("secret", "FLWSECK_TEST-", "[A-Za-z0-9-]{12,60}", "", "FLWSECK_TEST-{20u}", "vendor documentation", "2026-11"),
     ("secret", "EZAK EZTK", "[A-Za-z0-9]{54}", "", "EZAK{54w}", "gitleaks easypost-api-token", "2026-07"),
@@ -140,7 +140,7 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("secret", "phs_ phc_secret_", "[A-Za-z0-9]{40,50}", "", "phs_{48w}", "vendor documentation", "2026-11"),
     ("secret", "rpa_", "[A-Z0-9]{40}[a-z0-9]{6}", "", "rpa_{40A}{6z}", "vendor documentation", "2026-11"),
     ("secret", "EAAG EAAC EAAB", "[A-Za-z0-9]{90,250}", "", "EAAG{98w}", "vendor documentation", "2026-11"),
-    ("secret", "ATTA", "[a-f0-9]{64}[A-F0-9]{8}", "", "ATTA{64h}{8h}", "vendor documentation", "2026-11"),
+    ("secret", "ATTA", "[a-f0-9]{64}[A-F0-9]{8}", "", "ATTA{64h}{8H}", "vendor documentation", "2026-11"),
     ("secret", "API-", "[A-Z0-9]{25,34}", "", "API-{33A}", "vendor documentation", "2026-11"),
     ("secret", "4b1d", "[A-Za-z0-9]{38}", "mixed", "4b1d{38w}", "gitleaks clickhouse-cloud-api-secret-key", "2026-07"),
     ("secret", "p8e-", "[A-Za-z0-9]{32}", "", "p8e-{32w}", "gitleaks adobe-client-secret", "2026-07"),

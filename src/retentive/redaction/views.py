@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+"
+)
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94) if chr(0x21 + at) not in "!(),;?[]{}"}
 _IS_WIDE = re.compile("[\uff01-\uff5e]")
 _ENCODED = re.compile(r"(?:[^\s\"'<>%]{0,200}%[0-9A-Fa-f]{2})+[^\s\"'<>%]{0,200}")
@@ -84,7 +86,11 @@ def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
     if "%" not in text:
         return
     for run in _ENCODED.finditer(text):
-        yield unquote_to_bytes(run[0].encode("utf-8", "replace")).decode("utf-8", "replace") + "\n", run.start(), run.end()
+        yield (
+            unquote_to_bytes(run[0].encode("utf-8", "replace")).decode("utf-8", "replace") + "\n",
+            run.start(),
+            run.end(),
+        )
 
 
 def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:

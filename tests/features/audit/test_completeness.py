@@ -52,7 +52,7 @@ class Scene:
             self.run("create", path=path, file_text="one\ntwo\n")
         self.run("str_replace", path=A, old_str="one", new_str="1")
         self.run("delete", path=GONE)
-        self.run("create", path=MARKED, file_text="password = hunter2hunter2")
+        self.run("create", path=MARKED, file_text="password = Hunter2$hunter2")
         self.run("create", actor="session:s", path="/memories/p", file_text="proposed")
         self.newest, *_, self.oldest = self.store.versions(A)
         self.proposal = self.store.review.pending()[0].id

@@ -147,7 +147,7 @@ def passing(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """The end of the road without the rules of the store."""
-    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.context.examiner)
+    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.examiner)
     return Outcome(attempt.settings, attempt.operation.apply(attempt.tx, attempt.writer))
 
 

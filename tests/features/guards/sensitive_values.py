@@ -232,7 +232,7 @@ BARE: dict[str, list[Make]] = {
     "gcp_service_account_key": [lambda rng: f'{{"type": "service_account", "private_key": "{gcp(rng)}", "client_email": "x"}}'],
     "payment_card": [card],
     "iban": [iban],
-    "us_ssn": [ssn],
+    "us_ssn": [lambda rng: f"SSN {ssn(rng)}"],
 }  # fmt: skip
 
 # Values recognized by the name before them: the name in prose, the name in configuration, the value.

@@ -58,7 +58,7 @@ def test_values_are_removed_before_saving(store: MemoryStore) -> None:
 
 
 def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
-    """The guard examines the whole new text."""
+    """The guard examines the changed lines with their neighbours."""
     store.execute(create(A, f"{KEY[:9]}-\n"))
     change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
     assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
@@ -175,12 +175,12 @@ def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
 
 def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
     """Although the marker is longer than the value."""
-    text = "x" * 500 + "\npassword: hunter2secret\n"
+    text = "x" * 500 + "\npassword: hunter2$Ecret\n"
     store.change_settings({"sensitive": "off"})
     store.execute(create(A, text))
     store.change_settings({"sensitive": "redact", "max_memory_bytes": 100, "max_store_bytes": 100, "max_memories": 1})
     assert [(one.path, one.kinds) for one in store.scan(redact=True)] == [(A, ("password",))]
-    assert store.text(A) == text.replace("hunter2secret", "[REDACTED:password]")
+    assert store.text(A) == text.replace("hunter2$Ecret", "[REDACTED:password]")
 
 
 def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) 
 
     def fails(text: str) -> Iterable[Find]:
         seen.extend([text] if text.startswith("first") else [])
-        if text.startswith("first") and len(seen) > 2:
+        if text.startswith("first") and len(seen) > 1:
             raise ValueError(text)
         return ()
 

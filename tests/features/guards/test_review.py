@@ -336,12 +336,12 @@ def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
 
 
 def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
-    store.change_settings({"max_memory_bytes": 50})
+    store.change_settings({"max_memory_bytes": 86})
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    assert said(store, create(text=f"{token}\n{'x' * 25}")).split("\n") == [
+    assert said(store, create(text=f"{token}\n{'x' * 45}")).split("\n") == [
         f"File created successfully at: {A}",
         "Note: 1 sensitive value(s) were removed before saving: github_token.",
-        f"Note: {A} holds {len('[REDACTED:github_token]') + 26} of at most 50 bytes.",
+        f"Note: {A} holds {len('[REDACTED:github_token]') + 46} of at most 86 bytes.",
         NOTE,
     ]
 

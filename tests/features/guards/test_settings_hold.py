@@ -24,6 +24,7 @@ from support.places import EVERYWHERE, LASTING, SEALED, opened, place_of
 A, NOTE = "/memories/a", "/memories/notes/n"
 VIEW = {"command": "view", "path": A}
 KEY = "the key is AKIAQ3EGVSNB6RTKX2ZP"
+HUNTER = "the password is hunter2"
 READ_ONLY = f"Error: {A} is read-only"
 
 
@@ -210,6 +211,12 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({"max_store_bytes": 20}, create("/memories/b", "x" * 11), "over its limit of 20 bytes"),
             ({"sensitive": "reject"}, create("/memories/b", KEY), "would hold sensitive values"),
             ({"sensitive": "reject", "sensitive_kinds": ["iban"]}, create("/memories/k", KEY), "File created"),
+            ({"sensitive_likely": "reject"}, create("/memories/l", HUNTER), "would hold sensitive"),
+            (
+                {"sensitive_likely": "reject", "sensitive_allow": ["password"]},
+                create("/memories/l", HUNTER),
+                "File created",
+            ),
             ({"expire_after_days": 39}, "sweep", "['/memories/old'] expired"),
             ({"expire_after_days": 39, "expire_paths": {"/memories/old": 0}}, "sweep", "[] expired"),
             ({}, "sweep", "[] expired, 0 pruned"),
@@ -226,7 +233,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
         tried: set[str] = set()
         try:
             for settings, command, expected in cases:
-                store.change_settings({**dict.fromkeys(("sensitive", "review")), **settings})
+                store.change_settings({**dict.fromkeys(("sensitive", "sensitive_likely", "review")), **settings})
                 tried |= settings.keys()
                 assert expected in ask(command), settings
                 store.change_settings(dict.fromkeys(settings))

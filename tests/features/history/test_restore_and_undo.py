@@ -263,7 +263,7 @@ def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
     """Read-only paths, size limits and sensitive values, as for every write."""
     quick.change_settings({"sensitive": "off"})
     first = create(quick, A, "the key is AKIAQ3EGVSNB6RTKX2ZP and stays\n")
-    replace(quick, A, "the key", "no key")
+    replace(quick, A, "AKIAQ3EGVSNB6RTKX2ZP", "gone")
     quick.change_settings({"sensitive": "reject"})
     with pytest.raises(SensitiveValue, match="sensitive values"):
         quick.history.restore(A, first)

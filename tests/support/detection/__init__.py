@@ -1,0 +1,1 @@
+"""Generated sensitive values and benign documents: the yardstick of the detection rules, independent of them."""

@@ -465,3 +465,17 @@ def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
         assert store.text(A) == "x\n"
     with pytest.raises(InvalidInput):
         store.execute(insert(0, path=A), tool_use_id="t", actor="user:")
+
+
+def test_a_refusal_of_the_storage_is_remembered(tmp_path: Path) -> None:
+    """A repeated call gets the first refusal, although the obstacle in the directory is gone."""
+    with retentive.open(tmp_path / "memory") as place:
+        store = place.store()
+        store.execute(create(B))
+        obstacle = Path(str(store.directory())) / "a.md"
+        obstacle.symlink_to("elsewhere")
+        first = store.execute(create(A), tool_use_id="t")
+        obstacle.unlink()
+        assert first.code == "path_taken"
+        assert store.execute(create(A), tool_use_id="t") == first
+        assert not store.execute(create(A), tool_use_id="u").is_error

@@ -27,8 +27,18 @@ NEIGHBOURS = 1_000  # characters around a change that are examined with it, in w
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
-# Short words and numbers: at most 300 characters with at most 8 digits.
-_PLAIN = re.compile(rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}", re.ASCII)
+# A find in words without digits needs one of these, or the twelve words of a seed phrase.
+_KEYWORDS = (
+    r"pass|pw|psk|psw|pat|pin|mdp|mot|secret|token|key|cred|login|account|code|phrase|clave|contrasen|senha|kenn|acht"
+    r"|sung|geheim|parol|jeton|zugang|anmelde|identif|benutz|salas|adgang|auth|bearer|basic|seed|ssn|iban|card|wifi|api|admin|sign"
+)
+# At most 300 characters: a path of short words and at most 8 digits, or a sentence without keywords.
+_PLAIN = re.compile(
+    rf"(?=.{{0,300}}\Z)(?:(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}"
+    rf"|(?!(?:\S+\s+){{11}})(?!.*?(?i:{_KEYWORDS}))(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?[ \n]{{1,2}})*"
+    rf"(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?)?)",
+    re.ASCII | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sentences of the specification: the catalogue has each of them, byte for byte, and a command produces it."""
+"""Sentences of the specification: the catalogue contains each of them byte for byte, and some command produces it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SENTENCES = [
 
 
 class Failing(SqliteBackend):
-    """SQLite whose next commit fails with `error`."""
+    """SQLite backend whose next commit fails with `error`."""
 
     error: RetentiveError | None = None
 
@@ -43,7 +43,7 @@ class Failing(SqliteBackend):
 
 @dataclass(frozen=True)
 class Story:
-    """Commands that succeed, and a last one whose reply has the sentence."""
+    """Commands that succeed, followed by one whose reply contains the sentence."""
 
     commands: list[dict[str, Any]]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Failure(Story):
-    """Story on storage that fails at the last command."""
+    """Story in which the storage fails at the last command."""
 
     error: RetentiveError = field(default_factory=RetentiveError)
 
@@ -178,7 +178,7 @@ def test_the_catalogue_has_every_sentence(sentence: str) -> None:
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_a_command_produces_every_sentence(sentence: str, tmp_path: Path) -> None:
-    """The sentence is a line of the reply, or the end of a bracketed line."""
+    """The sentence is a complete line of the reply, or the end of a line in brackets."""
     literals = map(re.escape, _PLACEHOLDER.split(sentence))
     end = r"\]" if sentence.startswith("View the rest") else ""
     pattern = re.compile((".* " if end else "") + ".*?".join(literals) + end)
@@ -195,14 +195,20 @@ def test_every_story_is_about_a_sentence() -> None:
 
 
 def catalogue() -> Iterator[str]:
-    """All templates. The notice of a cut line appears without its optional end, which is listed separately."""
+    """Return all templates.
+
+    The notice of a truncated line is listed without its optional end, which is a template of its own.
+    """
     for each in fields(Replies):
         yield str(each.default).removesuffix("{rest}]") + "]" * str(each.default).endswith("{rest}]")
     yield Replies().line_cut_rest.strip()
 
 
 def renders(template: str, sentence: str) -> bool:
-    """Return whether two templates give the same text for all values, with repeated placeholders in the same places."""
+    """Return whether two templates give the same text for all values.
+
+    Repeated placeholders must be in the same positions.
+    """
     ours, theirs = (_PLACEHOLDER.findall(each) for each in (template, sentence))
     values = dict(zip(ours, (f"<{number}>" for number in range(len(ours))), strict=True))
     names = dict(zip(theirs, (values[name] for name in ours), strict=False))

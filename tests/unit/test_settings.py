@@ -1,4 +1,4 @@
-"""Settings: validation, storage, pins; path and actor patterns."""
+"""Settings: validation, storage and overrides by a process. Also path and actor patterns."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_invalid_settings_are_refused_with_the_reason(name: str, value: Any) -> 
 
 
 def test_settings_survive_a_round_trip() -> None:
-    """Only settings that differ from the defaults are stored, so a default can still change."""
+    """Only settings that differ from the defaults are stored, so that a later version can change a default."""
     settings = Settings(**OTHERS)
     assert set(OTHERS) == set(NAMES)
     assert from_text(settings.to_text()) == settings
@@ -103,7 +103,7 @@ def test_settings_survive_a_round_trip() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", '{"guard_of_tomorrow": true}', '{"view_chars": "many"}'])
 def test_settings_of_a_newer_version_are_not_ignored(text: str) -> None:
-    """One of them may be a guard."""
+    """An unknown setting of a newer version is an error, because it may be a guard."""
     with pytest.raises(UnknownSchema):
         from_text(text)
 

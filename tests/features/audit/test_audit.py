@@ -96,7 +96,7 @@ def records_of(store: MemoryStore, *kinds: str) -> list[tuple[str, str]]:
     return store.read(lambda found: [record for kind in kinds for record in found.records(kind)])
 
 
-def test_nothing_of_texts_is_in_it(store: MemoryStore) -> None:
+def test_the_log_contains_no_text(store: MemoryStore) -> None:
     """Neither in entries nor in details; paths are in details alone."""
     store.change_settings({"audit": True})
     path = "/memories/marked"
@@ -117,7 +117,7 @@ def test_nothing_of_texts_is_in_it(store: MemoryStore) -> None:
     assert path in str(records_of(store, DETAIL))
 
 
-def test_a_sensitive_value_in_a_path_is_not_in_it(store: MemoryStore) -> None:
+def test_the_log_contains_no_sensitive_value_of_a_path(store: MemoryStore) -> None:
     store.change_settings({"audit": True})
     value = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
     assert store.execute(create(f"/memories/{value}", "one\n")).is_error
@@ -125,7 +125,7 @@ def test_a_sensitive_value_in_a_path_is_not_in_it(store: MemoryStore) -> None:
     assert value not in str(records_of(store, ENTRY, DETAIL))
 
 
-def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
+def test_the_log_is_off_by_default(store: MemoryStore) -> None:
     """And has no entries while it is off; switching it has one."""
     store.execute(create(A, "one\n"))
     assert list(store.audit.entries()) == []
@@ -157,7 +157,7 @@ def test_versions_without_an_entry_are_listed(store: MemoryStore) -> None:
     assert (found.problem, [version.path for version in found.unaudited]) == (None, [A])
 
 
-def test_a_process_may_pin_it(place: str) -> None:
+def test_a_process_can_pin_the_setting(place: str) -> None:
     """So that the settings of the store cannot switch it off there."""
     with retentive.open(place, audit=True) as memory:
         store = memory.store()
@@ -180,7 +180,7 @@ def test_a_repeated_command_is_marked(store: MemoryStore) -> None:
     assert [len(entry.changes) for entry in entries[:3]] == [1, 1, 0]
 
 
-def test_one_entry_stands_for_many_changes() -> None:
+def test_an_entry_of_many_changes_is_short() -> None:
     """It names the first and the last version, how many there are, and a digest of their ids."""
     with retentive.open("sqlite://", audit=True) as memory:
         store = memory.store()
@@ -236,7 +236,7 @@ class NoEntries(SqliteBackend):
         return super().write(store_id, failing, may_use_reserve=may_use_reserve)
 
 
-def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
+def test_a_failed_audit_entry_fails_the_operation(tmp_path: Path) -> None:
     """A change is not made, a reply is not given, an error is: of programs' methods too."""
     backend = NoEntries(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins={"audit": True})
@@ -349,7 +349,7 @@ def test_a_lost_commit_has_one_entry(review: tuple[str, ...], tmp_path: Path) ->
     backend.close()
 
 
-def test_a_tree_of_stores_writes_into_the_logs_of_those_concerned(tmp_path: Path) -> None:
+def test_a_command_on_a_tree_is_in_the_log_of_each_affected_store(tmp_path: Path) -> None:
     """What only the tree can answer is in the log of each store it is about, with the paths that store knows."""
     with opened("sqlite", tmp_path, audit=True) as place:
         root, team = place.store("root"), place.store("team")
@@ -396,7 +396,7 @@ def test_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_goes_on_with_the_chain(tmp_path: Path) -> None:
+def test_a_forked_child_continues_the_chain(tmp_path: Path) -> None:
     with audited("sqlite", tmp_path) as place:
         store = place.store()
         store.execute(VIEW)

@@ -51,7 +51,7 @@ def test_the_log_is_shown(at: str) -> None:
     assert here(at, "audit", "export", "--since", "0s").stdout == ""
 
 
-def test_a_sound_log_and_one_that_is_not(at: str, tmp_path: Path) -> None:
+def test_verify_distinguishes_valid_from_modified_logs(at: str, tmp_path: Path) -> None:
     """Status 0, and 13 for a log that was tampered with; a head that was noted is expected."""
     verified = here(at, "audit", "verify")
     assert verified.exit_code == 0

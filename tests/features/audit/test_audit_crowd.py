@@ -57,7 +57,7 @@ def test_processes_of_eight_threads_share_a_chain(backend: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("backend", BACKENDS if LONG else ["sqlite"])
-def test_a_process_killed_under_load_leaves_a_chain_that_verifies(backend: str, tmp_path: Path) -> None:
+def test_a_process_killed_under_load_leaves_a_valid_chain(backend: str, tmp_path: Path) -> None:
     """And not one version without an entry, nor an entry without its version."""
     with opened(backend, tmp_path) as place:
         store = place.store()

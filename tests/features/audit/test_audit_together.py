@@ -54,7 +54,7 @@ def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
     assert outcomes(audited)[-2:] == [("review.accept", "ok"), ("versions", "ok")]
 
 
-def test_a_decision_with_obstacles_changes_nothing(audited: MemoryStore) -> None:
+def test_a_decision_with_conflicts_changes_nothing(audited: MemoryStore) -> None:
     """Though some of what was decided had been recorded when the obstacle was met."""
     audited.execute(create(B, "one\n"), actor=AGENT)
     audited.execute(create(A, "one\n"), actor=AGENT)
@@ -79,7 +79,7 @@ def test_too_many_proposals(audited: MemoryStore) -> None:
     assert len(audited.review.pending()) == 2
 
 
-def test_what_cannot_be_proposed(audited: MemoryStore) -> None:
+def test_actors_under_review_cannot_remove_history(audited: MemoryStore) -> None:
     """Removals and decisions by an actor under review: refused, with an entry."""
     audited.execute(create(A, "one\n"), actor="user:ann")
     version = next(audited.versions()).id
@@ -99,7 +99,7 @@ def test_what_cannot_be_proposed(audited: MemoryStore) -> None:
     assert {entry.actor for entry in audited.audit.entries() if entry.outcome == "permission_denied"} == {AGENT}
 
 
-def test_a_refusal_of_the_storage(tmp_path: Path) -> None:
+def test_a_refusal_by_the_storage_has_an_entry(tmp_path: Path) -> None:
     """Something that is no memory is at the path: found when the change is made, which is undone."""
     with retentive.open(tmp_path / "memory", audit=True) as place:
         store = place.store()

@@ -210,7 +210,7 @@ def test_an_edit_leaves_one_entry(case: str, scene: Scene, monkeypatch: pytest.M
         (["redact", "--all-of", A], "n", "redact.preview"),
     ],
 )
-def test_a_removal_that_asks_leaves_one_entry(scene: Scene, arguments: list[str], answer: str, expected: str) -> None:
+def test_a_removal_with_confirmation_leaves_one_entry(scene: Scene, arguments: list[str], answer: str, expected: str) -> None:
     """Counting the versions for the question is part of the removal, or of its preview if the answer is no."""
     with retentive.open(scene.at) as place:
         place.store().change_settings({"audit": True})
@@ -223,7 +223,7 @@ def test_a_removal_that_asks_leaves_one_entry(scene: Scene, arguments: list[str]
     assert [(entry.operation, entry.outcome, entry.integration) for entry in entries] == [(expected, "ok", "cli")]
 
 
-def test_a_command_that_shows_nothing_leaves_nothing(scene: Scene) -> None:
+def test_a_command_that_reads_no_memory_leaves_no_entry(scene: Scene) -> None:
     """Commands about a location or the log: no entry, however often they run."""
     with retentive.open(scene.at, audit=True) as place:
         store = place.store()

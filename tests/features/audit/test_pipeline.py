@@ -58,7 +58,7 @@ def test_only_the_pipeline_writes() -> None:
     assert found == WRITERS
 
 
-def test_bookkeeping_past_the_stages_is_known() -> None:
+def test_callers_of_follow_up_are_known() -> None:
     """`follow_up` belongs to operations that were recorded before. A new caller must say why it is not one itself."""
     found = set[str]()
     for file in SOURCE.rglob("*.py"):
@@ -75,7 +75,7 @@ def test_bookkeeping_past_the_stages_is_known() -> None:
     }
 
 
-def test_reads_without_an_entry_are_known() -> None:
+def test_callers_of_peek_are_known() -> None:
     """`peek` belongs to an operation that follows and has the entry. A new caller must say which."""
     found = set[str]()
     for file in SOURCE.rglob("*.py"):
@@ -89,7 +89,7 @@ def test_reads_without_an_entry_are_known() -> None:
     }
 
 
-def test_the_stages_are_in_their_order() -> None:
+def test_the_stages_are_in_order() -> None:
     """An entry tells what came of all others; a repeated command is proposed only once; guards are asked last."""
     assert (audited, idempotent, under_review, applied) == STAGES
 
@@ -152,7 +152,7 @@ def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 @pytest.mark.parametrize("stage", NEEDED)
-def test_a_stage_cannot_be_left_out(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_stage_fails_its_test(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another in its place that does nothing, its own test fails."""
     present = getattr(pipeline, stage)
     idle = unguarded if present is applied else passing

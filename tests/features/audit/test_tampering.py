@@ -180,7 +180,7 @@ def test_tampering_is_found_and_named(case: str, tmp_path: Path) -> None:
         assert [entry.operation for entry in store.audit.entries()][-1] == "view"
 
 
-def test_an_entry_nested_as_deep_as_can_be_read_is_named(tmp_path: Path) -> None:
+def test_a_deeply_nested_entry_is_named(tmp_path: Path) -> None:
     """Wherever the depth is noticed: JSON that can just be read cannot just be written."""
     with opened("sqlite", tmp_path, audit=True) as place:
         store = place.store()
@@ -194,7 +194,7 @@ def test_an_entry_nested_as_deep_as_can_be_read_is_named(tmp_path: Path) -> None
             assert (problem.what, problem.seq) == ("altered", 3)
 
 
-def test_an_entry_forged_with_a_fitting_hash_is_found(tmp_path: Path) -> None:
+def test_an_entry_forged_with_a_correct_hash_is_found(tmp_path: Path) -> None:
     """Its hash is right, and that of the entry after it no longer."""
     with opened("sqlite", tmp_path, audit=True) as place:
         store = place.store()
@@ -237,7 +237,7 @@ def test_tampering_with_details_is_found(case: str, tmp_path: Path) -> None:
         assert len(list(store.audit.entries())) == ENTRIES
 
 
-def test_a_head_noted_elsewhere_shows_a_cut(tmp_path: Path) -> None:
+def test_a_recorded_head_reveals_a_removed_tail(tmp_path: Path) -> None:
     """Somebody who can write the storage can cut the tail with the head, or rewrite the log; a noted head shows it."""
     with opened("sqlite", tmp_path, audit=True) as place:
         store = place.store()
@@ -298,7 +298,7 @@ def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("backend", ["sealed sqlite", "hidden directory"])
-def test_a_sealed_entry_that_was_altered_is_named(backend: str, tmp_path: Path) -> None:
+def test_a_modified_encrypted_entry_is_named(backend: str, tmp_path: Path) -> None:
     """Or one that was put in the place of another: an encrypted record decrypts in its own place only."""
     with opened(backend, tmp_path, audit=True) as place:
         use(place.store())

@@ -42,7 +42,7 @@ def found_in(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("how", ["erase", "redact"])
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_nothing_is_left_of_what_was_removed(backend: str, how: str, tmp_path: Path) -> None:
+def test_a_removed_path_or_text_is_in_no_file(backend: str, how: str, tmp_path: Path) -> None:
     """In the raw bytes of any file; the entries stay, without their paths."""
     with opened(backend, tmp_path, actor="user:ann") as place:
         store = place.store()
@@ -66,7 +66,7 @@ def test_nothing_is_left_of_what_was_removed(backend: str, how: str, tmp_path: P
     assert found_in(tmp_path) == []
 
 
-def test_a_withheld_path_shows_as_such(tmp_path: Path) -> None:
+def test_a_withheld_path_is_shown_as_withheld(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     here(at, "create", PATH, TEXT)
     here(at, "settings", "set", "audit=true")
@@ -91,7 +91,7 @@ def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     assert SECRET not in str(store.read(lambda found: list(found.records(DETAIL))))
 
 
-def test_a_detail_removed_without_a_removal_is_found(store: MemoryStore) -> None:
+def test_a_detail_deleted_without_an_erasure_is_found(store: MemoryStore) -> None:
     """Withheld are only those that an entry says were."""
     used(store)
     store.history.erase(PATH)

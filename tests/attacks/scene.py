@@ -79,7 +79,7 @@ class Scene:
         assert self._surroundings() == self._before
 
     def accept_outside(self) -> None:
-        """Record the current outside files as the expected state, after the test itself changed them."""
+        """Record the outside files as the expected state, after the test itself changed some of them."""
         self._before = self._surroundings()
 
     def _surroundings(self) -> dict[str, object]:

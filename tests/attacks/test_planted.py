@@ -1,4 +1,4 @@
-"""Special files planted in the memory directory are never followed, read or removed, and no command waits for them."""
+"""Special files planted in the memory directory: commands never follow, read, remove or wait for such a file."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def standing(at: Path) -> object:
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("opened", WHEN)
 def test_at_a_new_path(scene: Scene, plant: Plant, *, opened: bool) -> None:
-    """At a path without a memory, every command replies that the path is taken.
+    """If a special file is planted at a path without a memory, every command replies that the path is taken.
 
     Nothing can be created below the path.
     """

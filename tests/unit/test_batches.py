@@ -110,7 +110,7 @@ def test_a_job_that_cannot_start_fails_alone() -> None:
 
 
 def test_after_a_storage_error_each_job_runs_alone() -> None:
-    """The job that exceeds the space must not make the other jobs fail."""
+    """The job that does not fit into the space must not make the other jobs fail."""
     storage = _Storage()
     jobs = [put("a"), put("b", fails=StoreFull("full")), put("c")]
     run_batch(jobs, storage.attempt)

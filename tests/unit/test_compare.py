@@ -194,7 +194,7 @@ def test_different_changes_of_a_line_conflict() -> None:
 
 
 def test_adjacent_changes_conflict() -> None:
-    """This agrees with git, because adjacent changes often depend on each other."""
+    """Adjacent changes often depend on each other, so they conflict, as in git."""
     assert merge(BASE, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n").conflicts == (Conflict((1, 3), (1, 3), (1, 3)),)
     assert merge(BASE, BASE + "x\n", BASE + "y\n").conflicts == (Conflict((5, 5), (5, 6), (5, 6)),)
 

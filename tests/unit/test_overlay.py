@@ -13,12 +13,12 @@ METHODS = {name for name in vars(Snapshot) if not name.startswith("_")}
 
 
 def test_an_overlay_delegates_every_method() -> None:
-    """Methods that a snapshot derives from others are delegated too: the wrapped snapshot may have a faster version."""
+    """Derived methods are delegated too, because the wrapped snapshot may have a faster version."""
     assert METHODS - vars(Overlay).keys() == set()
 
 
 def test_a_decrypting_snapshot_inherits_only_plain_values() -> None:
-    """A method added to the contract must not return ciphertext, so only these methods are inherited."""
+    """A method that is added to the contract must not return ciphertext, so the list of inherited methods is fixed."""
     assert METHODS - vars(SealedSnapshot).keys() == {"revision", "seal", "usage"}
 
 

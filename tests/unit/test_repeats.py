@@ -146,7 +146,10 @@ def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> 
 
 
 def test_equivalent_inputs_are_the_same_command(store: MemoryStore) -> None:
-    """Inputs are the same if they parse to the same command. The path as it was written is part of the command."""
+    """Inputs that differ only in unknown fields, aliases or order are equal.
+
+    Differently written paths are not equal.
+    """
     first = store.execute(create(A, ""), tool_use_id="t")
     assert first == store.execute({"content": "", "command": "create", "path": A, "why": 7}, tool_use_id="t")
     other = store.execute(create("/memories//a.md", ""), tool_use_id="t")
@@ -154,7 +157,7 @@ def test_equivalent_inputs_are_the_same_command(store: MemoryStore) -> None:
 
 
 def test_the_reply_to_a_command_without_effect_is_remembered(place: str) -> None:
-    """The repeated command gets its first reply and does not overwrite later changes of others."""
+    """The repeated command gets its first reply and does not overwrite later changes of other actors."""
     with retentive.open(place, create_overwrites=True) as memory:
         store = memory.store()
         store.execute(create(A, "same"))
@@ -247,7 +250,7 @@ def test_any_command_can_be_repeated_after_any_other_commands(data: st.DataObjec
 
 @pytest.mark.parametrize("backend", [*LOCAL, "postgresql", "mariadb"])
 def test_concurrent_repetitions_are_executed_once(backend: str, tmp_path: Path) -> None:
-    """This includes refusals: all repetitions of a refused command get the same refusal."""
+    """A command that is refused once is refused in all its repetitions."""
     with opened(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
         store = place.store()
         store.execute(create(A, ""))
@@ -382,7 +385,7 @@ def test_an_invalid_record_does_not_prevent_the_command(store: MemoryStore) -> N
 
 
 class Lossy(SqliteBackend):
-    """A backend that loses its answers to the next `lost` writes, although it executes them."""
+    """A backend that executes the next `lost` writes but loses its answers."""
 
     lost = 0
 

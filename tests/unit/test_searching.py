@@ -100,7 +100,7 @@ def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> N
 
 
 def test_external_edits_are_found(tmp_path: Path) -> None:
-    """A search finds them even if no command ran since the edit."""
+    """A search finds external edits even if no command ran since the edit."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         run(store, create("/memories/a", "first"))

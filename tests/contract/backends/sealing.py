@@ -30,7 +30,7 @@ def at_rest(directory: Path) -> bytes:
 
 
 def together(works: list[Callable[[], object]]) -> None:
-    """Run all functions concurrently, then raise the first error of any of them."""
+    """Run all functions concurrently. If any function fails, raise the first error."""
     errors: list[BaseException] = []
 
     def run(work: Callable[[], object]) -> None:

@@ -375,7 +375,7 @@ def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place:
 
 
 def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, root: Path) -> None:
-    """All files, more than one view shows, become memories in the byte order of their paths, nested or not."""
+    """The directory has more files than a view shows. All files become memories, in the byte order of their paths."""
     names = [f"{number % 7}/{number}.txt" if number % 2 else f"{number}.txt" for number in range(1_500)]
     for name in names:
         make(root / name, name)

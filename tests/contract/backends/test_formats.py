@@ -194,7 +194,7 @@ class BesideAnotherProcess(SqliteConnection):
         self._path, self._until = str(path), statement
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Return the rows of the statement, after the other process has committed if it is its turn."""
+        """Return the rows of the statement. Before the selected statement, the other process commits."""
         if self._until == 0:
             SqliteBackend(self._path).close()
         self._until -= 1

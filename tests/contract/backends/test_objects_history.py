@@ -410,7 +410,7 @@ def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
 
 
 def no_deleting(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """Drop the requests that delete objects, as if the process had ended before it sent them."""
+    """Drop the requests that delete objects, like a process that ended before these requests."""
     return None if asked.method == b"DELETE" or b"?delete" in asked.path else forward(asked.raw)
 
 

@@ -152,7 +152,7 @@ def test_thousands_of_records_cost_little_each(url: str, count: int) -> None:
 
 
 def test_a_record_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
-    """One record is written in the objects of the other changes. Two hundred records cost a tenth more requests."""
+    """A single record needs no extra request. Two hundred records cost a tenth more requests."""
     store = Opened(open_objects(far))
     store.create({A: b"0"})
     wire.asked.clear()

@@ -177,7 +177,7 @@ def test_a_creation_with_a_lost_reply_is_made_once(wire: Wire) -> None:
 
 
 def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
-    """This holds once the page and the text are cached."""
+    """The page and the text are cached already."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     store.get(A)

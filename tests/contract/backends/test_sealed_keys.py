@@ -221,7 +221,7 @@ def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_plac
 def test_a_removed_wrapped_key_is_nowhere_on_disk(
     at: str, key_file: Path, tmp_path: Path, open_place: OpenPlace
 ) -> None:
-    """Neither the log nor a free page contains the key after a rotation or destruction, with the database open."""
+    """After a rotation or a destruction, no file contains the key, neither in the log nor in free pages."""
     opened = open_place(at, keys=key_file)
     store = opened.store()
     create(store, A, "text")

@@ -20,7 +20,7 @@ COMMANDS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("backend", [*PLACES, *SEALED])
 def test_commands_history_audit_and_search_work(backend: str, tmp_path: Path) -> None:
-    """It has all six commands, undo, restore, redaction, a repeated call, and a check of the audit log."""
+    """The conversation has all six commands, undo, restore, redaction, a repeated call and an audit check."""
     with opened(backend, tmp_path, audit=True) as place:
         store = place.store()
         for number, command in enumerate(COMMANDS):

@@ -17,7 +17,7 @@ from .tasks import create_one, edit
 
 
 def main(url: str, task: str, processes: int, count: int) -> None:
-    """Fork the workers, start them together, and wait until they end."""
+    """Fork the workers, start all of them at once, and wait until all have ended."""
     ready, tell_ready = os.pipe()
     go, let_go = os.pipe()
     pids: list[int] = []

@@ -23,7 +23,7 @@ COMMANDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_command_with_a_lost_commit_is_applied_once(net: Network, moment: Moment) -> None:
-    """This includes commands that store only their reply: refused commands and commands without effect."""
+    """The commands include refused ones and ones without effect, which store only their reply."""
     with retentive.open(net.place, audit=True) as opened:
         store = opened.store()
         done = 0

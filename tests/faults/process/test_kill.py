@@ -23,7 +23,7 @@ ROUNDS_PER_STORE = 10  # then a new location is used, so that histories stay sho
 
 @pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
-    """Acknowledged changes are present, others are complete or absent, and opening repairs the store."""
+    """Acknowledged changes are present, all other changes are complete or absent, and opening repairs the store."""
     rng = random.Random(backend)
     acknowledged = 0
     rounds = ROUNDS_ON_SERVERS if backend in SERVERS else ROUNDS

@@ -1,4 +1,4 @@
-"""A process that is killed while it restores a thousand memories has restored either all of them or none."""
+"""A process that is killed while it restores a thousand memories has restored all memories or none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with retentive.open(place) as opened:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"])
 def test_a_killed_restore_is_complete_or_absent(backend: str, tmp_path: Path) -> None:
-    """This holds for a kill at any moment. Another restore afterwards has no conflict."""
+    """The kill can happen at any moment. Another restore afterwards has no conflict."""
     place = place_of(backend, tmp_path)
     with retentive.open(place, max_memories=0) as opened:
         store = opened.store()

@@ -515,7 +515,7 @@ def test_only_one_of_several_threads_starts_a_run(store: MemoryStore) -> None:
 
 
 def test_an_abandoned_async_run_does_not_block_the_next(store: MemoryStore) -> None:
-    """This holds even without `aclosing`, which would end the first run immediately."""
+    """The first run is abandoned without `aclosing`, which would end the run immediately."""
 
     async def asked() -> str:
         async with AsyncAnthropic(base_url=started.url, api_key="none") as client:

@@ -130,7 +130,7 @@ def test_an_interrupted_stream_can_be_retried(
 
 @pytest.mark.parametrize("events", range(4))
 def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, store: MemoryStore) -> None:
-    """This holds even if the connection closes cleanly, as with a proxy that gives up."""
+    """The connection closes cleanly, as with a proxy that gives up, but the stream is incomplete."""
     start = {"type": "message", "id": "m", "role": "assistant", "model": "any", "content": [], "usage": USAGE}
     every: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},

@@ -119,7 +119,7 @@ def figure(shown: str, name: str) -> int:
 
 
 def assert_notes(at: str, key: str = "default") -> None:
-    """Check the notes: the first session wrote those of the weeks that it read, and the second session the others."""
+    """Check that each session wrote the notes of the weeks that it read itself."""
     with retentive.open(at) as memory:
         store = memory.store(key)
         assert expected_answer() in store.text(story.NOTES)

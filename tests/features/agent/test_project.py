@@ -108,7 +108,7 @@ def test_only_the_last_sessions_are_shown_and_kept(project: MemoryStore) -> None
 
 
 def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path) -> None:
-    """Each session applies its change to the result of the other sessions."""
+    """Each session applies its change to the result of the sessions before it."""
     ids = [f"f{n}" for n in range(1, 9)]
     with retentive.open(lasting_place) as opened:
         store = opened.store()
@@ -239,7 +239,7 @@ def test_an_unknown_feature_is_rejected(project: MemoryStore) -> None:
     ids=repr,
 )
 def test_work_is_recorded_despite_invalid_features(marked: dict[str, Any], project: MemoryStore) -> None:
-    """Either all features are marked or none of them. If none is marked, the log lists none."""
+    """If one feature is invalid, no feature is marked, and the log lists none."""
     with pytest.raises(InvalidInput, match=r"No feature was marked; done and next are recorded in /memories/project"):
         close_session(project, done="the work of a day", next="the rest", **marked)
     assert features(project) == {"f1": False, "pay": False}

@@ -144,9 +144,9 @@ def use(number: int, name: str = "read") -> tuple[Message, Message]:
 
 
 def test_excluded_tools_can_count_for_keep() -> None:
-    """An option makes calls of excluded tools count for `keep`; by default they do not count.
+    """By default, calls of excluded tools do not count for `keep`; an option makes them count.
 
-    They are never cleared.
+    Such calls are never cleared.
     """
     messages = (*use(0, "memory"), *use(1), *use(2), *use(3, "memory"))
     edit = ClearToolUses(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))

@@ -49,7 +49,7 @@ def use_memory(prompt: Prompt) -> Turn | Call | str:
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("threads", [False, True], ids=["no threads", "threads"])
 def test_an_agent_continues_from_its_memory(threads: bool, stream: bool) -> None:
-    """Two conversations have nothing in common except the memory."""
+    """The two conversations share only the memory."""
     tool = MemoryTool("sqlite://")
     with scripted_claude(use_memory, threads=threads) as server:
         replies = []

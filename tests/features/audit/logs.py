@@ -42,7 +42,7 @@ class Log:
             )
 
     def cut_after(self, seq: int) -> None:
-        """Remove the entries after this one, with their details and the head, as a person would to hide them."""
+        """Remove all later entries with their details and the head, like a person who wants to hide these entries."""
         entries = {key: value for key, value in self.records().items() if key <= key_of(seq)}
         self.put(entries)
         self.put({key: value for key, value in self.records(DETAIL).items() if key in entries}, DETAIL)

@@ -90,9 +90,9 @@ def test_callers_of_peek_are_known() -> None:
 
 
 def test_the_stages_are_in_order() -> None:
-    """The audit stage sees the outcome of all others.
+    """The audit stage comes first, so it sees the outcome of all stages.
 
-    Repeated commands stop before the review, and guards come last.
+    Repeats come before the review, and guards last.
     """
     assert (audited, idempotent, under_review, applied) == STAGES
 

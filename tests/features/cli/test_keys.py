@@ -149,7 +149,7 @@ def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> Non
 
 
 def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
-    """The rotation wraps the keys of all other stores."""
+    """The rotation names each store that it cannot decrypt, and wraps the keys of all other stores."""
     sealed.file.unlink()
     sealed.done("keys", "new")
     sealed.done("--store", "third", "create", "/memories/c.md", "three")

@@ -118,7 +118,7 @@ def test_accept_makes_the_change(location: str) -> None:
 
 
 def test_accept_reports_conflicts(location: str) -> None:
-    """All proposals are accepted or none of them. `--merge` or `--force` resolves the conflict."""
+    """If one proposal has a conflict, none is accepted. `--merge` or `--force` resolves the conflict."""
     first, second = ids(location)
     here(location, "replace", A, "one\ntwo", "1\ntwo")
     ended = here(location, "review", "accept", "--all")

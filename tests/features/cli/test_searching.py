@@ -57,7 +57,7 @@ def test_search_filters(location: str, arguments: tuple[str, ...], found: list[s
 
 
 def test_omitted_results_are_counted(location: str, tmp_path: Path) -> None:
-    """In a pipe, their number is printed to standard error."""
+    """In a pipe, the number of omitted results is printed to standard error."""
     ended = process(tmp_path, "--at", location, "search", "refund", "-n", "1")
     assert (ended.out.count(b"\n"), ended.err) == (1, "1 of 3 memories; -n shows more.\n")
     assert terminal(tmp_path, "--at", location, "search", "refund", "-n", "2").endswith(

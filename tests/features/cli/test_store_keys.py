@@ -114,7 +114,7 @@ def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: 
 
 
 def test_external_files_are_read(tmp_path: Path) -> None:
-    """This works before the first command, and after the store was erased."""
+    """The files are read before the first command, and after the store was erased."""
     root = tmp_path / "memory"
     (root / "memories").mkdir(parents=True)
     (root / "memories" / "a").write_text("a")

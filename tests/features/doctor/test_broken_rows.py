@@ -166,7 +166,7 @@ def test_an_interrupted_redaction_is_completed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
-    """The indexes are the unique ones, and those that avoid a scan of all versions."""
+    """The test drops each unique index, and each index that avoids a scan of all versions."""
     place, _ = filled(backend, tmp_path)
     for name, drop in DROPS[backend].items():
         sql(place, drop)

@@ -145,7 +145,7 @@ def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -
 
 
 def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view is saved together with others, at most once an hour for each memory."""
+    """Several views are saved in one write. For each memory, at most one view an hour is saved."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -256,7 +256,7 @@ def test_a_clock_that_was_ahead_does_not_block_the_sweep(tmp_path: Path, time: T
 
 
 def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) -> None:
-    """The next view of any memory writes them, even if that memory was already viewed within the hour."""
+    """A view of any memory writes the pending views of all memories, even if its own view is not saved."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -270,7 +270,7 @@ def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) 
 
 
 def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:
-    """It is not contacted for every store with pending views, because each attempt may wait until a timeout."""
+    """With several stores, one failed attempt is enough, because each attempt may wait until a timeout."""
     with opened("sqlite", tmp_path, clock=time) as place:
         stores = [place.store(key) for key in "abc"]
         for store in stores:
@@ -284,7 +284,7 @@ def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, capl
 
 
 def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
-    """This applies to this process and to other processes."""
+    """The sweep may have been made by this process or by another one."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A)

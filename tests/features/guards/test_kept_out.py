@@ -43,7 +43,7 @@ def everything(store: MemoryStore) -> str:
 
 
 def test_values_are_removed_before_saving(store: MemoryStore) -> None:
-    """This is the default. The reply lists the number and the kinds of the removed values, but no text."""
+    """By default, values are removed. The reply lists the number and the kinds of the values, but no text."""
     assert store.execute(create(A, TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
     assert store.text(A) == CLEAN
     more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
@@ -312,7 +312,7 @@ COMMANDS: list[object] = [
 
 @pytest.mark.parametrize("there", [True, False])
 def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
-    """This applies to every command, on present and missing memories. With `off`, the replies are not changed."""
+    """No command echoes a value, whether or not the memory exists. With `off`, the replies are not changed."""
     store.change_settings({"sensitive": "off"})
     store.execute(create(A, "x"))
     for command in [*NOT_COMMANDS, *COMMANDS]:

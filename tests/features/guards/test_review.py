@@ -116,7 +116,7 @@ def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> Non
 
 
 def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
-    """The proposals that depend on them are discarded too. The actor sees the present state again."""
+    """Refusing a proposal also discards all proposals that depend on it. The actor sees the present state again."""
     store = anywhere
     done(store, create(text="one\n"), ANN)
     first, second, third, apart = (
@@ -148,7 +148,7 @@ def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemorySt
 
 
 def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> None:
-    """If the proposals are accepted one after the other, they create one memory with one history."""
+    """Proposals that are accepted one after the other create one memory with one history."""
     first, second = proposed(store, create(text="one\n")), proposed(store, edit("one", "two"))
     assert store.review.accept([first], actor=ANN).done == (first,)
     assert said(store, view()).endswith("1\ttwo")
@@ -443,7 +443,10 @@ def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
-    """A file at the path refuses the command. If it appears after the proposal, it refuses the acceptance."""
+    """If a foreign file is at the path, the command is refused.
+
+    If the file appears later, the acceptance is refused.
+    """
     for store in with_review("directory", tmp_path):
         done(store, create(B, "text\n"), ANN)
         waiting = proposed(store, create(text="text\n"))

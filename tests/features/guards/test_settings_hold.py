@@ -331,7 +331,7 @@ def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore)
 
 
 def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
-    """The store itself may change its settings, even if they make it read-only."""
+    """The store itself may change its settings, even if its settings make it read-only."""
     with pytest.raises(ReadOnly, match="opened read-only"):
         store.read_only().change_settings({"view_chars": 5})
     store.change_settings({"read_only": True})

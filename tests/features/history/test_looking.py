@@ -128,7 +128,7 @@ def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
 
 
 def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
-    """Reading the history records external edits first. They can be undone like any other change."""
+    """Reading the history records external edits first. An external edit can be undone like any other change."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         create(store, A, "one")

@@ -180,7 +180,7 @@ def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
 
 
 def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> None:
-    """It redacts neither present memories, which would bypass the review, nor the history."""
+    """The scan redacts neither present memories, which would bypass the review, nor the history."""
     store.change_settings({"sensitive": "off"})
     create(store, A, "password: Kx9#mQ2$vL7p and AKIAQ3EGVSNB6RTKX2ZP\n")
     before = tree(store)

@@ -167,7 +167,7 @@ def test_a_memory_gets_its_text_back(store: MemoryStore) -> None:
 
 
 def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> None:
-    """It is the same memory, with its id and its creation time."""
+    """The restored memory has the id and the creation time of the deleted one."""
     create(store, C, "one")
     before = store.load(C)[0]
     second = replace(store, C, "one", "two")
@@ -449,7 +449,7 @@ def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
 
 
 def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:
-    """If another memory is now at the path or below it, that is a conflict. Only `force` deletes the other memory."""
+    """A newer memory at the path or below it is a conflict. Only `force` deletes the newer memory."""
     first = create(quick, A, "first")
     run(quick, "delete", path=A)
     create(quick, A, "second")
@@ -520,7 +520,7 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
 
 
 def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) -> None:
-    """Texts that become shorter are written first, and memories are deleted before others are created."""
+    """Texts that become shorter are written first, and deletions come before creations."""
     create(quick, A, "a" * 20)
     create(quick, B, "b" * 30)
     then = quick.history.log()[0].id

@@ -92,7 +92,7 @@ def test_a_driver_is_imported_in_its_own_file_only(path: Path) -> None:
 
 
 def test_importing_retentive_imports_no_heavy_modules() -> None:
-    """Opening and using a store does not import any of these modules either."""
+    """Opening and using a store does not import any heavy module either."""
     code = """
 import sys, retentive
 def heavy(): return [name for name in {heavy!r} if name in sys.modules]

@@ -37,7 +37,7 @@ def store(open_place: OpenPlace) -> MemoryStore:
 
 @pytest.fixture
 def claude(open_place: OpenPlace) -> ScriptedClaude:
-    """Scripted Claude without message threads, since these platforms may not support them."""
+    """Scripted Claude without message threads, because some platforms do not support threads."""
     return ScriptedClaude(story(open_place("sqlite://").store()), threads=False)
 
 

@@ -117,7 +117,7 @@ def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
 
 
 def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
-    """This holds for the capability and for the tool without the capability."""
+    """The tool is used with the capability and without it."""
     agents = (
         Agent(capabilities=[MemoryCapability[None](store, native=False)]),
         Agent(tools=[memory_tool(store)]),

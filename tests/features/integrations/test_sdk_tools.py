@@ -173,7 +173,10 @@ def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None
 
 @pytest.mark.parametrize("actor", ["", "a\nb", "x" * 300])
 def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> None:
-    """The constructor rejects it. The first call would be too late, since a call must only raise `ToolError`."""
+    """The constructor rejects an invalid actor.
+
+    The first call would be too late, since calls only raise `ToolError`.
+    """
     for kind in (MemoryTool, AsyncMemoryTool):
         with pytest.raises(InvalidInput):
             kind(place, actor=actor)

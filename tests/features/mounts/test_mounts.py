@@ -245,7 +245,7 @@ def test_a_memory_at_a_parent_of_a_mount_is_covered_and_blocks_its_path() -> Non
 
 
 def test_an_actor_under_review_sees_its_changes_in_the_whole_tree() -> None:
-    """The actor sees them in listings and creates over several stores. Other actors see the present state."""
+    """The actor sees its changes in listings and creates over several stores. Other actors see the present state."""
     with retentive.open("sqlite://") as place:
         mine, team = place.store("mine"), place.store("team")
         team.change_settings({"review": ["session:*"]})

@@ -191,7 +191,7 @@ def keys(tmp_path: Path) -> str:
 
 
 def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, tmp_path: Path) -> None:
-    """Neither the backup nor the restore needs keys. The restored store opens with the same keys.
+    """A backup and its restore need no keys. The restored store opens with the same keys.
 
     The file contains no plain text.
     """

@@ -114,7 +114,7 @@ def test_a_modified_entry_is_named(whole: Path, tmp_path: Path) -> None:
 
 
 def test_entries_in_another_order_are_refused(whole: Path, tmp_path: Path) -> None:
-    """They are refused even if the manifest has the same order."""
+    """A file with reordered entries is refused, even if its manifest has the same order."""
     entries = read(whole)
     names = list(entries)[:-1]
     for at in range(1, len(names) - 1):

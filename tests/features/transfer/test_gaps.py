@@ -122,7 +122,7 @@ def test_a_later_migration_copies_removals(
 def test_a_resumed_migration_copies_gaps(
     cut: int, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
-    """Before the second migration, versions are removed that the first one copied, and others that it did not."""
+    """Before the second migration, versions are removed. The first migration has copied some of these versions."""
     given, numbers, how = scenario
     with place("memory", tmp_path / "source") as source:
         store = source.store()

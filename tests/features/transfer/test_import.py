@@ -191,7 +191,7 @@ def test_a_socket_is_refused(tmp_path: Path, store: MemoryStore) -> None:
 
 
 def test_the_present_memories_of_an_export_are_imported(store: MemoryStore, tmp_path: Path) -> None:
-    """They become new memories with other ids and without history."""
+    """The imported memories have new ids and no history."""
     path = str(tmp_path / "e.tar.gz")
     with retentive.open("sqlite://") as opened:
         other = opened.store()

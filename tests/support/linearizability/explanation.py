@@ -22,7 +22,7 @@ def why_not(history: Sequence[Operation], *, alike: Alike = exactly) -> str:
 
 
 def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
-    """Remove views and rejected commands from the failure if it remains without them."""
+    """Remove each view and rejected command without which the failure remains."""
     kept = failure
     for operation in failure.operations:
         if not operation.harmless or operation not in kept.operations:

@@ -51,7 +51,7 @@ class Ticking:
 
 
 def id_of(prefix: str, time_us: int) -> str:
-    """An id that depends only on the time, which is unique to each change of a store."""
+    """An id computed from the time alone. Each change of a store has a time of its own."""
     return f"{prefix}{time_us:014x}"
 
 

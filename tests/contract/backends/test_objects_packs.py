@@ -160,10 +160,7 @@ def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
 
 
 def test_a_text_of_a_failed_attempt_is_removed_from_its_pack(url: str) -> None:
-    """The job runs twice and writes one text in both attempts.
-
-    A text of the first attempt only is removed from the pack.
-    """
+    """The job runs twice and writes one text in both attempts. A text that only the first attempt wrote is removed."""
     store, other = Opened(open_objects(url)), Opened(open_objects(url))
     store.create({A: b"0"})
     attempts: list[int] = []

@@ -82,6 +82,6 @@ SENTENCES = (
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_every_sentence_of_the_tool_is_in_a_transcript(sentence: str) -> None:
-    """The exceptions are sentences that need a million lines or a failing storage."""
+    """The test omits sentences that need a million lines or a failing storage."""
     replies = [exchange.text for transcript in TRANSCRIPTS for exchange in transcript.exchanges]
     assert any(sentence in reply for reply in replies)

@@ -270,7 +270,7 @@ def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
 
 
 def test_an_operation_through_an_integration_names_it(scene: Scene) -> None:
-    """The name of the integration belongs to the handle of the store, so every operation through it has the name."""
+    """The handle of the store has the name of the integration, so every operation through the handle has it too."""
     scene.switch_on(days=0)
     named = scene.store.through("somewhere")
     assert named is scene.store.through("somewhere")

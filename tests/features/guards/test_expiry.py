@@ -303,7 +303,7 @@ def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time
 def test_memories_changed_during_a_sweep_are_kept(
     store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new memory at the path of an expired memory is kept too."""
+    """A memory that changed is not deleted, and neither is a new memory at the path of an expired one."""
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)

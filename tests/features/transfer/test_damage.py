@@ -63,7 +63,7 @@ def test_a_file_truncated_anywhere_is_refused(whole: Path, tmp_path: Path) -> No
 
 
 def test_a_byte_modified_anywhere_is_detected(whole: Path, tmp_path: Path) -> None:
-    """The exceptions are bytes without meaning, such as the operating system in the header of a compressed file."""
+    """Only bytes without meaning may change, such as the operating system in the header of a compressed file."""
     data, altered, expected = whole.read_bytes(), tmp_path / "altered", contents(whole)
     step = max(len(data) // 150, 1)
     for at in range(0, len(data), step):

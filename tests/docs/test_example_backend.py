@@ -19,7 +19,7 @@ MAX_LINES = 200  # the author of a backend reads the whole file first
 
 
 class TestDictBackend(BackendSuite):
-    lasting = False  # closing the backend discards its contents
+    lasting = False  # nothing survives closing it
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return DictBackend(clock=clock, new_id=new_id)

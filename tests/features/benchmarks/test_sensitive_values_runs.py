@@ -1,4 +1,4 @@
-"""The benchmark of detection rates runs in its smallest size; no rate or time is checked."""
+"""The benchmark of detection rates runs in its smallest size. No rate or time is checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGE = {
 
 
 def run(folder: Path, *options: str) -> tuple[str, list[dict[str, object]]]:
-    """The output and the records of a tiny run."""
+    """Return the output and the records of a tiny run."""
     command = [
         sys.executable,
         str(SCRIPT),
@@ -36,7 +36,7 @@ def run(folder: Path, *options: str) -> tuple[str, list[dict[str, object]]]:
 
 
 def test_values_have_a_recall_by_kind(tmp_path: Path) -> None:
-    """At least 80 kinds in the chosen half, and a row for all of them."""
+    """The chosen half has at least 80 kinds, and the table has a row for all kinds together."""
     printed, records = run(tmp_path, "--part", "values", "--half", "seen")
     assert len({record["kind"] for record in records if not str(record["kind"]).startswith("all ")}) >= 80
     assert {record["half"] for record in records} == {"seen"}
@@ -44,7 +44,7 @@ def test_values_have_a_recall_by_kind(tmp_path: Path) -> None:
 
 
 def test_benign_documents_are_counted_by_kind(tmp_path: Path) -> None:
-    """Documents below a folder, without those that hold a key or too little."""
+    """The documents are files below a folder. Files that contain a key and files that are too short are omitted."""
     package = tmp_path / "package"
     package.mkdir()
     for name, text in PACKAGE.items():

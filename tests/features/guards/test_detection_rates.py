@@ -1,8 +1,8 @@
-"""Rates of detection on generated texts: what is found of 80 kinds of values, what is changed of benign documents.
+"""Rates of detection on generated texts: the share of values that is found, and of benign documents that is changed.
 
-`benchmarks/sensitive_values.py` measures the same on larger samples and on real documents. The texts come from a seed
-at run time. Half of them are `unseen`: rules are developed with the other half, so a failure prints no text of theirs.
-The assertions compare numbers for that reason: pytest prints what an assertion mentions.
+`benchmarks/sensitive_values.py` measures the same on larger samples and on real documents. The texts are generated from
+a seed at run time. Half of them are `unseen`: the rules are developed with the other half, so failures must not print
+an unseen text. The assertions therefore compare numbers, because pytest prints the operands of an assertion.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ def judge() -> Iterator[Judge]:
 
 @pytest.fixture(scope="module")
 def judged(judge: Judge) -> list[tuple[Case, Verdict]]:
-    """Every text of the sample with its verdict."""
+    """Return every text of the sample with its verdict."""
     return [(case, judge(case.text)) for case in cases(SEED, per_kind=PER_KIND)]
 
 
 @pytest.fixture(scope="module")
 def benign(judge: Judge) -> list[tuple[Document, Verdict]]:
-    """Every generated benign document with its verdict."""
+    """Return every generated benign document with its verdict."""
     return [(document, judge(document.text)) for document in documents(SEED, per_kind=3 * PER_KIND)]
 
 
 def shown(half: str, texts: Sequence[str]) -> list[str]:
-    """Texts for a failure message, none of the unseen half."""
+    """Return the first texts for a failure message, or no texts if they belong to the unseen half."""
     return list(texts[:SHOWN]) if half == "seen" else []
 
 
 def test_the_sample_is_large_and_the_same_in_every_run() -> None:
-    """At least 500 values of 80 kinds in each half, and 500 benign documents of 30 kinds."""
+    """Each half has at least 500 values of 80 kinds. There are at least 500 benign documents of 30 kinds."""
     sample = cases(SEED, per_kind=PER_KIND)
     assert sample == cases(SEED, per_kind=PER_KIND)
     for half in HALVES:
@@ -66,7 +66,7 @@ def test_the_sample_is_large_and_the_same_in_every_run() -> None:
 
 @pytest.mark.parametrize("half", HALVES)
 def test_sensitive_values_are_found(judged: list[tuple[Case, Verdict]], half: str) -> None:
-    """Certain and likely finds together."""
+    """A value counts as found if it is redacted as a certain or as a likely find."""
     own = [(case, verdict) for case, verdict in judged if case.half == half]
     left = [f"{case.kind}, {case.context}: {case.text!r}" for case, verdict in own if case.survives_in(verdict.both)]
     recall = 1 - len(left) / len(own)
@@ -91,7 +91,7 @@ def test_benign_documents_are_rarely_flagged(benign: list[tuple[Document, Verdic
 
 @pytest.mark.parametrize("language", sorted(PROSE))
 def test_a_password_in_prose_is_kept_and_flagged_by_default(judge: Judge, language: str) -> None:
-    """The text is stored as it is, and the reply names the line."""
+    """The text is stored unchanged, and the reply names the line."""
     text = f"# Notes\n\n{PROSE[language][0].format(v=password(Random(language)))}\n"
     assert judge(text).certain == text
     note = judge.note(text)
@@ -100,7 +100,7 @@ def test_a_password_in_prose_is_kept_and_flagged_by_default(judge: Judge, langua
 
 
 def test_half_of_a_case_does_not_depend_on_the_seed() -> None:
-    """A kind and context has the same half in every sample."""
+    """A case belongs to the same half in every sample."""
     halves: dict[tuple[str, str], str] = {}
     for seed in (1, 2):
         for case in cases(seed, per_kind=3):

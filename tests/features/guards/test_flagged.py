@@ -1,4 +1,4 @@
-"""Likely values are flagged: the text is kept, the reply says where, the version is marked."""
+"""Likely sensitive values are flagged: the text is kept, the reply names the line, and the version gets a mark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def test_a_likely_value_is_kept_and_flagged(store: MemoryStore) -> None:
-    """At most 5 lines are named; the mark of the version has all of them, and no value."""
+    """The reply names at most 5 lines. The mark of the version lists all lines and contains no value."""
     assert store.execute(create(LIKELY)).text == f"File created successfully at: {A}\n{NOTE.format(2)}"
     assert store.text(A) == LIKELY
     many = "".join(f"password {number} is Kiwi_8{number}yz\n" for number in range(7))
@@ -62,7 +62,7 @@ def test_an_edit_is_flagged_for_what_it_brings(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("mode", ["reject", "redact"])
 def test_an_edit_that_touches_no_old_value_is_saved(store: MemoryStore, mode: str) -> None:
-    """In `redact` mode it leaves the old value to `scan --redact`."""
+    """In `redact` mode, the old value stays until `scan --redact` removes it."""
     store.change_settings({"sensitive": "off"})
     store.execute(create(f"one {KEY}\ntwo\n"))
     store.change_settings({"sensitive": mode})
@@ -73,7 +73,7 @@ def test_an_edit_that_touches_no_old_value_is_saved(store: MemoryStore, mode: st
 
 
 def test_modes_and_allowances(store: MemoryStore) -> None:
-    """Kinds, path patterns, and hashes of single values; a hash under another key is another entry."""
+    """Allowances are kinds, path patterns and hashes of single values. Each hash of a value has a random key."""
     for settings, saved in (
         ({"sensitive_likely": "redact"}, "notes\nthe password is [REDACTED:password]\n"),
         ({"sensitive_likely": "off"}, LIKELY),
@@ -109,7 +109,10 @@ def test_scan_lists_and_redacts_likely_values_on_request(tmp_path: Path) -> None
 
 
 def test_a_long_text_is_examined_once_before_the_lock() -> None:
-    """An edit that brings it examines only the seams, with the same finds."""
+    """The text of an edit is examined before the lock.
+
+    Inside the lock, only the lines at its edges are examined again.
+    """
     examiner = TextExaminer()
     brought = f"first {KEY}\n" + "some words\n" * 1_000 + "the password is hunter2\n"
     before = "top AKIA\nend QYLPMN5HXRZW2TVB\n"

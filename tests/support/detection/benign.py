@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a line of a document is one template
-"""Generated documents that look sensitive and are not: lock files, hashes, templates, ids, prose."""
+"""Generated documents that look sensitive and are not: lock files, hashes, templates, ids and prose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST_NAMES = ("minipass", "passport", "keyv", "tokenize", "secretlint", "pass-st
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A benign document; `name` says where it comes from."""
+    """A benign document. `name` tells where the document comes from."""
 
     kind: str
     name: str
@@ -29,7 +29,7 @@ class Document:
 
 
 def documents(seed: int = 1, *, per_kind: int = 20) -> Iterator[Document]:
-    """Generated documents of each kind."""
+    """Yield generated documents of each kind."""
     for kind, make in MAKERS.items():
         for number in range(per_kind):
             name = f"{kind} {number}"
@@ -109,7 +109,7 @@ def checksums(rng: Random) -> str:
 
 
 def data_uri_css(rng: Random) -> str:
-    """Style sheet with an image and a font of 75 KB in it."""
+    """Style sheet that contains an image and a font of 75 KB."""
     image, font = bytes64(rng, rng.randrange(2_000, 30_000)), bytes64(rng, rng.randrange(20_000, 40_000))
     return (
         f".logo {{ background: url(data:image/png;base64,iVBORw0KGgo{image}) no-repeat; }}\n"
@@ -135,7 +135,7 @@ def access_log(rng: Random) -> str:
 
 
 def application_log(rng: Random) -> str:
-    """Log of a service that mentions passwords and tokens without showing any."""
+    """Log of a service that mentions passwords and tokens but contains none."""
     said = (
         "password check for user {w} failed (attempt 2)",
         "token refreshed for session {u}",
@@ -177,7 +177,7 @@ def arns(rng: Random) -> str:
 
 
 def part_numbers(rng: Random) -> str:
-    """Part and serial numbers in the shape of a social security number."""
+    """Part numbers and serial numbers in the format of a social security number."""
     return "part,description,stock\n" + "".join(
         f"{rng.randrange(1, 899):03}-{rng.randrange(1, 99):02}-{rng.randrange(1, 9999):04},{word(rng)},{rng.randrange(99)}\n"
         for _ in range(20)
@@ -185,7 +185,7 @@ def part_numbers(rng: Random) -> str:
 
 
 def orders(rng: Random) -> str:
-    """Order and tracking numbers with a valid Luhn digit."""
+    """Order numbers and tracking numbers with a valid Luhn digit."""
     return "".join(
         rng.choice(("Order no. {n} shipped", "order_id: {n}", "Tracking number {n}", "invoice {n}, paid")).format(
             n=card(rng, rng.choice("12789"), rng.choice((13, 14, 16)))
@@ -196,7 +196,7 @@ def orders(rng: Random) -> str:
 
 
 def ids(rng: Random) -> str:
-    """Lists of ids of all sorts."""
+    """Lists of ids of many formats."""
     return "".join(
         f"- {word(rng)}: {fill(rng, rng.choice(('<uuid>', '<hex:24>', '<b32:26>', '<a:22>', '<d:19>', '<hex:32>')))}\n"
         for _ in range(25)
@@ -214,7 +214,7 @@ def public_keys(rng: Random) -> str:
 
 
 def numbers(rng: Random) -> str:
-    """Telephone, ISBN, version, coordinate and money columns."""
+    """Columns of telephone numbers, ISBNs, versions, coordinates and amounts of money."""
     return "phone,isbn,lat,lon,amount,reference\n" + "".join(
         f"+49 30 {rng.randrange(10**7):07},978-{rng.randrange(10)}-{rng.randrange(10**4):04}-{rng.randrange(10**4):04}-"
         f"{rng.randrange(10)},{rng.uniform(-90, 90):.6f},{rng.uniform(-180, 180):.6f},{rng.randrange(10**6) / 100},"
@@ -224,7 +224,7 @@ def numbers(rng: Random) -> str:
 
 
 def password_policy(rng: Random) -> str:
-    """Table with a column about passwords that holds none."""
+    """Table with a column about passwords that contains no password."""
     rows = "".join(
         f"{word(rng)},{rng.choice(('required', 'optional', 'yes', 'no', 'expired', 'in vault', 'rotated 2026-Q3', 'n/a'))},"
         f"{rng.randrange(90)}\n"
@@ -234,7 +234,7 @@ def password_policy(rng: Random) -> str:
 
 
 def hashed(rng: Random) -> str:
-    """Seeds of a test database and configuration with references instead of values."""
+    """Seed data of a test database, and configuration with references instead of values."""
     name = word(rng)
     return (
         f"secret_version: {rng.randrange(9)}\npassword_file: /run/secrets/{name}_password\nkey_path: /etc/{name}/key.pem\n"

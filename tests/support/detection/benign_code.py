@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a snippet is one template
-"""Generated source and configuration that handles secrets without containing one."""
+"""Generated source code and configuration that handles secrets but contains none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _names(rng: Random) -> dict[str, str]:
 
 
 def _one_of(*templates: str) -> Callable[[Random], str]:
-    """Documents of all templates in random order, so that neighbors differ."""
+    """Return a generator function that joins all templates in random order, so that consecutive parts differ."""
 
     def make(rng: Random) -> str:
         chosen = list(templates)

@@ -1,4 +1,4 @@
-"""Generated prose in six languages that speaks of passwords, cards and keys and holds none."""
+"""Generated prose in six languages that mentions passwords, cards and keys but contains none."""
 
 from __future__ import annotations
 

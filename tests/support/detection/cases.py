@@ -1,4 +1,7 @@
-"""Texts with a sensitive value each, from a seed, in two halves: one to develop rules with, one to judge them."""
+"""Texts that each contain a sensitive value, generated from a seed.
+
+Half of the texts are for the development of rules, and the other half tests the rules.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _BREAKS = re.compile(r"\s+|\\n|[\u200b\u200c\u2060\ufeff\u00ad]")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A text, and the written forms of the sensitive values in it; a family is a set of kinds that occur alike."""
+    """A text with the sensitive values as they are written in the text. A family is a set of kinds that occur alike."""
 
     kind: str
     family: str
@@ -30,7 +33,7 @@ class Case:
     written: tuple[str, ...]
 
     def survives_in(self, stored: str) -> bool:
-        """True if a value, half of one, or one of its longer parts is still in the stored text."""
+        """Return whether the stored text still contains a value, half of a value, or one of its longer parts."""
         return any(piece in stored for written in self.written for piece in _pieces(written))
 
 
@@ -45,12 +48,12 @@ def _pieces(written: str) -> Iterator[str]:
 
 
 def half_of(name: str) -> str:
-    """Half of a kind or context, fixed by its name."""
+    """Return the half to which a kind or a context belongs. The half depends only on the name."""
     return HALVES[hashlib.sha256(f"halves 1 {name}".encode()).digest()[0] & 1]
 
 
 def cases(seed: int = 1, *, per_kind: int = 6) -> list[Case]:
-    """The sample of a seed: up to `per_kind` texts of each kind, each in another context."""
+    """Return the sample of a seed: up to `per_kind` texts of each kind, each in another context."""
     found: list[Case] = []
     for kind in kinds():
         rng = Random(f"{seed} {kind.name}")
@@ -76,7 +79,7 @@ def _alone(kind: Kind, rng: Random, count: int) -> Iterator[Case]:
 
 
 def _in_contexts(kind: Kind, rng: Random, count: int) -> Iterator[Case]:
-    """Texts of a kind, in contexts of its own half only."""
+    """Yield texts of a kind, in contexts of the same half."""
     half = half_of(kind.name)
     names = [name for name in GROUPS[kind.group] if half_of(f"{kind.group} {name}") == half]
     rng.shuffle(names)
@@ -88,7 +91,7 @@ def _in_contexts(kind: Kind, rng: Random, count: int) -> Iterator[Case]:
 
 
 def _placed(context: str, kind: Kind, value: str) -> tuple[str, str]:
-    """The context with the value in it, and the sensitive part as it is written there."""
+    """Insert the value into the context. Returns the text and the sensitive part as it is written in the text."""
     secret = kind.secret(value)
     if "{v:indented}" in context:
         context = context.replace("{v:indented}", "{v}")
@@ -102,7 +105,7 @@ def _placed(context: str, kind: Kind, value: str) -> tuple[str, str]:
 
 
 def _phrases(family: str, name: str, templates: tuple[str, ...], seed: int, count: int) -> Iterator[Case]:
-    """Texts of a kind whose templates are its contexts; each template belongs to a half."""
+    """Yield texts of a kind that is a list of templates. Each template belongs to one of the halves."""
     rng = Random(f"{seed} {name}")
     split = len(templates) >= 6
     for at in range(count):

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a context is one template
-"""Places where values occur: configuration, code, shells, logs, tables, chat and notes.
+"""Contexts of values: configuration, code, shells, logs, tables, chat and notes.
 
-`{v}` is the value, `{k}` the name it has in a configuration. Doubled braces stand for one.
+`{v}` is the value, and `{k}` is the name of the value in a configuration. Doubled braces stand for single ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random values from templates, and the checksums that real values carry."""
+"""Random values from templates, with the checksums of real values."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _WORDS = (Path(__file__).parent / "bip39.txt").read_text("utf-8").split()
 
 
 def of(rng: Random, alphabet: str, length: int) -> str:
-    """`length` characters of the alphabet with this name."""
+    """Return `length` random characters of the alphabet with this name."""
     return "".join(rng.choices(ALPHABETS[alphabet], k=length))
 
 
 def fill(rng: Random, template: str) -> str:
-    """The template with each `<alphabet:length>` filled; `<uuid>`, `<crc>`, `<json:n>` and `<word>` as well.
+    """Fill each `<alphabet:length>` of the template, and each `<uuid>`, `<crc>`, `<json:n>` and `<word>`.
 
-    `<crc>` is the CRC-32 in base 62 of what follows the last underscore so far, as GitHub and npm append it.
-    Source: GitHub blog, "Behind GitHub's new authentication token formats".
+    `<crc>` is the CRC-32 in base 62 of the text after the last underscore, as GitHub and npm append it. Source: GitHub
+    blog, "Behind GitHub's new authentication token formats".
     """
     text, at = "", 0
     for slot in _SLOT.finditer(template):
@@ -61,7 +61,7 @@ def fill(rng: Random, template: str) -> str:
 
 
 def crc62(text: str) -> str:
-    """CRC-32 in base 62, six characters."""
+    """Return the CRC-32 in base 62, with six characters."""
     number, found = zlib.crc32(text.encode()), ""
     while number:
         number, rest = divmod(number, 62)
@@ -70,48 +70,48 @@ def crc62(text: str) -> str:
 
 
 def uuid(rng: Random) -> str:
-    """Random UUID of version 4."""
+    """Return a random UUID of version 4."""
     return str(UUID(int=rng.getrandbits(128), version=4))
 
 
 def json64(rng: Random, length: int) -> str:
-    """Unpadded base64 of a JSON object of about this many characters."""
+    """Return the unpadded base64 of a JSON object of about this many characters."""
     known = {"iat": rng.randrange(1_600_000_000, 1_900_000_000), "region_url": "https://eu.example.io", "org": "acme"}
     whole = json.dumps(known | {"salt": of(rng, "a", length)}, separators=(",", ":"))
     return base64.b64encode(whole.encode()).decode().rstrip("=")
 
 
 def bytes64(rng: Random, length: int) -> str:
-    """Base64 of random bytes."""
+    """Return the base64 of random bytes."""
     return base64.b64encode(rng.randbytes(length)).decode()
 
 
 def lines64(rng: Random, length: int, *, width: int = 64, start: bytes = b"") -> str:
-    """Base64 of `start` and random bytes, in lines."""
+    """Return the base64 of `start` and random bytes, in several lines."""
     whole = base64.b64encode(start + rng.randbytes(length)).decode()
     return "\n".join(whole[at : at + width] for at in range(0, len(whole), width))
 
 
 def luhn(digits: str) -> str:
-    """The check digit that makes `digits` valid. Source: ISO/IEC 7812-1."""
+    """Return the check digit that makes `digits` valid. Source: ISO/IEC 7812-1."""
     doubled = [int(digit) * (2 if at % 2 == 0 else 1) for at, digit in enumerate(reversed(digits))]
     return str(-sum(value - 9 if value > 9 else value for value in doubled) % 10)
 
 
 def card(rng: Random, prefix: str, length: int) -> str:
-    """Card number of an issuer range with a valid check digit."""
+    """Return a card number in the range of an issuer, with a valid check digit."""
     body = prefix + of(rng, "d", length - len(prefix) - 1)
     return body + luhn(body)
 
 
 def iban(country: str, account: str) -> str:
-    """IBAN with valid check digits. Source: ISO 13616, mod 97-10."""
+    """Return an IBAN with valid check digits. Source: ISO 13616, mod 97-10."""
     moved = "".join(str(int(char, 36)) for char in account + country + "00")
     return f"{country}{98 - int(moved) % 97:02}{account}"
 
 
 def grouped(value: str, sizes: tuple[int, ...], separator: str) -> str:
-    """The value cut into groups; the last size repeats."""
+    """Cut the value into groups of these sizes. The last size is used for all remaining groups."""
     parts, at, turn = [], 0, 0
     while at < len(value):
         size = sizes[min(turn, len(sizes) - 1)]
@@ -121,7 +121,7 @@ def grouped(value: str, sizes: tuple[int, ...], separator: str) -> str:
 
 
 def mnemonic(rng: Random, words: int) -> str:
-    """Seed phrase with a valid checksum. Source: BIP-0039."""
+    """Return a seed phrase with a valid checksum. Source: BIP-0039."""
     size = words * 32 // 3
     entropy = rng.randbytes(size // 8)
     check = size // 32
@@ -131,12 +131,12 @@ def mnemonic(rng: Random, words: int) -> str:
 
 
 def word(rng: Random) -> str:
-    """Common English word of three to eight letters."""
+    """Return a common English word of three to eight letters."""
     return rng.choice(_WORDS)
 
 
 def password(rng: Random) -> str:
-    """Password as people and generators make them; never without a digit or symbol."""
+    """Return a password as people or generators create it. It contains at least one digit or symbol."""
     style = rng.randrange(6)
     if style == 0:
         return word(rng).capitalize() + str(rng.randrange(1960, 2027)) + rng.choice("!?#$")
@@ -152,7 +152,7 @@ def password(rng: Random) -> str:
 
 
 def generated(rng: Random, length: int, symbols: str) -> str:
-    """Random characters with at least one digit and letters of both cases, starting and ending with a letter."""
+    """Return random characters with a digit and letters of both cases. The first and the last one are letters."""
     inner = rng.choices(BASE62 + symbols * 2, k=length - 5)
     inner += [of(rng, "d", 1), of(rng, "A", 1), of(rng, "L", 1).lower()]
     rng.shuffle(inner)

@@ -1,4 +1,4 @@
-"""What a memory store does to a text: the public face of the detection of sensitive values, nothing of its rules."""
+"""Verdicts of a memory store on texts, found through its public interface and without knowledge of the rules."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from retentive.values.settings import DEFAULTS
 
 _PATH = "/memories/text.md"
 _UNLIMITED = {"max_memory_bytes": 0, "max_memories": 0, "max_store_bytes": 0}
-_STORED_CHARS = 8_000_000  # open a new database after this much, because all versions stay in memory
+_STORED_CHARS = 8_000_000  # then a new database is opened, because all versions stay in memory
 KNOWS_LIKELY = hasattr(DEFAULTS, "sensitive_likely")
 """True if the tree under test has the setting `sensitive_likely`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A text with its certain values redacted, and with the likely ones redacted too."""
+    """A text as stored without guards, with certain values redacted, and with certain and likely values redacted."""
 
     plain: str
     certain: str
@@ -31,12 +31,12 @@ class Verdict:
 
     @property
     def flagged(self) -> bool:
-        """True if the default settings flag something in the text."""
+        """True if the default settings flag a value in the text."""
         return self.both != self.certain
 
 
 class Judge:
-    """Writes texts to memory stores with different settings and reads what was stored."""
+    """Writes texts to memory stores with different settings, and reads the stored texts."""
 
     def __init__(self) -> None:
         self._room = 0
@@ -49,14 +49,14 @@ class Judge:
         self._close()
 
     def __call__(self, text: str) -> Verdict:
-        """The verdict on a text. Raises `ValueError` for a text that no memory may hold."""
+        """Return the verdict on a text. Raises `ValueError` if no memory can contain the text."""
         self._make_room(len(text))
         certain = self._stored("certain", text)
         both = self._stored("both", text) if KNOWS_LIKELY else certain
         return Verdict(plain=self._stored("off", text), certain=certain, both=both)
 
     def note(self, text: str) -> str:
-        """The reply of a store with default settings, without its first line."""
+        """Return the reply of a store with default settings, without the first line."""
         self._make_room(len(text))
         return self._written("default", text).partition("\n")[2]
 

@@ -1,6 +1,6 @@
-"""Sentences and lines that hold a password, where the whole text around it makes the kind.
+"""Sentences and lines with a password, for kinds of values that only the text around the password identifies.
 
-`{v}` is a password, `{w}` a second one, `{t}` a random token, `{b}` a password in base64.
+`{v}` is a password, `{w}` a second password, `{t}` a random token, and `{b}` a password in base64.
 """
 
 from __future__ import annotations

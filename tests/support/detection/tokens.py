@@ -1,8 +1,8 @@
-"""Formats of vendor tokens as their documentation and public scanners describe them.
+"""Formats of vendor tokens, from the documentation of the vendors and from public scanners.
 
-Each row: kind, template (see `draw.fill`), the name its value usually has in a configuration. Nothing here is a token:
-values exist at run time only. Sources: the vendors' pages on tokens; facts of the public rule sets of gitleaks
-(2026-07) and detect-secrets; GitHub's list of supported secret scanning patterns.
+Each row has the kind, the template (see `draw.fill`) and the usual name of the value in a configuration. The rows
+contain no tokens; values exist at run time only. Sources: the vendors' pages on tokens; facts of the public rule sets
+of gitleaks (2026-07) and detect-secrets; GitHub's list of supported secret scanning patterns.
 """
 
 from __future__ import annotations

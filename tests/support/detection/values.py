@@ -1,4 +1,4 @@
-"""Kinds of sensitive values, each with a generator and the contexts it occurs in."""
+"""Kinds of sensitive values, each with a generator and with the contexts in which the values occur."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ Make: TypeAlias = Callable[[Random], str]
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of value.
+    """A kind of value. `group` names its contexts, and `key` is its name in a configuration.
 
-    `group` names its contexts; `key` its name in a configuration. `secret` cuts the sensitive part out of what `make`
-    returned, such as the password of a connection string.
+    `secret` extracts the sensitive part of the result of `make`, such as the password of a connection string.
     """
 
     name: str
@@ -32,7 +31,7 @@ class Kind:
 
 
 def tokens() -> list[Kind]:
-    """Vendor tokens, the values that need a name, and passwords by their usual names."""
+    """Return the kinds of vendor tokens, values that need a name, and passwords with their usual names."""
     found = [
         Kind(name=name, group=group, make=_filled(template), key=key)
         for table, group in ((OWN_PREFIX, "bare"), (NAME_NEEDED, "named"))
@@ -64,7 +63,7 @@ def _jwt(rng: Random) -> str:
 
 
 def key_files() -> list[Kind]:
-    """Private keys as files."""
+    """Return the kinds of private keys, in the formats of key files."""
     pem = {
         "rsa-private-key": ("RSA PRIVATE KEY", 1190, b"\x30\x82\x04\xa4\x02\x01\x00"),
         "pkcs8-private-key": ("PRIVATE KEY", 1216, b"\x30\x82\x04\xbe\x02\x01\x00"),
@@ -143,7 +142,7 @@ IBANS = {
 
 
 def numbers() -> list[Kind]:
-    """Cards, IBANs, social security numbers and seed phrases."""
+    """Return the kinds of cards, IBANs, social security numbers and seed phrases."""
     found = [Kind(name=f"card-{name}", group="card", make=_card(*rule)) for name, rule in CARDS.items()]
     found += [Kind(name=f"iban-{country}", group="iban", make=_iban(country)) for country in IBANS]
     found.append(Kind(name="us-ssn", group="ssn", make=_ssn))
@@ -211,7 +210,7 @@ KEY_VALUE = {
 
 
 def connections() -> list[Kind]:
-    """Connection strings; the sensitive part is the password or key in them."""
+    """Return the kinds of connection strings. The sensitive part is the password or key in the string."""
     return [
         Kind(name=f"connection-{name}", group="connection", make=_connection(form), secret=_cut(form))
         for table in (URLS, KEY_VALUE)
@@ -234,7 +233,7 @@ def _cut(form: str) -> Callable[[str], str]:
 
 
 def obfuscated() -> list[Kind]:
-    """Certain values in a form that hides them."""
+    """Return the kinds of values that are written in a form that hides them."""
     forms: dict[str, Callable[[Random, str], str]] = {
         "zero-width": lambda rng, value: _inserted(rng, value, "\u200b\u200c\u2060\ufeff"),
         "soft-hyphen": lambda rng, value: _inserted(rng, value, "\u00ad"),
@@ -280,7 +279,7 @@ def _inserted(rng: Random, value: str, hidden: str) -> str:
 
 
 def _percent(rng: Random, value: str) -> str:
-    """All characters, those that are not letters or digits, or a few, as encoders and people do it."""
+    """Percent-encode all characters, or only special characters and up to five others, like encoders and people do."""
     style = rng.randrange(3)
     some = set(rng.sample(range(len(value)), 5))
     return "".join(
@@ -295,7 +294,7 @@ def _wrapped(rng: Random, value: str) -> str:
 
 
 def headers() -> list[Kind]:
-    """Credentials in HTTP headers and encoded configuration."""
+    """Return the kinds of credentials in HTTP headers and in encoded configuration."""
     return [
         Kind(name="authorization-basic", group="lines", make=_basic, secret=_last),
         Kind(name="authorization-bearer", group="lines", make=_bearer, secret=_last),
@@ -351,5 +350,5 @@ def _sas(rng: Random) -> str:
 
 
 def kinds() -> list[Kind]:
-    """All kinds except the phrases, which are texts of their own (see `cases`)."""
+    """Return all kinds except the phrases, which are complete texts (see `cases`)."""
     return [*tokens(), *key_files(), *numbers(), *connections(), *obfuscated(), *headers()]

@@ -13,12 +13,17 @@ from typing import NamedTuple
 from retentive.engine.operation import ReadOperation
 from retentive.engine.writer import NEAR
 from retentive.history import expiry_rules
+from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore
+from retentive.trust.instructions import KIND as INSTRUCTIONS
+from retentive.trust.levels import described, is_used
+from retentive.trust.overlay import Assessment
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
+from retentive.values.text import decoded
 
 DAYS = 30
 SOON_DAYS = 7.0
@@ -54,6 +59,22 @@ class Changed(NamedTuple):
 
     path: str
     changes: int
+
+
+class Flagged(NamedTuple):
+    """Line of a memory that may hold a sensitive value or reads as an instruction to the model, and the kinds."""
+
+    path: str
+    line: int
+    kinds: str
+
+
+class Doubted(NamedTuple):
+    """Memory that is unconfirmed or in quarantine, and the contributors that are the reason."""
+
+    level: str
+    path: str
+    contributors: str
 
 
 class Used(NamedTuple):
@@ -104,6 +125,8 @@ class Stats:
     near: tuple[Near, ...]
     expiring: tuple[Expiring, ...]
     proposals: int
+    flagged: tuple[Flagged, ...]
+    doubted: tuple[Doubted, ...]
 
 
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
@@ -111,7 +134,9 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
 
     Lists have at most `TOP` entries. Raises the errors of storage.
     """
-    operation = ReadStats(store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS))
+    operation = ReadStats(
+        store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS), store.examiner
+    )
     return store.result_of(operation)
 
 
@@ -120,18 +145,23 @@ class ReadStats(ReadOperation[Stats]):
     """Compute the statistics of a memory store at a time."""
 
     name = "stats"
+    sees_hidden = True
     info: StoreInfo
     accessed: Mapping[str, float]
     now: float
     window: int
+    examiner: TextExaminer
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
         """Count memories and versions."""
         now = self.now
         memories = list(snapshot.memories(ROOT))
         past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window)
+        marked: set[str] = set()
         for version in all_versions(snapshot):
             past.add(version)
+            if any(kind != INSTRUCTIONS for _, kind in version.provenance.flags):
+                marked.add(version.memory_id)
         size_bytes = sum(memory.size_bytes for memory in memories)
         biggest = nlargest(TOP, memories, key=attrgetter("size_bytes"))
         return Stats(
@@ -151,7 +181,28 @@ class ReadStats(ReadOperation[Stats]):
             near=_near(len(memories), size_bytes, biggest, settings),
             expiring=tuple(_expiring(memories, self.accessed, settings, now)[:TOP]),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
+            flagged=tuple(self._flagged(snapshot, settings, memories, marked)),
+            doubted=tuple(_doubted(Assessment(snapshot, settings, None), memories)) if is_used(settings) else (),
         )
+
+    def _flagged(
+        self, snapshot: Snapshot, settings: Settings, memories: list[Memory], marked: set[str]
+    ) -> Iterator[Flagged]:
+        """Lines that still hold what a version was flagged for."""
+        for memory in memories:
+            found = [flag for flag in memory.provenance.flags if flag[1] == INSTRUCTIONS]
+            if memory.id in marked:
+                text = decoded(snapshot.get(memory.path).data)
+                found += self.examiner.examine(settings, text, path=memory.path).flagged
+            if found:
+                shown = self.examiner(settings, memory.path)[0]
+                yield from (Flagged(shown, line, kinds) for line, kinds in sorted(found))
+
+
+def _doubted(assessed: Assessment, memories: Iterable[Memory]) -> Iterator[Doubted]:
+    for memory in memories:
+        if reasons := assessed.open_contributors(memory):
+            yield Doubted(assessed.level(memory), memory.path, "; ".join(map(described, reasons)))
 
 
 class _Oldest(NamedTuple):

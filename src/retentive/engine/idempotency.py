@@ -89,7 +89,7 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
     """The writer of the attempt, or a new one to mask echoes if the refusal came before it was created."""
-    who = attempt.actor, attempt.context.examiner, attempt.invocation
+    who = attempt.actor, attempt.examiner, attempt.invocation
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, *who)
 
 

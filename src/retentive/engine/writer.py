@@ -7,13 +7,13 @@ texts to `GuardedWriter.put`, before it records.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from os import urandom
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from retentive.engine.operation import Invocation
 from retentive.errors import Phrase, Refused
+from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
@@ -25,10 +25,9 @@ from retentive.values.text import decoded
 if TYPE_CHECKING:
     from retentive.trust.overlay import HiddenMemories
 
-Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
-"""Returns a text with its sensitive values masked, and the kinds of those values, in order."""
 NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
 _MAX_TOOL_USE_ID = 255  # characters of it that a version records
+_MAX_FLAGS = 100
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -44,16 +43,16 @@ class Written:
 class WriteRules:
     """Rules, from the settings of one store, for the memories that one actor may change."""
 
-    def __init__(self, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
+    def __init__(self, settings: Settings, actor: Actor | None, examiner: TextExaminer) -> None:
         self.settings = settings
         self.actor = actor
-        self._examine = examine
+        self._examiner = examiner
         self._allowed = _allowed(settings, actor) if settings.allow_write else None
         self.hidden: HiddenMemories | None = None
 
     def shown(self, text: str) -> str:
         """Input text with its sensitive values masked, for replies that echo it."""
-        return self._examine(self.settings, text)[0]
+        return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
         """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
@@ -91,9 +90,9 @@ class WriteRules:
 
     def check_name(self, path: MemoryPath) -> None:
         """Raise `Refused` for a new path that contains a sensitive value."""
-        shown, kinds = self._examine(self.settings, path.written)
+        shown, kinds = self._examiner(self.settings, path.written)
         if not kinds and path.text != path.written:  # normalization can form a sensitive value
-            shown, kinds = self._examine(self.settings, path.outward(path.text))
+            shown, kinds = self._examiner(self.settings, path.outward(path.text))
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
             raise Refused("invalid_path", path=shown, reason=reason)
@@ -107,9 +106,9 @@ class GuardedWriter(WriteRules):
     """
 
     def __init__(
-        self, tx: Transaction, settings: Settings, actor: Actor | None, examine: Examiner, call: Invocation
+        self, tx: Transaction, settings: Settings, actor: Actor | None, examiner: TextExaminer, call: Invocation
     ) -> None:
-        super().__init__(settings, actor, examine)
+        super().__init__(settings, actor, examiner)
         self._tx = tx
         self._call = call
         self.recorded: list[Recorded] = []
@@ -118,7 +117,7 @@ class GuardedWriter(WriteRules):
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
         """A writer in the same transaction under the rules of another actor; both share `recorded`."""
         call = replace(self._call, source=source, session=session)
-        other = GuardedWriter(self._tx, self.settings, actor, self._examine, call)
+        other = GuardedWriter(self._tx, self.settings, actor, self._examiner, call)
         other.recorded, other.hidden = self.recorded, self.hidden
         self.tried = True
         return other
@@ -141,22 +140,30 @@ class GuardedWriter(WriteRules):
         """
         if text.encode() == entry.data:
             return Written(text)
-        clean, kinds = self._examine(self.settings, text)
-        if kinds and self.settings.sensitive == "reject":
-            raise Refused("sensitive", kinds=_listed(kinds))
+        if not is_removal:
+            self._check_bytes(entry, len(text.encode()))
+        before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
+        examined = (
+            Examined(text) if is_removal else self._examiner.examine(self.settings, text, path=path.text, before=before)
+        )
+        if examined.refused:
+            raise Refused("sensitive", kinds=_listed(examined.refused))
+        kinds, data = examined.removed, examined.text.encode()
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
-        data = clean.encode()
         if data != entry.data:
+            notes += [
+                Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]
+            ]
             usage = self._tx.usage()
             if not is_removal:
                 self._check_size(entry, len(data), usage)
             self.tried = True
-            flags, new = self._flags(clean, entry) if self.settings.flag_instructions else ((), ())
-            made = self._provenance(entry.memory, lineage, flags, new)
+            flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
+            made = self._provenance(entry.memory, lineage, flagged)
             change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
             self.recorded += self._tx.record([change], self.actor)
             notes += self._near_limits(entry, path, len(data), usage)
-        return Written(clean, altered=bool(kinds), notes=tuple(notes))
+        return Written(examined.text, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, memories: Sequence[Memory]) -> None:
         """Delete memories."""
@@ -164,51 +171,59 @@ class GuardedWriter(WriteRules):
 
     def move(self, changes: Sequence[Change]) -> None:
         """Rename memories."""
-        made = (
-            replace(one, provenance_text=self._provenance(one.before, flags=_flags_of(one.before))) for one in changes
-        )
-        self._record(list(made))
+        self._record([self._moved(change) for change in changes])
+
+    def _moved(self, change: Change) -> Change:
+        """A rename with its provenance; the flags stay with the text."""
+        flags: Flags = () if change.before is None else change.before.provenance.flags
+        return replace(change, provenance_text=self._provenance(change.before, flagged=(flags, ())))
 
     def _record(self, changes: Sequence[Change]) -> None:
         self.tried = True
         self.recorded += self._tx.record(changes, self.actor)
 
-    def _flags(self, text: str, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Lines of a text that read as instructions to the model, and the kinds of those that are new."""
+    def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
+        """Flagged lines, and the kinds of lines that read as instructions to the model and are new."""
         from retentive.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
-        return flags_of(text, "" if entry.data is None else decoded(entry.data))
+        found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
+        return sorted([*examined.flagged, *found]), new
 
     def _provenance(
         self,
         before: Memory | None = None,
         lineage: Sequence[str | None] | None = None,
-        flags: Flags = (),
-        new: Sequence[str] = (),
+        flagged: tuple[Flags, Sequence[str]] = ((), ()),
     ) -> str:
-        """Provenance to store with a change: this call, the flags, and everybody who contributed to the text so far.
-
-        `new` has the kinds of the flags that this change brings.
-        """
+        """Provenance to store with a change: this call, the flags, and everybody who contributed to the text so far."""
         call = self._call
-        tool_use_id = (call.tool_use_id or "")[:_MAX_TOOL_USE_ID]
-        named = {"tool_use_id": tool_use_id, "session": call.session, "source": call.source, "flags": flags}
-        made: dict[str, object] = {"integration": call.integration}
-        made |= {name: value for name, value in named.items() if value}
-        own = [urandom(4).hex(), str(self.actor or ""), call.session or "", call.source or "", *new]
+        named = call.tool_use_id, call.session, call.source
+        tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
+        own = [f"{self._tx.revision:x}", str(self.actor or ""), session, source, *flagged[1]]
         if lineage is None and before is not None:
             lineage = (before.provenance_text,)
-        made["by"] = joined(lineage, own) if lineage else [own]
-        return _to_json(made)
+        made = {
+            "integration": call.integration,
+            "tool_use_id": tool_use_id[:_MAX_TOOL_USE_ID],
+            "session": session,
+            "source": source,
+            "flags": flagged[0][:_MAX_FLAGS],
+            "by": joined(lineage, own) if lineage else [own],
+        }
+        return _to_json({name: value for name, value in made.items() if value})
+
+    def _check_bytes(self, entry: Entry, size: int) -> None:
+        """Raise `Refused` for a text over the limit of one memory, unless it shrinks."""
+        held, limit = len(entry.data or b""), self.settings.max_memory_bytes
+        if limit and size > limit and (entry.memory is None or size >= held):
+            raise Refused("too_large", size=size, limit=limit, present=held)
 
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
         """Raise `Refused` for a text over a limit. A memory over a limit may always shrink."""
         settings, held = self.settings, len(entry.data or b"")
+        self._check_bytes(entry, size)
         if entry.memory is not None and size < held:
             return
-        limit = settings.max_memory_bytes
-        if limit and size > limit:
-            raise Refused("too_large", size=size, limit=limit, present=held)
         if entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
             raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
         limit, after = settings.max_store_bytes, usage.size_bytes - held + size
@@ -230,10 +245,6 @@ class GuardedWriter(WriteRules):
         if limit and whole >= limit * NEAR:
             notes.append(Phrase("near_store", {"size": whole, "limit": limit}))
         return notes
-
-
-def _flags_of(memory: Memory | None) -> Flags:
-    return () if memory is None else memory.provenance.flags
 
 
 def _listed(kinds: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,12 @@ Flags: TypeAlias = Sequence[tuple[int, str]]
 
 
 class Contributor(NamedTuple):
-    """A contribution to a text: random mark, actor, session, source, and kinds of text flagged in it.
+    """A contribution to a text: actor, session, source, and kinds of text flagged in it. Unknown names are empty.
 
-    Unknown names are empty. A confirmation names the marks that it covers.
+    `at` is the revision of the store before it, so that a later contribution by the same actor differs.
     """
 
-    mark: str
+    at: str
     actor: str = ""
     session: str = ""
     source: str = ""
@@ -34,8 +35,13 @@ class Contributor(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str, str, tuple[str, ...]]:
-        """Everything but the mark."""
+        """Everything but the revision."""
         return self[1:]
+
+    @property
+    def mark(self) -> str:
+        """Digest that names this contribution in a confirmation."""
+        return hashlib.blake2b(json.dumps(self).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +90,15 @@ def _parsed(text: str) -> Provenance:
         return NOTHING
 
 
-def _contributor(mark: str, actor: str = "", session: str = "", source: str = "", *flags: str) -> Contributor:
-    return Contributor(str(mark), str(actor), str(session), str(source), tuple(map(str, flags)))
+def _contributor(at: str, actor: str = "", session: str = "", source: str = "", *flags: str) -> Contributor:
+    return Contributor(str(at), str(actor), str(session), str(source), tuple(map(str, flags)))
 
 
 def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[str]]:
     """Stored contributors of a change to texts with these provenances: the earlier ones, each once, and its own."""
     found = {each.names: each for text in earlier if text is not None for each in _parsed(text).contributors}
     found.pop(_contributor(*own).names, None)
-    known = [(each.mark, each.actor, each.session, each.source, *each.flags) for each in found.values()]
+    known = [(each.at, each.actor, each.session, each.source, *each.flags) for each in found.values()]
     kept, room = [own], MAX_CONTRIBUTOR_CHARS
     for each in reversed(known):
         room -= sum(map(len, each))

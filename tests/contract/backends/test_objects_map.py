@@ -1,4 +1,4 @@
-"""The ordered map of object storage, compared with a dictionary, without storage."""
+"""The ordered map of object storage, tested without storage against a dictionary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EDITS = st.lists(st.dictionaries(KEYS, st.none() | st.just("=x") | st.just("=y")
 
 
 class Written:
-    """The pages that rebuilds wrote, decoded from their bytes; counts calls of `read`."""
+    """The pages written by rebuilds, decoded from their bytes. It counts the calls of `read`."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
@@ -31,7 +31,7 @@ class Written:
 
 
 def reachable(tree: Tree, pages: Written) -> list[Ref]:
-    """The references to all pages of a tree."""
+    """Return the references to all pages of a tree."""
     level, found = list(tree.refs), list(tree.refs)
     for _ in range(tree.depth):
         level = [ref for node in pages.pages(level) for ref in node.refs]
@@ -41,7 +41,7 @@ def reachable(tree: Tree, pages: Written) -> list[Ref]:
 
 @given(EDITS, st.integers(0, 12), KEYS, KEYS)
 def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: int, low: str, high: str) -> None:
-    """After any number of rebuilds, with edits above the tree: by key, by range, in both directions."""
+    """After any number of rebuilds, reads by key and by range, in both directions, agree with the dictionary."""
     tree, pages, expected = Tree(), Written(), dict[str, str]()
     overlay: dict[str, str | None] = {}
     for number, batch in enumerate(batches):
@@ -55,7 +55,7 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
             pages.add(rebuilt.written)
             tree, overlay = rebuilt.tree, {}
             firsts = {ref.first for ref in reachable(tree, pages)}
-            assert firsts <= expected.keys()  # no trace of a removed key
+            assert firsts <= expected.keys()  # the pages contain no trace of a removed key
             assert len(tree.refs) <= SIZES.fan_out
     found = OrderedMap(tree, overlay, pages.pages)
     everything = sorted(expected.items())
@@ -71,7 +71,10 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
 
 
 def test_a_lookup_reads_one_page_of_each_level() -> None:
-    """In a tree of a thousand keys. A range reads only its own leaves."""
+    """A lookup in a tree of a thousand keys reads one page of each level.
+
+    A range reads only the leaves of the range.
+    """
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
     rebuilt = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
@@ -86,7 +89,7 @@ def test_a_lookup_reads_one_page_of_each_level() -> None:
 
 
 def test_an_edit_rewrites_one_page_of_each_level() -> None:
-    """The other pages are not changed."""
+    """The edit rewrites the pages on the way to its leaf. All other pages stay the same."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
     first = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)

@@ -1,4 +1,4 @@
-"""Encrypted backends pass the shipped suite, with encrypted or plain paths."""
+"""Encrypted backends pass the shipped suite, both with encrypted and with plain paths."""
 
 from __future__ import annotations
 

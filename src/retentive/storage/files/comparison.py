@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from os import urandom
 from typing import TypeAlias, cast
 
 from retentive.errors import Refused
@@ -79,7 +78,7 @@ class Comparison:
         if text == entry.data:
             return None
         known = None if entry.memory is None else entry.memory.provenance_text
-        by = joined([known], [urandom(4).hex(), str(EXTERNAL)])
+        by = joined([known], [f"{self.records.revision:x}", str(EXTERNAL)])
         made = None if text is None else json.dumps({"integration": "files", "by": by})
         return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 

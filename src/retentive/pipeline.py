@@ -155,11 +155,11 @@ def _read_once(
     if settings is None or text != snapshot.settings:
         settings = context.settings_of(snapshot)
     seen, actor = snapshot, invocation.actor or context.actor
-    if (settings.trust or settings.quarantine) and not operation.sees_hidden:
+    if (settings.trust or settings.quarantine) and not operation.sees_all:
         from retentive.trust.overlay import TrustedSnapshot  # noqa: PLC0415 - rarely needed
 
         seen = TrustedSnapshot(snapshot, settings, actor)
-    if settings.review:
+    if settings.review and not operation.sees_all:
         seen = seen_by(actor, seen, settings)
     try:
         if operation.needs_external_edits:

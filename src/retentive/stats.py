@@ -145,7 +145,7 @@ class ReadStats(ReadOperation[Stats]):
     """Compute the statistics of a memory store at a time."""
 
     name = "stats"
-    sees_hidden = True
+    sees_all = True
     info: StoreInfo
     accessed: Mapping[str, float]
     now: float

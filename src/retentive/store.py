@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.review.session import Review
     from retentive.search.index import Corpus
     from retentive.search.query import Results
+    from retentive.trust.levels import Level
     from retentive.trust.session import Trust
 
 R = TypeVar("R")
@@ -200,13 +201,18 @@ class MemoryStore(StoreContext):
         under: str = ROOT,
         paths: Sequence[str] = (),
         regex: bool = False,
+        source: str | None = None,
+        trust: Level | None = None,
         limit: int | None = 20,
+        actor: Actor | str | None = None,
     ) -> Results:
         """Search for memories below a directory that contain all words of a query, newest first, with matching lines.
 
         Words match anywhere in texts and paths, in any language, ignoring case; "words in quotes" match as a phrase,
         and -word excludes memories with that word. `paths` are path patterns, as in settings. With `regex` the query is
-        one regular expression (extra `guards`). Raises `InvalidInput`.
+        one regular expression (extra `guards`). `source` is a pattern: only memories with a contributor of such a
+        source; `trust` is a level: only memories at it. Memories hidden from `actor` are not found, except in
+        quarantine if that is the level asked for. Raises `InvalidInput`.
         """
         from retentive.search.index import Corpus  # noqa: PLC0415
         from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
@@ -214,11 +220,18 @@ class MemoryStore(StoreContext):
         corpus = self._corpus = self._corpus or Corpus()
         target = self.parsed(under)
 
+        who = as_actor(actor) or self.actor
+
         def work(snapshot: Snapshot) -> Results:
             parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
-            return corpus.search(snapshot, parsed, under=target.text, limit=limit)
+            settings, levels = self.settings_of(snapshot), None
+            if settings.trust or settings.quarantine or source is not None or trust is not None:
+                from retentive.trust.overlay import levels_by_path  # noqa: PLC0415 - rarely needed
 
-        return self.result_of(Read("search", work, target, needs_external_edits=True))
+                levels = levels_by_path(snapshot, settings, who, source=source, only=trust)
+            return corpus.search(snapshot, parsed, under=target.text, limit=limit, levels=levels)
+
+        return self.result_of(Read("search", work, target, needs_external_edits=True, sees_all=True), actor)
 
     def usage(self) -> Usage:
         """Number and total size of the memories."""

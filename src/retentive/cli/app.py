@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
         ("removal", "redact erase"),
         ("settings", "settings"),
         ("review", "review"),
+        ("trust", "trust"),
         ("maintenance", "scan sweep"),
         ("transfer", "export import backup restore-backup migrate"),
         ("audit", "audit"),

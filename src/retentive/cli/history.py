@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, time_option
-from retentive.storage.contract import Operation, Version
+from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, source_option, time_option, trust_option
+from retentive.storage.contract import Version
+from retentive.store import MemoryStore
+from retentive.trust.levels import Level, described
 from retentive.values.diff import DiffLine, as_text, unified
 
 if TYPE_CHECKING:
@@ -31,17 +33,14 @@ _GONE = "(redacted)"
 @time_option("--since", f"Only versions since this time: {FORMS}.")
 @time_option("--until", "Only versions up to this time.")
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
+@source_option
+@click.option("--session", metavar="PATTERN", help="Only versions of these sessions.")
+@click.option("--integration", metavar="PATTERN", help="Only versions through these integrations, such as messages.")
+@click.option("--flag", metavar="PATTERN", help="Only versions with lines flagged as this, such as instructions.")
+@trust_option
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N versions.")
-def log(
-    location: Location,
-    path: str | None,
-    *,
-    whose: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    operation: Operation | None,
-    limit: int | None,
-) -> None:
+@click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
+def log(location: Location, path: str | None, *, whose: str | None, provenance: bool, **only: Any) -> None:
     """List the versions of the store, a directory or a memory, newest first.
 
     The versions of a memory include those before a rename. If PATH does not exist, the last memory at PATH is meant. In
@@ -49,11 +48,17 @@ def log(
     is empty.
     """
     with location.existing() as store:
-        found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
-    rows = ((*_row(each, output.local_time)[:4], each.path or _GONE) for each in found)
+        found = store.history.log(path, actor=whose, **only)
+        more = _origins(store, found) if provenance else [()] * len(found)
+    rows = (
+        (*_row(each, output.local_time)[:4], each.path or _GONE, *origin)
+        for each, origin in zip(found, more, strict=True)
+    )
     styles = ("yellow", "blue", "green", None, "cyan")
     output.emit(
-        map(_object, found), plain=map(_row, found), shown=[layouts.Aligned(rows, styles, empty="No versions.")]
+        map(_object, found),
+        plain=((*_row(each), *origin) for each, origin in zip(found, more, strict=True)),
+        shown=[layouts.Aligned(rows, styles, empty="No versions.")],
     )
 
 
@@ -71,11 +76,15 @@ def show(location: Location, version_id: str) -> None:
         "change": version.operation,
         "actor": _actor(version),
         "time": output.timestamp(version.created_at),
+        "integration": version.provenance.integration,
+        "session": version.provenance.session,
+        "source": version.provenance.source,
+        "flags": ", ".join(f"{kind} in line {line}" for line, kind in version.provenance.flags),
         "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
         "redacted": "" if version.redacted_at is None else output.timestamp(version.redacted_at) + by,
     }
     known = [(name, value) for name, value in facts.items() if value]
-    head = "".join(f"{name:<8}  {value}\n" for name, value in known)
+    head = "".join(f"{name:<11}  {value}\n" for name, value in known)
     output.emit(
         _object(version) | {"text": text},
         plain=head if text is None else f"{head}\n{text}",
@@ -113,21 +122,28 @@ def diff(location: Location, first: str, second: str | None, *, since: Moment | 
 
 @output.command(json="Print a JSON list.")
 @click.argument("path")
-def blame(location: Location, path: str) -> None:
+@source_option
+@trust_option
+@click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
+def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
     """Show the version, time and actor that last changed each line of a memory.
 
     In a pipe each line has a version, time, actor, line number and text, separated by tabs.
     """
     with location.existing() as store:
-        found = store.history.blame(path)
+        found = store.history.blame(path, source=source, trust=trust)
+        more = _origins(store, [line.version for line in found]) if provenance else [()] * len(found)
 
     def rows(time: Callable[[datetime], str]) -> Iterator[tuple[str, ...]]:
-        return ((*_row(line.version, time)[:3], str(line.number), line.text.removesuffix("\n")) for line in found)
+        for line, origin in zip(found, more, strict=True):
+            yield *_row(line.version, time)[:3], *origin, str(line.number), line.text.removesuffix("\n")
 
+    width = len(_ORIGIN) if provenance else 0
+    styles = ("yellow", "blue", "green", *([None] * width), "bright_black")
     output.emit(
         ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
         plain=rows(output.timestamp),
-        shown=[layouts.Aligned(rows(output.local_time), ("yellow", "blue", "green", "bright_black"), right={3})],
+        shown=[layouts.Aligned(rows(output.local_time), styles, right={3 + width})],
     )
 
 
@@ -152,13 +168,34 @@ def _row(version: Version, time: Callable[[datetime], str] = output.timestamp) -
     return version.id, time(version.created_at), _actor(version), version.operation, version.path
 
 
+_ORIGIN = ("integration", "session", "source", "flags", "trust")
+
+
+def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str, ...]]:
+    """Integration, session, source, flagged lines and level of trust of versions."""
+    found: list[tuple[str, ...]] = []
+    for version, level in zip(versions, store.trust.levels(versions), strict=True):
+        made = version.provenance
+        flags = ", ".join(f"{kind} in line {line}" for line, kind in made.flags)
+        found.append((made.integration, made.session, made.source, flags, level))
+    return found
+
+
+def _provenance(version: Version) -> dict[str, object]:
+    made = version.provenance
+    names = ("integration", "tool_use_id", "session", "source")
+    flags = [{"line": line, "kind": kind} for line, kind in made.flags]
+    return output.attributes(made, *names) | {"flags": flags, "contributors": list(map(described, made.contributors))}
+
+
 def _actor(version: Version) -> str:
     return "" if version.actor is None else str(version.actor)
 
 
 def _object(version: Version) -> dict[str, object]:
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
-    return output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
+    path = {"path": version.path or None, "provenance": _provenance(version)}
+    return output.attributes(version, *names, "redacted_by") | path
 
 
 _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left"}.'

@@ -6,11 +6,14 @@ import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
 from retentive.errors import InvalidInput
+from retentive.trust.levels import LEVELS
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Moment: TypeAlias = datetime | str
 """A time with its zone, or the id of a version."""
@@ -101,3 +104,15 @@ def decoded(data: bytes) -> str:
     if "\0" in text:
         raise InvalidInput(f"the text contains a NUL character (at position {text.index(chr(0))})")
     return text
+
+
+def source_option(command: F) -> F:
+    """Add `--source`."""
+    text = "Only with a source that matches, such as 'web:*'."
+    return click.option("--source", metavar="PATTERN", help=text)(command)
+
+
+def trust_option(command: F) -> F:
+    """Add `--trust`."""
+    text = "Only at this level of trust, by the present settings."
+    return click.option("--trust", type=click.Choice(LEVELS), help=text)(command)

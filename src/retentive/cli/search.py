@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
+from retentive.cli.parameters import source_option, trust_option
 from retentive.search.query import Hit, Results
 from retentive.values.paths import ROOT
 
@@ -20,11 +23,11 @@ from retentive.values.paths import ROOT
     multiple=True,
     help="Search only matching paths, such as '/memories/*/notes.md'.",
 )
+@source_option
+@trust_option
 @click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
-def search(
-    location: Location, query: tuple[str, ...], *, under: str, paths: tuple[str, ...], regex: bool, limit: int
-) -> None:
+def search(location: Location, /, query: tuple[str, ...], *, limit: int, **where: Any) -> None:
     """Find the memories that contain all words of QUERY in their text or path, most recently changed first.
 
     Words match anywhere, in any language and case. '"some words"' matches a phrase, -word excludes a word (after --).
@@ -32,7 +35,7 @@ def search(
     matches.
     """
     with location.existing() as store:
-        found = store.search(" ".join(query), under=under, paths=paths, regex=regex, limit=limit)
+        found = store.search(" ".join(query), limit=limit, **where)
     is_cut = len(found.hits) < found.total
     total = f"{output.counted(found.total, 'memory')}."
     output.emit(
@@ -48,5 +51,5 @@ def _rows(hit: Hit) -> list[tuple[str, str, str]]:
 
 
 def _object(found: Results) -> dict[str, object]:
-    names = ("path", "memory_id", "version_id", "updated_at", "lines", "path_spans", "snippets")
+    names = ("path", "memory_id", "version_id", "updated_at", "lines", "path_spans", "snippets", "trust")
     return {"total": found.total, "hits": [output.attributes(hit, *names) for hit in found.hits]}

@@ -52,13 +52,13 @@ class Operation(ABC, Generic[R_co]):
     """One operation on a memory store. Subclasses are frozen dataclasses.
 
     `name` is the name in the audit log. `needs_external_edits`: external edits of plain files are recorded first, so
-    that the operation sees them. `sees_hidden`: a read for people, which sees memories that trust settings hide.
+    that the operation sees them. `sees_all`: a read sees the present state itself: hidden memories, and no proposals.
     """
 
     __slots__ = ()
     name: str | None
     needs_external_edits: bool = False
-    sees_hidden: bool = False
+    sees_all: bool = False
 
     def paths(self) -> tuple[str, ...]:
         """Canonical paths of the operation, for the audit log: by default its field `path`, if it has one."""
@@ -89,7 +89,7 @@ class Read(ReadOperation[R]):
     path: MemoryPath | None = None
     facts_of: Callable[[R], Mapping[str, object]] | None = None
     needs_external_edits: bool = False
-    sees_hidden: bool = False
+    sees_all: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Facts derived from the result."""

@@ -16,6 +16,7 @@ from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter, Sides
 from retentive.history.removal import Removed, erase, redact
 from retentive.storage.contract import Actor, Operation, Version
+from retentive.trust.levels import Level
 from retentive.values import diff
 
 
@@ -46,16 +47,22 @@ class History:
         since: datetime | None = None,
         until: datetime | None = None,
         operation: Operation | None = None,
+        source: str | None = None,
+        session: str | None = None,
+        integration: str | None = None,
+        flag: str | None = None,
+        trust: Level | None = None,
         limit: int | None = None,
     ) -> list[Version]:
         """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory.
 
         If `path` has no memory at or below it, the last memory that was at `path` is used. `actor` is a pattern, as
-        in `session:*`.
+        in `session:*`, and so are `source`, `session`, `integration` and `flag`; `trust` is the level that the settings
+        give to the change by itself. Memories in quarantine are included.
         """
-        only = LogFilter(actor, since, until, operation)
+        only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
         target = None if path is None else self._context.parsed(path)
-        return self._context.result_of(reads.log(target, memory_id, only, limit))
+        return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
 
     def show(self, version_id: str) -> tuple[Version, str | None]:
         """A version and the text it wrote; the text is None for a deletion or a redacted version."""
@@ -90,16 +97,21 @@ class History:
         found = self._context.result_of(reads.changes_since(self._context.parsed(path), since))
         return reads.without_deletions(found)
 
-    def blame(self, path: str) -> list[BlameLine]:
+    def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
         """Each line of the memory at a path with the version that added it. Raises `NotFound`.
 
-        Lines older than the oldest kept version are attributed to that version.
+        Lines older than the oldest kept version are attributed to that version. `source` and `trust` select lines as in
+        `log`.
         """
+        only = LogFilter(source=source, trust=trust)
         texts = self._context.result_of(reads.lineage(self._context.parsed(path)))
-        lines = diff.lines(texts[-1][1])
+        lines, authors = diff.lines(texts[-1][1]), diff.blame(texts)
+        settings = self._context.known_settings[1] or self._context.settings()
+        chosen = {version.id for version in only.chosen({each.id: each for each in authors}.values(), settings)}
         return [
             BlameLine(number, line, version)
-            for number, (line, version) in enumerate(zip(lines, diff.blame(texts), strict=True), start=1)
+            for number, (line, version) in enumerate(zip(lines, authors, strict=True), start=1)
+            if version.id in chosen
         ]
 
     def restore(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, takewhile
@@ -13,9 +13,10 @@ from retentive.engine.queries import version_fact
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.past import check_zone, past_of, versions_of
 from retentive.storage.contract import Operation, Snapshot, Version
+from retentive.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, matches_actor
-from retentive.values.settings import Settings
+from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import decoded
 
 R = TypeVar("R")
@@ -27,45 +28,78 @@ Sides: TypeAlias = tuple[Side, Side]
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Conditions on the versions of a log; None means any. Raises `InvalidInput`."""
+    """Conditions on the versions of a log; None means any. Raises `InvalidInput`.
+
+    `actor`, `source`, `session`, `integration` and `flag` are patterns; `trust` is the level of a change by itself.
+    """
 
     actor: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     operation: Operation | None = None
+    source: str | None = None
+    session: str | None = None
+    integration: str | None = None
+    flag: str | None = None
+    trust: Level | None = None
 
     def __post_init__(self) -> None:
-        if self.actor is not None:
-            check_actor_pattern(self.actor)
+        for pattern in (self.actor, self.source, self.session, self.integration, self.flag):
+            if pattern is not None:
+                check_actor_pattern(pattern)
+        check_level(self.trust)
         if self.operation is not None and self.operation not in get_args(Operation):
             raise InvalidInput(f"the operation must be one of {', '.join(get_args(Operation))}")
         for time in (self.since, self.until):
             check_zone(time)
 
-    def chosen(self, versions: Iterable[Version]) -> Iterable[Version]:
-        """The versions that match, from versions listed newest first."""
+    def chosen(self, versions: Iterable[Version], settings: Settings = DEFAULTS) -> Iterable[Version]:
+        """The versions that match, from versions listed newest first. The settings give levels of trust."""
         since = self.since
         if since is not None:
             versions = takewhile(lambda version: version.created_at >= since, versions)
-        return filter(self._fits, versions)
+        found = filter(self.fits, versions)
+        if self.trust is None:
+            return found
+        levels = Levels(settings)
+        return (version for version in found if levels.of(author_of(version)) == self.trust)
 
-    def _fits(self, version: Version) -> bool:
+    def fits(self, version: Version) -> bool:
+        """Return whether a version matches, apart from `since` and `trust`."""
         return (
             (self.operation is None or version.operation == self.operation)
             and (self.until is None or version.created_at <= self.until)
             and (self.actor is None or matches_actor(self.actor, str(version.actor or "")))
+            and self._fits_origin(version)
+        )
+
+    def _fits_origin(self, version: Version) -> bool:
+        patterns = self.source, self.session, self.integration
+        if all(pattern is None for pattern in (*patterns, self.flag)):
+            return True
+        made = version.provenance
+        named = made.source, session_of(version), made.integration
+        pairs = zip(patterns, named, strict=True)
+        return all(pattern is None or (name and matches_actor(pattern, name)) for pattern, name in pairs) and (
+            self.flag is None or any(matches_actor(self.flag, kind) for _, kind in made.flags)
         )
 
 
-def log(path: MemoryPath | None, memory_id: str | None, only: LogFilter, limit: int | None) -> Read[list[Version]]:
+def log(
+    path: MemoryPath | None,
+    memory_id: str | None,
+    only: LogFilter,
+    limit: int | None,
+    settings_of: Callable[[Snapshot], Settings],
+) -> Read[list[Version]]:
     """List versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
     if limit is not None and limit < 0:
         raise InvalidInput("the limit must be a whole number from 0")
 
     def work(snapshot: Snapshot) -> list[Version]:
-        return list(islice(only.chosen(versions_of(snapshot, path, memory_id)), limit))
+        return list(islice(only.chosen(versions_of(snapshot, path, memory_id), settings_of(snapshot)), limit))
 
-    return Read("log", work, path, needs_external_edits=True)
+    return Read("log", work, path, needs_external_edits=True, sees_all=True)
 
 
 def text_at(path: MemoryPath, at: datetime | str) -> Read[tuple[Version, str]]:
@@ -92,7 +126,7 @@ def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
         texts = ((version, snapshot.text(version.id)) for version in versions)
         return [(version, decoded(data)) for version, data in texts if data is not None]
 
-    return Read("blame", work, path)
+    return Read("blame", work, path, sees_all=True)
 
 
 def change(version_id: str, old: str | None = None) -> Read[Sides]:

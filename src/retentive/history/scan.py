@@ -98,7 +98,7 @@ def scan(
     found = partial(_found, context, history=history)
     try:
         if not redact:
-            return context.result_of(Read("scan", found, needs_external_edits=True, sees_hidden=True), actor)
+            return context.result_of(Read("scan", found, needs_external_edits=True, sees_all=True), actor)
         scanned = context.result_of(RedactFound(context.examiner, history, context.clock(), likely), actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None

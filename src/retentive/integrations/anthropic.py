@@ -221,12 +221,17 @@ class _SearchTool(_OpenedStore):
         location: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
         *,
         store: str | None = None,
+        actor: Actor | str | None = None,
         replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         self._cache_control = cache_control
+        self.actor = as_actor(actor)
         self._open(location, store, replies, keys, {})
+
+    def _search(self, request: object) -> Reply:
+        return search_reply(named(self.tree, "anthropic"), request, actor=self.actor)
 
     def to_dict(self) -> BetaToolParam:
         """Entry for the `tools` list of a request."""
@@ -241,12 +246,12 @@ class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
 
     `location` is an open `MemoryStore` or `Mounts`, usually the one of the memory tool. It can also be a location as
     for `retentive.open`, with `store` as the key or id. An invalid call raises the SDK's `ToolError`. A search
-    without matches is an ordinary reply.
+    without matches is an ordinary reply. Memories hidden from `actor` are not found.
     """
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
-        return text_or_error(search_reply(named(self.tree, "anthropic"), input))
+        return text_or_error(self._search(input))
 
 
 class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
@@ -254,7 +259,7 @@ class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
-        return text_or_error(await to_thread.run_sync(search_reply, named(self.tree, "anthropic"), input))
+        return text_or_error(await to_thread.run_sync(self._search, input))
 
 
 def _location(

@@ -21,6 +21,7 @@ from retentive.integrations.function_tool import FunctionTool
 from retentive.integrations.named import named
 from retentive.mounts import Mounts
 from retentive.search.query import Hit, Results
+from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.replies import Reply
@@ -55,12 +56,13 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-def search_tool(memory: MemoryStore | Mounts, *, name: str = NAME) -> FunctionTool:
-    """Create a search tool for a memory, usable with any model and client."""
-    return FunctionTool(name, DESCRIPTION, INPUT_SCHEMA, partial(search_reply, named(memory, "search_tool")))
+def search_tool(memory: MemoryStore | Mounts, *, name: str = NAME, actor: Actor | str | None = None) -> FunctionTool:
+    """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden."""
+    run = partial(search_reply, named(memory, "search_tool"), actor=as_actor(actor))
+    return FunctionTool(name, DESCRIPTION, INPUT_SCHEMA, run)
 
 
-def search_reply(memory: MemoryStore | Mounts, request: object) -> Reply:
+def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor | None = None) -> Reply:
     """Run a search, given as the raw input of a tool call.
 
     Invalid input and storage failures get an error reply. A search without matches is not an error.
@@ -70,7 +72,7 @@ def search_reply(memory: MemoryStore | Mounts, request: object) -> Reply:
     except Refused as refusal:
         return memory.refused("search", refusal)
     try:
-        return Reply(_text(memory.search(query, under=under.text, limit=limit), under))
+        return Reply(_text(memory.search(query, under=under.text, limit=limit, actor=actor), under))
     except InvalidInput as error:
         return Reply(f"Error: Invalid `query` parameter: {error}", is_error=True, code=error.code)
     except RetentiveError as error:
@@ -123,8 +125,9 @@ def _text(results: Results, under: MemoryPath) -> str:
 
 
 def _lines(hit: Hit) -> list[str]:
+    path = hit.path if hit.trust == "trusted" else f"{hit.path} ({hit.trust})"
     if not hit.snippets:
-        return [f"{hit.path} (only its path matches)"]
+        return [f"{path} (only its path matches)"]
     rest = hit.lines - len(hit.snippets)
     more = [f"[{rest} more lines match]" if rest > 1 else "[1 more line matches]"] if rest else []
-    return [hit.path, *(f"{snippet.line}: {snippet.text}" for snippet in hit.snippets), *more]
+    return [path, *(f"{snippet.line}: {snippet.text}" for snippet in hit.snippets), *more]

@@ -130,10 +130,10 @@ class Mount:
         with self.named_outward():
             self.store.read(work)
 
-    def search(self, query: str, under: str, *, regex: bool) -> Iterator[Hit]:
+    def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Iterator[Hit]:
         """Visible hits, with their paths in the tree."""
         with self.named_outward():
-            found = self.store.search(query, under=under, regex=regex, limit=None).hits
+            found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor).hits
         longer = len(self.point) - len(ROOT)
         for hit in found:
             if self.part.shows(hit.path):

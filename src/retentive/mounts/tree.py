@@ -197,6 +197,7 @@ class Mounts:
         paths: Sequence[str] = (),
         regex: bool = False,
         limit: int | None = 20,
+        actor: Actor | str | None = None,
     ) -> Results:
         """Search as in one store; words match in texts, and in each store's own paths."""
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
@@ -206,7 +207,7 @@ class Mounts:
             raise InvalidInput("the limit must be a whole number from 0")
         hits: list[Hit] = []
         for mount, inner in self._parts(self._root.parsed(under)):
-            shown = mount.search(query, inner, regex=regex)
+            shown = mount.search(query, inner, regex=regex, actor=actor)
             hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
         ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
         return Results(tuple(ordered[:limit]), len(hits))

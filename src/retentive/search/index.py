@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from retentive.search.query import Document, Query, Results, fold_document, search
 from retentive.storage import forking
@@ -44,9 +44,24 @@ class Corpus:
         """Replace the lock in a forked child, where the thread that held it does not exist."""
         self._lock = threading.Lock()
 
-    def search(self, snapshot: Snapshot, query: Query, *, under: str, limit: int | None) -> Results:
-        """Search the memories below a directory, in one snapshot of the store."""
-        return search(query, _below(self._documents(snapshot), under), limit=limit)
+    def search(
+        self,
+        snapshot: Snapshot,
+        query: Query,
+        *,
+        under: str,
+        limit: int | None,
+        levels: Mapping[str, str] | None = None,
+    ) -> Results:
+        """Search the memories below a directory, in one snapshot of the store.
+
+        `levels` has the levels of trust by path; memories that are not in it are not found.
+        """
+        documents = _below(self._documents(snapshot), under)
+        if levels is None:
+            return search(query, documents, limit=limit)
+        found = search(query, (each for each in documents if each.path in levels), limit=limit)
+        return replace(found, hits=tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits))
 
     def _documents(self, snapshot: Snapshot) -> Iterable[Document]:
         if snapshot.usage().size_bytes > self._max_kept_bytes:

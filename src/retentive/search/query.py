@@ -82,7 +82,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Search result. `lines` is the number of matching lines, 0 if only the path matches."""
+    """Search result. `lines` is the number of matching lines, 0 if only the path matches; `trust` is a level."""
 
     path: str
     memory_id: str
@@ -91,6 +91,7 @@ class Hit:
     lines: int
     snippets: tuple[Snippet, ...]
     path_spans: tuple[Span, ...]
+    trust: str = "trusted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias, cast
 
+from retentive.errors import InvalidInput
 from retentive.values.patterns import matches_actor
 from retentive.values.provenance import Contributor, Provenance
-from retentive.values.records import Version
+from retentive.values.records import Memory, Version
 from retentive.values.settings import TRUST_LEVELS, Settings
 
 Level: TypeAlias = Literal["trusted", "unconfirmed", "quarantined"]
@@ -58,6 +59,12 @@ class Levels:
         return TRUSTED
 
 
+def session_of(version: Version) -> str:
+    """Session of a version: the one the application named, or the id of an actor that is a session."""
+    actor = version.actor
+    return version.provenance.session or (actor.id if actor is not None and actor.kind == "session" else "")
+
+
 def author_of(version: Version) -> Contributor:
     """Contributor that one version stands for: its own change, without those before it."""
     made = version.provenance
@@ -69,6 +76,19 @@ def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[s
     """Contributors that are not trusted, without those whose contribution is confirmed."""
     known = set(confirmed)
     return [each for each in provenance.contributors if each.mark not in known and levels.of(each) != TRUSTED]
+
+
+def check_level(level: object) -> None:
+    """Raise `InvalidInput` for an unknown level; None is any."""
+    if level is not None and level not in LEVELS:
+        raise InvalidInput(f"a level of trust must be one of {', '.join(LEVELS)}")
+
+
+def has_source(found: Memory | Version, pattern: str | None) -> bool:
+    """Return whether a contributor named a source that matches a pattern; None matches all."""
+    if pattern is None:
+        return True
+    return any(each.source and matches_actor(pattern, each.source) for each in found.provenance.contributors)
 
 
 def described(contributor: Contributor) -> str:

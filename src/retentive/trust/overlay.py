@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Version
 from retentive.storage.overlay import Overlay
-from retentive.trust.levels import QUARANTINED, UNCONFIRMED, Level, Levels, unconfirmed_in
+from retentive.trust.levels import QUARANTINED, UNCONFIRMED, Level, Levels, check_level, has_source, unconfirmed_in
 from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.provenance import Contributor
@@ -127,7 +127,18 @@ def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
     return bool(Assessment(snapshot, settings, None).open_contributors(memory))
 
 
-def hidden_paths(snapshot: Snapshot, settings: Settings, actor: Actor | None) -> frozenset[str]:
-    """Paths of the memories that are hidden from an actor."""
-    assessed = Assessment(snapshot, settings, actor)
-    return frozenset(memory.path for memory in snapshot.memories(ROOT) if not assessed.shows(memory))
+def levels_by_path(
+    snapshot: Snapshot, settings: Settings, actor: Actor | None, *, source: str | None, only: Level | None
+) -> dict[str, Level]:
+    """Levels of the memories that an actor may find, by path; all at a level, and with a source, if these are given.
+
+    Raises `InvalidInput` for an unknown level.
+    """
+    check_level(only)
+    assessed, found = Assessment(snapshot, settings, actor), dict[str, Level]()
+    for memory in snapshot.memories(ROOT):
+        level = assessed.level(memory)
+        is_asked_for = only == level == QUARANTINED
+        if only in {None, level} and (is_asked_for or assessed.shows(memory)) and has_source(memory, source):
+            found[memory.path] = level
+    return found

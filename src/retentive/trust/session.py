@@ -10,9 +10,9 @@ from typing import Any
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import InvalidInput, NotFound, ReadOnly
-from retentive.storage.contract import Actor, Memory, Snapshot, Transaction
-from retentive.trust.levels import LEVELS, TRUSTED, Level, described
+from retentive.errors import NotFound, ReadOnly
+from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
+from retentive.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described
 from retentive.trust.overlay import CONFIRMED, Assessment, marks_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
@@ -38,8 +38,7 @@ class Trust:
 
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[Doubted]:
         """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
-        if level is not None and level not in LEVELS:
-            raise InvalidInput(f"a level of trust must be one of {', '.join(LEVELS)}")
+        check_level(level)
         target = self._context.parsed(under)
 
         def work(snapshot: Snapshot) -> list[Doubted]:
@@ -47,7 +46,12 @@ class Trust:
             found = (_doubted(assessed, memory) for memory in _memories(snapshot, target))
             return [each for each in found if each.level != TRUSTED and level in {None, each.level}]
 
-        return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_hidden=True))
+        return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
+
+    def levels(self, versions: Iterable[Version]) -> list[Level]:
+        """Level that the present settings give to each change by itself, without those it builds on."""
+        levels = Levels(self._context.settings())
+        return [levels.of(author_of(version)) for version in versions]
 
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
         """Trust the present text of a memory, or of all memories below a directory; return their paths.

@@ -1,0 +1,73 @@
+"""`trust`: listing doubted memories, confirming them, and quarantine."""
+
+from __future__ import annotations
+
+import click
+
+from retentive.cli import layouts, output
+from retentive.cli.location import Location
+from retentive.trust.levels import LEVELS, TRUSTED, Level
+from retentive.values.paths import ROOT
+
+_DOUBTED = [level for level in LEVELS if level != TRUSTED]
+
+
+@click.group("trust")
+def trust() -> None:
+    """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
+
+    `retentive settings set 'trust={"session:*": "unconfirmed"}'` names whom to trust.
+    """
+
+
+@output.command("list", group=trust, json="Print a JSON list.")
+@click.argument("path", default=ROOT)
+@click.option("--trust", "level", type=click.Choice(_DOUBTED), help="Only memories at this level.")
+def show_list(location: Location, path: str, *, level: Level | None) -> None:
+    """List the memories at or below PATH that are not trusted, with the reasons. Hidden memories are included.
+
+    In a pipe each line has a level, the path and the contributors, separated by tabs.
+    """
+    with location.existing() as store:
+        found = store.trust.doubted(path, level=level)
+    rows = [(each.level, each.path, "; ".join(each.contributors)) for each in found]
+    table = layouts.Table(("trust", "path", "because of"), rows, empty="All memories are trusted.")
+    output.emit(found, plain=rows, shown=[table])
+
+
+@output.command("confirm", group=trust, json="Print a JSON list of paths.")
+@click.argument("path")
+def confirm(location: Location, path: str) -> None:
+    """Trust the present text of a memory, or of all memories below a directory.
+
+    Hidden memories become visible. A later change by somebody who is not trusted is not covered.
+    """
+    with location.existing() as store:
+        paths = store.trust.confirm(path, actor=store.actor)
+    output.emit(paths, plain="".join(f"{each} is confirmed.\n" for each in paths) or "No memories.\n")
+
+
+@output.command("quarantine", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
+@click.argument("pattern")
+def quarantine(location: Location, pattern: str) -> None:
+    """Hide everything of an actor, a session or a source from everybody, at once.
+
+    PATTERN is as in the setting `trust`: session:s1, user:*, 'source:web:*' or flag:instructions. Nothing is deleted;
+    `retentive trust release` with the same pattern reverses it.
+    """
+    with location.existing() as store:
+        is_new = store.trust.quarantine(pattern, actor=store.actor)
+    _emit(pattern, "is in quarantine" if is_new else "was already in quarantine", changed=is_new)
+
+
+@output.command("release", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
+@click.argument("pattern")
+def release(location: Location, pattern: str) -> None:
+    """Reverse `quarantine` for the same pattern."""
+    with location.existing() as store:
+        was_there = store.trust.release(pattern, actor=store.actor)
+    _emit(pattern, "is released" if was_there else "was not in quarantine", changed=was_there)
+
+
+def _emit(pattern: str, said: str, *, changed: bool) -> None:
+    output.emit({"pattern": pattern, "changed": changed}, plain=f"{pattern} {said}.\n")

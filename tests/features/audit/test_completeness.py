@@ -175,6 +175,16 @@ CASES: dict[str, Case] = {
         actor=BOB,
         refused="permission_denied",
     ),
+    "Read trust.list": reads("trust.list", lambda _, at: at.trust.doubted(A), A),
+    "Confirm": Case(
+        lambda _, at: at.trust.confirm(A, actor=BOB), "trust.confirm", (A,), actor=BOB, refused="read_only"
+    ),
+    "ChangeQuarantine": Case(
+        lambda _, at: at.trust.quarantine("session:x", actor=BOB), "trust.quarantine", actor=BOB, refused="read_only"
+    ),
+    "ChangeQuarantine, release": Case(
+        lambda _, at: at.trust.release("session:x", actor=BOB), "trust.release", actor=BOB, refused="read_only"
+    ),
     "ClearPart": Case(
         lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
     ),

@@ -117,7 +117,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             try:
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
-                    reachability.delete_passed(manifest, reader)
+                    reachability.delete_obsolete(manifest, reader)
             except Gone:  # another process compacted and swept meanwhile
                 continue
             break

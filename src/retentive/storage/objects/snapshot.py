@@ -11,7 +11,7 @@ from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Overlay, Row, Value, record_key, text_in
+from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, Row, Value, record_key, text_in
 from retentive.storage.sql.snapshot import below
 from retentive.values.paths import ROOT, ancestors
 
@@ -29,7 +29,7 @@ class ObjectsSnapshot(Snapshot):
         self._reader = reader
         self._see(manifest.log)
 
-    def _see(self, overlay: Overlay) -> None:
+    def _see(self, overlay: Edits) -> None:
         """Replace the overlay that reads go through."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)

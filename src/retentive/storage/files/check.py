@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from retentive.storage.contract import StoreInfo
+from retentive.storage.files.comparison import is_recorded
 from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.journal import LockFile
 from retentive.storage.files.layout import PRIVATE, parts_of
@@ -86,10 +87,10 @@ class _StoreFiles:
                         yield found(self._code(path), self._id, visible(path) + instead)
 
     def _differs(self, path: str) -> bool:
-        data, state = self._snapshot.get(path).data, self._tree.state(path)
-        if data is None:
+        (entry, _), state = self._snapshot.get_marked(path), self._tree.state(path)
+        if entry.memory is None:
             return path in self._behind and state.kind is Kind.FILE
-        return state.kind is not Kind.FILE or self._tree.read(path) != data
+        return state.kind is not Kind.FILE or not is_recorded(self._tree.read(path), entry)
 
     def _code(self, path: str) -> str:
         """Finding code for a file that differs: stale, altered or external edit, as recovery would classify it."""
@@ -114,8 +115,8 @@ class _StoreFiles:
             yield found("file_foreign", self._id, f"{visible(path)} ({why})")
             return
         with self._lock.held(shared=True):  # it may have been recorded or removed meanwhile
-            is_recorded = self._snapshot.get(path).memory is not None
-            if not is_recorded and self._tree.state(path).kind is Kind.FILE:
+            has_record = self._snapshot.get_marked(path)[0].memory is not None
+            if not has_record and self._tree.state(path).kind is Kind.FILE:
                 yield found("file_new", self._id, path)
 
 

@@ -12,7 +12,18 @@ from datetime import timedelta
 from typing import cast
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Entry, Memory, Operation, Snapshot, Usage, Version, to_datetime
+from retentive.storage.contract import (
+    Actor,
+    Entry,
+    Memory,
+    Operation,
+    Snapshot,
+    Usage,
+    Version,
+    to_datetime,
+    verified,
+    verify_version,
+)
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors
@@ -72,7 +83,8 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[H
     lower, upper, data, *fields = found[0][7:]
     if fields[0] is None:
         return head, Entry(above=cast("str | None", upper), below=lower is not None)
-    return head, Entry(_memory(fields), cast("bytes", data))
+    memory = _memory(fields)
+    return head, Entry(memory, verified(data, memory.sha256, memory.seal))
 
 
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
@@ -113,10 +125,13 @@ class SqlSnapshot(Snapshot):
         return Usage(self.head.memories, self.head.size_bytes)
 
     def get(self, path: str) -> Entry:
-        return self.get_marked(path)[0]
+        entry, _ = self.get_marked(path)
+        if entry.memory is not None:
+            verified(entry.data, entry.memory.sha256, entry.memory.seal)
+        return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path, and the mark saved with the memory."""
+        """Entry at a path with its bytes as stored, not verified, and the mark saved with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
             " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
@@ -156,7 +171,8 @@ class SqlSnapshot(Snapshot):
         # A subquery instead of a join: with outdated statistics a planner might scan all texts ever stored.
         text = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
         found = self.rows_below(f"{text}, {_MEMORY}", under)
-        return ((_memory(fields), cast("bytes", data)) for data, *fields in found)
+        memories = ((_memory(fields), data) for data, *fields in found)
+        return ((memory, verified(data, memory.sha256, memory.seal)) for memory, data in memories)
 
     def find(self, memory_id: str) -> Memory | None:
         if not could_be_id(memory_id):
@@ -226,7 +242,7 @@ class SqlSnapshot(Snapshot):
         if not found:
             raise NotFound(f"there is no version {version_id}")
         data, *fields = found[0]
-        return _version(tuple(fields)), cast("bytes | None", data)
+        return verify_version(_version(tuple(fields)), cast("bytes | None", data))
 
 
 def could_be_id(text: str) -> bool:

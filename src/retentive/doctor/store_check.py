@@ -16,6 +16,7 @@ from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, U
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
+from retentive.values.records import time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
 
@@ -144,6 +145,8 @@ class StoreCheck:
         self._max_revision = max(self._max_revision, version.revision)
         later = self._later
         self._revisions += later is None or version.revision != later.revision
+        if time_in_id(version.id) not in {None, to_us(version.created_at)}:
+            self._report("time_wrong", version.id)
         if version.operation not in _OPERATIONS:
             self._report("operation_wrong", version.id)
         if later is None:

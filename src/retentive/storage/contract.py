@@ -92,7 +92,7 @@ class NewStore(TypedDict, total=False):
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
     """A version and its stored bytes, if they match; None for a deletion. Raises `Damaged`."""
     if version.operation != "deleted" and version.redacted_at is None:
-        return version, verified(data, version.sha256, version.seal)
+        return version, verified(data, version.sha256, version.seal, version.id)
     if data is not None:
         raise Damaged("a deleted or redacted version has a text")
     return version, None

@@ -218,11 +218,11 @@ def decoded(data: bytes | None, *, path: str | None = None) -> str:
         raise Damaged(f"{'a stored text' if path is None else f'the text of {visible(path)}'} is not UTF-8") from None
 
 
-def verified(data: object, sha256: str | None, seal: bytes | None) -> bytes:
+def verified(data: object, sha256: str | None, seal: bytes | None, name: str) -> bytes:
     """The stored bytes of a text, if they match the hash of its version. Costs about 1 us per KB.
 
-    A sealed text is returned unread: the encryption layer authenticates it. Raises `Damaged`.
+    A sealed text is returned unread: the encryption layer authenticates it. Raises `Damaged` with `name`, a path or id.
     """
     if isinstance(data, bytes) and (hashlib.sha256(data).hexdigest() == sha256 or (seal is not None and not sha256)):
         return data
-    raise Damaged("a stored text is missing or differs from its recorded hash")
+    raise Damaged(f"the text of {visible(name)} is missing or differs from its recorded hash")

@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
 from retentive.storage.contract import StoreInfo
@@ -118,6 +118,23 @@ class _StoreFiles:
             has_record = self._snapshot.get_marked(path)[0].memory is not None
             if not has_record and self._tree.state(path).kind is Kind.FILE:
                 yield found("file_new", self._id, path)
+
+
+def restore_texts(connection: Connection, store_id: str, read: Callable[[str], bytes | None]) -> None:
+    """Replace recorded texts that differ from their hash by those of the files, where these match it.
+
+    The caller commits.
+    """
+    snapshot = SqlSnapshot(connection, store_id)
+    for memory in list(snapshot.memories(ROOT)) if snapshot.seal is None else ():
+        entry, _ = snapshot.get_marked(memory.path)
+        text = read(memory.path)
+        if text != entry.data and is_recorded(text, entry):
+            connection.run(
+                "UPDATE versions SET text = ? WHERE store = ? AND sha256 = ? AND id ="
+                " (SELECT text_of FROM memories WHERE store = ? AND path = ?)",
+                (text, snapshot.store, memory.sha256, snapshot.store, memory.path),
+            )
 
 
 def _no_text(data: bytes | None) -> str | None:

@@ -59,7 +59,7 @@ class Comparison:
                 break
             self.differs(path)
         if entry.memory is not None:  # edited continuously: the latest recorded state is a valid answer
-            verified(entry.data, entry.memory.sha256, entry.memory.seal)
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
         return entry
 
     def external_edits(self, path: str) -> list[Change]:

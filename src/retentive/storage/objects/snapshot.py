@@ -62,7 +62,7 @@ class ObjectsSnapshot(Snapshot):
         row = self._row_at(path)
         if row is not None:
             memory = row.as_memory()
-            return Entry(memory, verified(self._reader.text(_text_of(row)), memory.sha256, memory.seal))
+            return Entry(memory, verified(self._reader.text(_text_of(row)), memory.sha256, memory.seal, memory.path))
         ancestor = filter(None, self._map.get_all([MEMORY + one for one in ancestors(path)]))
         above = next((one.path for one in ancestor if isinstance(one, Row)), None)
         return Entry(above=above, below=self._map.has_any(*_below(path)))
@@ -77,7 +77,7 @@ class ObjectsSnapshot(Snapshot):
         for group in _groups(self._present(under)):
             texts = self._reader.texts(list(map(_text_of, group)))
             for memory, data in zip(map(Row.as_memory, group), texts, strict=True):
-                yield memory, verified(data, memory.sha256, memory.seal)
+                yield memory, verified(data, memory.sha256, memory.seal, memory.path)
 
     def find(self, memory_id: str) -> Memory | None:
         recent = (row for row in self._overlay.values() if isinstance(row, Row) and row.memory == memory_id)

@@ -84,7 +84,7 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[H
     if fields[0] is None:
         return head, Entry(above=cast("str | None", upper), below=lower is not None)
     memory = _memory(fields)
-    return head, Entry(memory, verified(data, memory.sha256, memory.seal))
+    return head, Entry(memory, verified(data, memory.sha256, memory.seal, memory.path))
 
 
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
@@ -127,7 +127,7 @@ class SqlSnapshot(Snapshot):
     def get(self, path: str) -> Entry:
         entry, _ = self.get_marked(path)
         if entry.memory is not None:
-            verified(entry.data, entry.memory.sha256, entry.memory.seal)
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
         return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
@@ -172,7 +172,7 @@ class SqlSnapshot(Snapshot):
         text = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
         found = self.rows_below(f"{text}, {_MEMORY}", under)
         memories = ((_memory(fields), data) for data, *fields in found)
-        return ((memory, verified(data, memory.sha256, memory.seal)) for memory, data in memories)
+        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
 
     def find(self, memory_id: str) -> Memory | None:
         if not could_be_id(memory_id):

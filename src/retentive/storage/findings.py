@@ -68,7 +68,7 @@ KINDS: dict[str, Kind] = {
         _repairable("memory_lost", "A memory is missing although its newest version is not a deletion.", _PROVEN),
         Kind("id_twice", "An id is not unique."),
         Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
-        _repairable("time_wrong", "The time of a version differs from the time in its id.", _PROVEN),
+        _repairable("time_wrong", "The time of a version or store differs from the time in its id.", _PROVEN),
         Kind("operation_wrong", "A version has an unknown operation."),
         _discardable("redaction_left", "A redacted version still has content."),
         _repairable("age_wrong", "The creation time of a memory differs from its first version."),

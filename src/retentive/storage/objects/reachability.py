@@ -101,8 +101,11 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
 
 def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
     """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
-    for key, _ in location.requests.names(MANIFESTS):
-        store_id = key.rpartition("/")[2]
+    with_objects = {key.split("/")[1] for key, _ in location.requests.names("stores")}  # listed before the manifests
+    with_manifest = [key.rpartition("/")[2] for key, _ in location.requests.names(MANIFESTS)]
+    for store_id in sorted(with_objects.difference(with_manifest)):
+        yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
+    for store_id in with_manifest:
         try:
             yield from _examine_store(manifests, Reader(store_id, location), before)
         except NotFound:

@@ -117,7 +117,14 @@ class _StoreRepair:
         self._read()
 
     def _find_text(self, version: _Version) -> None:
-        """Point a version to the row with its text, or copy an equal text into the row it points to."""
+        """Point a version to the row with its text, or copy an equal text into the row it points to.
+
+        Not if its own id may be the wrong one: with another time, or if it points to a lost id of the same time.
+        """
+        ids = {each.id for each in self._versions}
+        same_time = version.text_of is not None and time_in_id(version.text_of) == version.at
+        if not version.is_on_time or (same_time and version.text_of not in ids):
+            return
         own = [each.id for each in self._versions if each.memory == version.memory and each.id <= version.id]
         for holder in reversed(own):
             if self._fits(holder, version):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
-from retentive.errors import NotFound
+from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import (
     Actor,
     Entry,
@@ -26,7 +26,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.values.paths import ancestors
+from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
@@ -263,7 +263,10 @@ def _memory(row: Sequence[Value]) -> Memory:
     id_, path, size, sha256, version, created, updated, seal = cast(
         "tuple[str, str, int, str, str, int, int, bytes | None]", row
     )
-    created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
+    try:
+        created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
+    except (OverflowError, TypeError):
+        raise Damaged(f"the times of {visible(path)} cannot be read") from None
     return Memory(id_, path, size, sha256, version, created_at, updated_at, seal)
 
 
@@ -273,8 +276,11 @@ def _version(row: Row) -> Version:
         " int | None, str | None]",
         row,
     )
-    redacted_at = None if redacted is None else to_datetime(redacted)
-    changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by)
+    try:
+        redacted_at = None if redacted is None else to_datetime(redacted)
+        changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by)
+    except (OverflowError, TypeError, InvalidInput):
+        raise Damaged(f"the times or actors of version {id_} cannot be read") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
 
 

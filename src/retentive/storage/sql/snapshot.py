@@ -279,7 +279,7 @@ def _version(row: Row) -> Version:
     try:
         redacted_at = None if redacted is None else to_datetime(redacted)
         changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by)
-    except (OverflowError, TypeError, InvalidInput):
+    except (OverflowError, TypeError, AttributeError, InvalidInput):
         raise Damaged(f"the times or actors of version {id_} cannot be read") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
 

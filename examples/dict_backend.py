@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Unpack
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage.contract import UNCHANGED, Backend, Metadata, Selection, Snapshot, T, Transaction
+from retentive.storage.contract import UNCHANGED, Backend, Metadata, Selection, Snapshot, T, Transaction, verify_version
 from retentive.values import records
 from retentive.values.records import Actor, Change, Clock, Entry, Memory, NewId, Recorded, StoreInfo, Usage, Version
 
@@ -50,7 +50,7 @@ class DictSnapshot(Snapshot):
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         if version_id not in self.history:
             raise NotFound(f"there is no version {version_id}")
-        return self.history[version_id]
+        return verify_version(*self.history[version_id])
 
     def usage(self) -> Usage:
         return Usage(len(self.present), sum(memory.size_bytes for memory in self.present.values()))

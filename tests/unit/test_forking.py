@@ -19,11 +19,11 @@ class _Counter:
     """Object with a lock. It records whether it was quiet at the fork."""
 
     def __init__(self) -> None:
-        self.forget_threads()
+        self.renew_after_fork()
         self.is_quiet = self.was_quiet = False
         forking.watch(self)
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         self.lock = threading.Lock()
         self.was_quiet = getattr(self, "is_quiet", False)
 
@@ -38,10 +38,10 @@ class _OnlyLock:
     """Object that cannot be made quiet, so that its lock may be held at the fork."""
 
     def __init__(self) -> None:
-        self.forget_threads()
+        self.renew_after_fork()
         forking.watch(self)
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         self.lock = threading.Lock()
 
 

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,9 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import INTEGRATION, Location
+from retentive.cli.removal import confirm
 from retentive.history.expiry import Swept
+from retentive.history.scan import scan_read
 from retentive.locations import migrate_schema
 from retentive.opening import Retentive
 from retentive.storage import capabilities
@@ -43,15 +46,17 @@ _COUNTED = ("ok", "note", "problem", "repaired")
 @click.option(
     "--allow", is_flag=True, help="Read one value from standard input, and print its entry for sensitive_allow."
 )
-def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of --redact --history.")
+def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool, yes: bool) -> None:
     """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
 
     Kinds after "likely:" are values that only their context suggests. Lines after "instructions:" read as instructions
     to the model; --redact leaves them.
 
     Such values may have been written before the guards were on, or by editing files. A path that contains a value is
-    shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Exits with status
-    16 if certain values were found and remain.
+    shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Redacted versions
+    cannot be restored, so --redact --history prints what it would do and asks; without a terminal it needs --yes. Exits
+    with status 16 if certain values were found and remain.
     """
     if allow:
         from retentive.redaction.examiner import allowance  # noqa: PLC0415 - rarely needed
@@ -59,8 +64,11 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
         entry = allowance(sys.stdin.readline().rstrip("\n"))
         output.emit(entry, plain=f"{entry}\n")
         return
-    with location.existing() as store, output.progress("Scanning"):
-        found = store.scan(redact=redact, history=history, likely=likely)
+    with location.existing() as store:
+        if redact and history and not yes:
+            _confirm_redaction(store, likely=likely)
+        with output.progress("Scanning"):
+            found = store.scan(redact=redact, history=history, likely=likely)
     rows = [(one.path, _kinds_of(one), *([_RENAME] if one.in_path else [])) for one in found]
     padded = [(*row, "")[:3] for row in rows]
     remain = any(one.in_path or (one.kinds and not redact) for one in found)
@@ -76,6 +84,18 @@ def _kinds_of(found: Scanned) -> str:
     lines = ", ".join(map(str, found.instructions))
     parts = {"": ", ".join(found.kinds), "likely: ": ", ".join(found.likely), "instructions: line ": lines}
     return "; ".join(head + text for head, text in parts.items() if text)
+
+
+def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
+    """List what a redaction of the history would remove, and ask. Raises `UsageError` without a terminal."""
+    with output.progress("Scanning"):
+        preview = scan_read(store, history=True)
+        found = [one for one in store.peek(preview) if one.kinds or likely]
+    for one in found:
+        click.echo(layouts.harmless(f"{one.path}\t{_kinds_of(one)}"), err=True)
+    if found:
+        values = f"the values in {output.counted(len(found), 'path')}, with whole older versions"
+        confirm(f"Permanently remove {values}?", declined=partial(store.result_of, preview))
 
 
 @output.command(json="Print a JSON object for each memory store.")
@@ -125,20 +145,41 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
 
 
 @output.command(json="Print a JSON object with all findings.")
-@click.option("--repair", is_flag=True, help="Repair problems that have one certain repair, then check again.")
+@click.option("--repair", is_flag=True, help="Rebuild what other stored values prove, then check again.")
 @click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
-def doctor(location: Location, *, repair: bool, quick: bool) -> None:
+@click.option(
+    "--discard",
+    "discarded",
+    metavar="FINDING/NAME",
+    multiple=True,
+    help="Save the data of this finding to a new file, then delete it. Repeatable.",
+)
+@click.option(
+    "--save-to",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False),
+    help="Directory of these files; beside a local location by default.",
+)
+def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[str, ...], save_to: str | None) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
-    Writes nothing without --repair. The memory stores can stay in use. Each finding has a severity (ok, note, problem,
-    repaired), a memory store, a code and a description; in a pipe these are separated by tabs and followed by advice.
-    Exits with status 17 if problems remain.
+    Writes nothing without --repair and --discard, and a repair deletes nothing. The memory stores can stay in use. Each
+    finding has a severity (ok, note, problem, repaired), a memory store, a code and a description; in a pipe these are
+    separated by tabs and followed by advice. Exits with status 17 if problems remain.
     """
     from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
 
     with output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
-        findings = check_place(location.url, keys=location.given_keys(), quick=quick, repair=repair, progress=report)
+        findings = check_place(
+            location.url,
+            keys=location.given_keys(),
+            quick=quick,
+            repair=repair,
+            discarded=discarded,
+            save_to=save_to,
+            progress=report,
+        )
         found = list(findings if output.as_json() or output.on_terminal() else _printed(findings))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
@@ -179,6 +220,7 @@ def _finding_object(finding: Finding) -> dict[str, object]:
         "meaning": finding.kind.meaning,
         "advice": finding.kind.advice,
         "repairable": finding.kind.mends,
+        "discard": finding.name if finding.kind.discards else None,
     }
 
 

@@ -59,9 +59,9 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
             path = store.parsed(all_of)
             preview = Read("redact.preview", partial(_old, path), path, needs_external_edits=True)
             if count := store.peek(preview):
-                _ask(_REDACT.format(output.counted(count, "version")), declined=partial(store.result_of, preview))
+                confirm(_REDACT.format(output.counted(count, "version")), declined=partial(store.result_of, preview))
         elif version_ids and not yes:
-            _ask(_REDACT.format(output.counted(len(version_ids), "version")))
+            confirm(_REDACT.format(output.counted(len(version_ids), "version")))
         cleared = not finish or capabilities.purge(store.backend)
         removed = store.history.redact(version_ids, all_of=all_of)
     pending = removed.pending or not cleared
@@ -93,7 +93,7 @@ def _erase_store(location: Location, key: str, *, yes: bool) -> tuple[str, Remov
         if info is None or info.erased_at is not None:
             raise NotFound(f"the memory store {key!r} does not exist")
         if not yes:
-            _ask(f"Permanently erase the memory store {key} with {output.counted(info.memories, 'memory')}?")
+            confirm(f"Permanently erase the memory store {key} with {output.counted(info.memories, 'memory')}?")
         return f"Erased the memory store {key}.", found.erase(info.id)
 
 
@@ -108,7 +108,7 @@ def _erase_memory(location: Location, path: str | None, memory_id: str | None, *
             memory, count = store.peek(preview)
             if count:
                 question = f"Permanently erase {name} with {output.counted(count, 'version')}?"
-                _ask(question, declined=partial(store.result_of, preview))
+                confirm(question, declined=partial(store.result_of, preview))
         removed = store.history.erase(path if memory is None else None, memory_id=memory)
         return f"Erased {name} with {output.counted(removed.versions, 'version')}.", removed
 
@@ -127,7 +127,7 @@ def _old(path: MemoryPath, found: Snapshot) -> int:
     return sum(version.id not in present and version.redacted_at is None for version in versions_of(found, path))
 
 
-def _ask(question: str, *, declined: Callable[[], object] | None = None) -> None:
+def confirm(question: str, *, declined: Callable[[], object] | None = None) -> None:
     """Ask for confirmation. Without it, call `declined` and exit. Raises `UsageError` without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(

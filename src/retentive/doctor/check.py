@@ -9,14 +9,13 @@ from functools import partial
 from itertools import chain
 
 from retentive.audit.chain import ENTRY as AUDIT
-from retentive.doctor.records import can_be_read, orphaned_texts
+from retentive.doctor.records import can_be_read
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, NotFound, RetentiveError
-from retentive.history.removal import finish
 from retentive.redaction.search import has_re2
 from retentive.storage import capabilities
-from retentive.storage.contract import Backend, StoreInfo, Transaction
+from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
 
@@ -139,20 +138,8 @@ def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreIn
 
 
 def repair(backend: Backend) -> None:
-    """Correct counts, remove orphans, and complete interrupted removals. Everything else stays unchanged.
+    """Rebuild what other stored values prove: pointers, lost rows, counters, indexes, files. Deletes nothing.
 
     Others may go on writing. Another check shows what was repaired. Raises the errors of storage.
     """
     capabilities.repair(backend)
-    capabilities.purge(backend)  # the bytes of removed texts
-    for info in backend.list_stores():
-        with suppress(Exception):  # damage can raise any error; the next check reports it
-            capabilities.unlock(backend, info)
-            finish(MemoryStore(backend, info))
-            if backend.read(info.id, orphaned_texts):
-                MemoryStore(backend, info).follow_up(_remove_orphaned_texts, may_use_reserve=True)
-
-
-def _remove_orphaned_texts(tx: Transaction) -> None:
-    for kind, key in orphaned_texts(tx):
-        tx.put_record(kind, key, None)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 from retentive.doctor.check import check, reason
 from retentive.doctor.check import repair as repair_all
+from retentive.doctor.discarding import SavedCopies, default_directory, discard, named
 from retentive.doctor.store_check import Progress
-from retentive.errors import Damaged, NotFound, UnknownSchema
+from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.locations import is_in_memory, location_exists, open_backend
 from retentive.opening import Keys, encryption
+from retentive.storage import capabilities
 from retentive.storage.contract import Backend
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
@@ -27,31 +29,61 @@ def check_place(
     keys: Keys | None = None,
     quick: bool = False,
     repair: bool = False,
+    discarded: Sequence[str] = (),
+    save_to: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
     """Findings about a location (docs/doctor.md), including `healthy` for each memory store without a problem.
 
     Without `repair` nothing is written; database servers and object storage are opened as by every command. With
     `repair`, the location is checked again after the repair, and findings that are gone have the severity `repaired`.
-    Raises `NotFound` if the location does not exist, and the errors of unreachable storage.
+    A repair deletes nothing. `discarded` are names of findings (`Finding.name`): their data is saved to a new file in
+    the directory `save_to`, by default one beside a local location, and then deleted. Raises `NotFound` if the location
+    does not exist, `InvalidInput` for a name that no finding has, and the errors of unreachable storage.
     """
     if not location_exists(at):
         raise NotFound("the location has no memory stores")
     encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
-    yield from _repaired(at, encrypted, findings) if repair else findings()
+    if not repair and not discarded:
+        yield from findings()
+        return
+    yield from _repaired(findings, partial(_change, at, encrypted, repair=repair, names=discarded, save_to=save_to))
+
+
+def _change(
+    at: str | os.PathLike[str],
+    encrypted: Callable[[Backend], Backend],
+    found_before: Sequence[Finding],
+    *,
+    repair: bool,
+    names: Sequence[str],
+    save_to: str | os.PathLike[str] | None,
+) -> None:
+    """Repair, then discard the findings with these names."""
+    chosen = named(found_before, names)
+    directory = save_to or default_directory(os.fspath(at))
+    if chosen and directory is None:
+        raise InvalidInput("specify a directory for a copy of what is discarded")
+    with closing(encrypted(open_backend(at))) as backend:
+        if repair:
+            repair_all(backend)
+        copies = SavedCopies(os.path.abspath(os.fspath(directory or "")))
+        for finding in chosen:
+            discard(backend, finding, copies)
+        if chosen:
+            capabilities.purge(backend)
 
 
 def _repaired(
-    at: str | os.PathLike[str], encrypted: Callable[[Backend], Backend], findings: Callable[[], Iterator[Finding]]
+    findings: Callable[[], Iterator[Finding]], change: Callable[[Sequence[Finding]], None]
 ) -> Iterator[Finding]:
     before = list(findings())
     if any(_prevents_repair(finding) for finding in before):
         yield from before
         return
     try:
-        with closing(encrypted(open_backend(at))) as backend:
-            repair_all(backend)
+        change(before)
     except (Damaged, UnknownSchema) as error:
         yield from (*before, found("unreadable", None, reason(error)))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -85,9 +86,23 @@ def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
                 yield "record_wrong", f"{kind} {key}"
             elif kind == PROPOSAL:
                 missing.update(text_records(parsed_proposal(key, value)))
+            elif kind in _TEXTS and not _is_proposed(snapshot, kind, key, value):
+                yield "record_wrong", f"{kind} {key}"
     missing -= {(kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind)}
     yield from (("proposal_text_missing", f"{kind} {key}") for kind, key in sorted(missing))
     yield from (("proposal_text_left", f"{kind} {key}") for kind, key in orphaned_texts(snapshot))
+
+
+def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
+    """True if a text matches the hash in its proposal; also if there is no such proposal."""
+    proposal_id, _, number = key.rpartition(".")
+    proposal = snapshot.get_record(PROPOSAL, proposal_id)
+    try:
+        change = {} if proposal is None else json.loads(proposal)["changes"][int(number)]
+        expected = change.get("sha256" if kind == AFTER else "base_sha256")
+        return expected is None or hashlib.sha256(text.encode()).hexdigest() == expected
+    except _ERRORS:
+        return proposal is not None and not can_be_read(READERS[PROPOSAL], proposal)
 
 
 def orphaned_texts(snapshot: Snapshot) -> list[tuple[str, str]]:

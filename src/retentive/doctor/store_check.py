@@ -16,6 +16,7 @@ from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, U
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
+from retentive.values.records import time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
 
@@ -53,6 +54,8 @@ class StoreCheck:
     def run(self, snapshot: Snapshot) -> list[Finding]:
         """All findings in this state."""
         self._begin()
+        if time_in_id(self._info.id) not in {None, to_us(self._info.created_at)}:
+            self._report("time_wrong", "the memory store itself")
         self._part("memories", lambda: self._walk(snapshot))
         self._part("history", lambda: self._history(snapshot))
         self._part("counts", lambda: self._sums(snapshot))
@@ -67,7 +70,7 @@ class StoreCheck:
         try:
             check()
         except UNREADABLE as error:
-            self._report("unreadable", f"its {what} ({type(error).__name__})")
+            self._report("unreadable", f"its {what} ({error if isinstance(error, Damaged) else type(error).__name__})")
 
     def _report(self, code: str, subject: str = "") -> None:
         self._counts[code] += 1
@@ -127,7 +130,7 @@ class StoreCheck:
                 self._check_head(version)
             if version.redacted_at is None:
                 self._check_path(version.path, version.id)
-                if version.operation != "deleted" and not self._quick:
+                if not self._quick:
                     self._check_text(snapshot, version)
             else:
                 self._check_redacted(snapshot, version)
@@ -144,6 +147,8 @@ class StoreCheck:
         self._max_revision = max(self._max_revision, version.revision)
         later = self._later
         self._revisions += later is None or version.revision != later.revision
+        if time_in_id(version.id) not in {None, to_us(version.created_at)}:
+            self._report("time_wrong", version.id)
         if version.operation not in _OPERATIONS:
             self._report("operation_wrong", version.id)
         if later is None:
@@ -185,7 +190,10 @@ class StoreCheck:
     def _check_text(self, snapshot: Snapshot, version: Version) -> None:
         try:
             _, data = snapshot.version(version.id)
-            if _fits(data, version.size_bytes, version.sha256):
+            if version.operation == "deleted":
+                if (data, version.size_bytes, version.sha256) == (None, None, None):
+                    return
+            elif _fits(data, version.size_bytes, version.sha256):
                 return
         except (*UNREADABLE, NotFound):
             pass

@@ -10,6 +10,7 @@ from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import Damaged, Phrase, Refused
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
+from retentive.storage.lookup import locate
 from retentive.values.commands import (
     Clear,
     Create,
@@ -219,7 +220,7 @@ def _edited(tx: Transaction, writer: GuardedWriter, path: MemoryPath, *, missing
 
 def _delete(tx: Transaction, writer: GuardedWriter, command: Delete) -> CommandResult:
     path = command.path
-    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    entry = Entry(below=True) if path.is_root else locate(tx, path.text)
     gone = writer.check_all(path, entry, tx)
     if path.is_root:
         raise Refused("root_deleted")

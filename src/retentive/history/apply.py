@@ -13,6 +13,7 @@ from retentive.errors import InvalidInput, Refused
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
+from retentive.storage.lookup import locate
 from retentive.storage.paging import memories_by_id
 from retentive.values.paths import MemoryPath, ancestors
 from retentive.values.records import Again
@@ -102,11 +103,11 @@ def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
 
 
 def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
-    look = found.get(path)
+    look = locate(found, path)
     if look.memory is not None:
         yield look.memory
     if look.above is not None:
-        above = found.get(look.above).memory
+        above = locate(found, look.above).memory
         if above is not None:
             yield above
     if look.below:
@@ -132,7 +133,7 @@ def carry_out(tx: Transaction, write: GuardedWriter, todo: Sequence[Step]) -> li
     changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
     made = [*circling, *(step for step in todo if step.what == "made")]
     # Shrinking texts are written first, so that no intermediate state exceeds a limit.
-    written = [(step, _put(tx, write, tx.get(step.path), step)) for step in sorted(changed, key=_growth)]
+    written = [(step, _put(tx, write, locate(tx, step.path), step)) for step in sorted(changed, key=_growth)]
     written += [(step, _put(tx, write, Entry(), step, again=Again(step.memory_id, _born(tx, step)))) for step in made]
     return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
 

@@ -16,6 +16,7 @@ from retentive.errors import RetentiveError
 from retentive.history import expiry_rules
 from retentive.history.expiry_rules import EXPIRY
 from retentive.storage.contract import Memory, Snapshot, Transaction
+from retentive.storage.lookup import locate
 from retentive.values.paths import ROOT
 
 HISTORY, PRUNED = "history", "pruned_until"
@@ -70,7 +71,7 @@ class Sweep(WriteOperation[Swept]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
         """Delete the memories whose version is unchanged since they were found idle."""
-        present = [(memory, days) for memory, days in self.idle if tx.get(memory.path).memory == memory]
+        present = [(memory, days) for memory, days in self.idle if locate(tx, memory.path).memory == memory]
         writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
         if self.old:
             until = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))

@@ -17,6 +17,7 @@ from retentive.history.plan import Mode, Plan, State, restored, state_of, undone
 from retentive.history.reads import LogFilter
 from retentive.review.proposals import is_under_review
 from retentive.storage.contract import Snapshot, Transaction
+from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
@@ -73,7 +74,7 @@ class Restore(PlannedOperation):
         """The target state of each memory concerned. Raises `NotFound` if nothing was there at that moment."""
         target, to = self.path, self.to
         before = moment(found, to)
-        entry = None if target.is_root else found.get(target.text)
+        entry = None if target.is_root else locate(found, target.text)
         if entry is not None and entry.memory is not None:  # a memory that exists gets its earlier text
             then = next(found.versions(memory_id=entry.memory.id, before=before, limit=1), None)
             if then is not None and then.operation != "deleted":
@@ -114,7 +115,7 @@ class Undo(PlannedOperation):
         if self.change is None:
             chosen = list(LogFilter(self.by, self.since).chosen(all_versions(found)))
         else:  # the versions of one revision; an external edit detected by its command has another actor
-            version, _ = found.version(self.change)
+            version = find_version(found, self.change)
             chosen = [other for other in found.versions(revision_of=self.change) if other.actor == version.actor]
         if not chosen:
             raise NotFound("there is no such change")

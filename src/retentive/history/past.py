@@ -11,6 +11,7 @@ from typing import Unpack
 from retentive.errors import InvalidInput
 from retentive.history.expiry import HISTORY, PRUNED
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+from retentive.storage.lookup import find_version, locate
 from retentive.storage.overlay import Overlay
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors
@@ -26,7 +27,7 @@ def moment(found: Snapshot, at: datetime | str) -> str:
     Raises `NotFound` for an unknown version, `InvalidInput` for a time without a time zone.
     """
     if isinstance(at, str):
-        return found.version(at)[0].id + "!"  # sorts right after the id
+        return find_version(found, at).id + "!"  # sorts right after the id
     check_zone(at)
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
@@ -56,7 +57,7 @@ def _searched(found: Snapshot, at: datetime) -> str:
 def check_kept(found: Snapshot, at: datetime | str) -> None:
     """Raise `InvalidInput` if versions needed for a moment were pruned."""
     pruned = found.get_record(HISTORY, PRUNED)
-    time = found.version(at)[0].created_at if isinstance(at, str) else at
+    time = find_version(found, at).created_at if isinstance(at, str) else at
     if pruned is not None and to_us(time) < int(pruned):
         raise InvalidInput("the versions of that time were pruned (keep_versions_days)")
 
@@ -88,7 +89,7 @@ class PastSnapshot(Overlay):
 
     def _same_memory(self, path: str) -> Version | None:
         """The version at a path if the same memory is there now. Reads no other memories."""
-        present = self._inner.get(path).memory
+        present = locate(self._inner, path).memory
         if present is None:
             return None
         was = next(self._inner.versions(memory_id=present.id, before=self._before, limit=1), None)
@@ -144,7 +145,7 @@ def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
     """The versions that a log of a path or memory id lists, newest first."""
     if memory_id is not None or target is None or target.is_root:
         return all_versions(found, memory_id=memory_id)
-    look = found.get(target.text)
+    look = locate(found, target.text)
     if look.memory is not None:
         return all_versions(found, memory_id=look.memory.id)
     below = target.text + "/"

@@ -13,6 +13,7 @@ from retentive.engine.queries import version_fact
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.past import check_zone, past_of, versions_of
 from retentive.storage.contract import Operation, Snapshot, Version
+from retentive.storage.lookup import find_version
 from retentive.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, matches_actor
@@ -166,7 +167,7 @@ def _compared(sides: Sides) -> Mapping[str, object]:
 
 def _replaced(found: Snapshot, version_id: str) -> str | None:
     """Id of the previous version of the same memory; None if the version created the memory."""
-    version, _ = found.version(version_id)
+    version = find_version(found, version_id)
     before = next(found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
     if before is None and version.operation != "created":
         raise InvalidInput(f"the version that {version_id} replaced was removed by retention")

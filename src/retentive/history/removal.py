@@ -18,6 +18,7 @@ from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
+from retentive.storage.lookup import find_version, locate
 from retentive.trust.overlay import CONFIRMED
 from retentive.values.paths import ROOT, MemoryPath
 
@@ -73,11 +74,11 @@ def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor |
         forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
     tx.redact([version.id for version in versions], actor)
     tx.put_record(PENDING, "since", f"{now:.6f}")
-    return withhold(tx, {version.path for version in versions if tx.get(version.path).memory is None})
+    return withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
 
 
 def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Version:
-    version, _ = tx.version(version_id)
+    version = find_version(tx, version_id)
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
         raise InvalidInput(f"{version_id} is the newest version: write a new one first, or delete the memory")
@@ -125,7 +126,7 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:
-    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    entry = Entry(below=True) if path.is_root else locate(tx, path.text)
     if entry.memory is not None:
         return entry.memory.id
     last = None if entry.below else next(tx.versions(path=path.text, limit=1), None)

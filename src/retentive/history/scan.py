@@ -95,10 +95,9 @@ def scan(
     memory is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for another reason,
     raises after the others are rewritten.
     """
-    found = partial(_found, context, history=history)
     try:
         if not redact:
-            return context.result_of(Read("scan", found, needs_external_edits=True, sees_all=True), actor)
+            return context.result_of(scan_read(context, history=history), actor)
         scanned = context.result_of(RedactFound(context.examiner, history, context.clock(), likely), actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
@@ -110,6 +109,11 @@ def scan(
         left = [context.raised(refusal) for refusal in scanned.refusals]
         raise type(left[0])("; ".join(map(str, left)))
     return scanned.findings
+
+
+def scan_read(context: StoreContext, *, history: bool) -> Read[list[Finding]]:
+    """The read of a scan, which changes nothing."""
+    return Read("scan", partial(_found, context, history=history), needs_external_edits=True, sees_all=True)
 
 
 def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[Finding]:

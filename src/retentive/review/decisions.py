@@ -192,12 +192,12 @@ class _ProposalApplier:
         """Apply a change. Raises `_Hindered`, `Refused`."""
         entry = self._present(change.memory_id)
         if change.has_text:
-            text = text_of(self.tx, AFTER, key)
+            text = text_of(self.tx, AFTER, key, change.sha256)
             if entry.memory is None:
                 again = None if change.memory_id == key else Again(change.memory_id, change.created_at)
                 self._create(change, text, again)
             else:
-                base = text_of(self.tx, BEFORE, key) if change.operation == "modified" else ""
+                base = text_of(self.tx, BEFORE, key, change.base_sha256) if change.operation == "modified" else ""
                 self._modify(change, entry, entry.memory, base=base, text=text)
         elif change.operation == "deleted":
             self._delete(change, entry.memory)

@@ -147,7 +147,7 @@ class ProposedSnapshot(Overlay):
 
     def _data(self, memory: Memory, own: _Proposed) -> bytes:
         if own.text is not None:
-            return text_of(self._inner, AFTER, own.text).encode()
+            return text_of(self._inner, AFTER, own.text, own.sha256).encode()
         present = next(iter(self._present([memory.id])))
         return b"" if present is None else self._inner.get(present.path).data or b""
 

@@ -18,6 +18,7 @@ from retentive.values.paths import ancestors
 from retentive.values.patterns import matches_actor
 from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.settings import Settings
+from retentive.values.text import verified
 
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
 """Kinds of records. The key of a text is the proposal id, a dot, and the number of the change in the proposal."""
@@ -171,11 +172,12 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
     return [proposal.id for proposal in found if proposal.id in gone]
 
 
-def text_of(snapshot: Snapshot, kind: str, key: str) -> str:
-    """The text of a proposed change. Raises `Damaged` if it is missing."""
+def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
+    """The text of a proposed change. Raises `Damaged` if it is missing or differs from its hash."""
     text = snapshot.get_record(kind, key)
     if text is None:
         raise Damaged("a proposal is without its text")
+    verified(text.encode(), sha256, None, key)
     return text
 
 

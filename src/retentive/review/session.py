@@ -113,8 +113,8 @@ class Review:
 
 def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | None, str | None]:
     if change.has_text:
-        before = text_of(snapshot, BEFORE, key) if change.operation == "modified" else None
-        return before, text_of(snapshot, AFTER, key)
+        before = text_of(snapshot, BEFORE, key, change.base_sha256) if change.operation == "modified" else None
+        return before, text_of(snapshot, AFTER, key, change.sha256)
     memory = snapshot.find(change.memory_id)
     data = None if memory is None else snapshot.get(memory.path).data
     text = None if data is None else decoded(data)

@@ -7,14 +7,16 @@ callers need not check.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
-from retentive.errors import Locked
+from retentive.errors import InvalidInput, Locked
 from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding
 
 C = TypeVar("C")
+Keep: TypeAlias = Callable[[str, Mapping[str, str | int | bytes | None]], None]
+"""Saves a row of a table durably, before it is deleted."""
 
 
 class PlainFiles(ABC):
@@ -57,7 +59,15 @@ class Checkable(ABC):
 
     @abstractmethod
     def repair(self) -> None:
-        """Repair findings with an unambiguous fix, such as wrong counters; everything else is left unchanged."""
+        """Rebuild what other stored values prove, such as counters; delete nothing."""
+
+
+class Discarding(ABC):
+    """Data that belongs to nothing can be deleted, one finding at a time."""
+
+    @abstractmethod
+    def discard(self, finding: Finding, keep: Keep) -> None:
+        """Pass the data of a finding to `keep`, then delete it. Raises `InvalidInput` if it is in use."""
 
 
 class Encrypting(ABC):
@@ -109,10 +119,18 @@ def check(backend: Backend) -> Iterator[Finding]:
 
 
 def repair(backend: Backend) -> None:
-    """Repair findings with an unambiguous fix."""
+    """Rebuild what other stored values prove; delete nothing."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     if checkable is not None:
         checkable.repair()
+
+
+def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
+    """Save the data of a finding with `keep`, then delete it. Raises `InvalidInput` if that is impossible."""
+    discarding = capability(backend, Discarding)  # type: ignore[type-abstract]
+    if discarding is None:
+        raise InvalidInput(f"this storage cannot discard {finding.name}")
+    discarding.discard(finding, keep)
 
 
 def unlock(backend: Backend, store: StoreInfo) -> None:

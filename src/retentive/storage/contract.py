@@ -8,6 +8,8 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 * `read` sees one consistent state, at least as new as the last write that returned anywhere.
 * `work` is a function, not a `with` block: it may run more than once, and several may share one commit. It must only
   read the snapshot and record changes.
+* Texts are verified when they are read: `get`, `version`, `text` and `texts` pass stored bytes through `verified` or
+  `verify_version`, which raise `Damaged` unless the bytes match the sha256 of their version.
 * All methods may be called from any thread. Only one side may use a backend opened before a fork, unless the backend
   documents otherwise.
 * Methods raise the errors of `retentive.errors`; driver errors never escape.
@@ -21,7 +23,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -45,11 +47,12 @@ from retentive.values.records import (
     sortable_id,
     to_datetime,
 )
+from retentive.values.text import verified
 
 __all__ = [
     "ACTOR_KINDS", "EXTERNAL", "Actor", "Backend", "Change", "Clock", "Entry", "Kept", "Memory", "NewId",
     "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "StoreInfo", "Transaction", "Usage",
-    "Version", "as_actor", "now_us", "plain_name", "sortable_id", "to_datetime",
+    "Version", "as_actor", "now_us", "plain_name", "sortable_id", "to_datetime", "verified", "verify_version",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -84,6 +87,15 @@ class NewStore(TypedDict, total=False):
     seal: str | None
     store_id: str | None
     created_at: datetime | None
+
+
+def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
+    """A version and its stored bytes, if they match; None for a deletion. Raises `Damaged`."""
+    if version.operation != "deleted" and version.redacted_at is None:
+        return version, verified(data, version.sha256, version.seal, version.id)
+    if data is not None:
+        raise Damaged("a deleted or redacted version has a text")
+    return version, None
 
 
 class Snapshot(ABC):

@@ -10,22 +10,32 @@ Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
 _REPAIR = "`retentive doctor --repair`"
+_PROVEN = _REPAIR + ", where a hash proves the right value; or " + _RESTORE
+_DISCARD = "`retentive doctor --discard FINDING/NAME` saves and removes it; or " + _RESTORE
 _OPENING = "the next command at the location does it"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Kind of finding: severity, meaning and advice. `mends`: `--repair` fixes it."""
+    """Kind of finding: severity, meaning and advice.
+
+    `mends`: `--repair` fixes it where other stored values prove the right one. `discards`: `--discard` removes it.
+    """
 
     code: str
     meaning: str
     advice: str = _RESTORE
     severity: Severity = "problem"
     mends: bool = False
+    discards: bool = False
 
 
 def _repairable(code: str, meaning: str, advice: str = _REPAIR, severity: Severity = "problem") -> Kind:
     return Kind(code, meaning, advice, severity, mends=True)
+
+
+def _discardable(code: str, meaning: str, severity: Severity = "problem", *, mends: bool = False) -> Kind:
+    return Kind(code, meaning, _DISCARD, severity, mends=mends, discards=True)
 
 
 _note = partial(Kind, severity="note")
@@ -45,17 +55,22 @@ KINDS: dict[str, Kind] = {
         Kind("settings_wrong", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
         Kind("seal_wrong", "An encrypted record was modified or moved, or has another key."),
         # Memories and versions
-        Kind("text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash."),
-        Kind(
-            "old_text_wrong", "The text of an older version is missing, is not UTF-8, or differs from its size or hash."
+        _repairable(
+            "text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash.", _PROVEN
+        ),
+        _repairable(
+            "old_text_wrong",
+            "The text of an older version is missing, is not UTF-8, or differs from its size or hash.",
+            _PROVEN,
         ),
         Kind("version_missing", "The newest version of a memory is missing."),
-        Kind("version_differs", "A memory and its newest version differ."),
-        Kind("memory_lost", "A memory is missing although its newest version is not a deletion."),
+        _repairable("version_differs", "A memory and its newest version differ.", _PROVEN),
+        _repairable("memory_lost", "A memory is missing although its newest version is not a deletion.", _PROVEN),
         Kind("id_twice", "An id is not unique."),
         Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
+        _repairable("time_wrong", "The time of a version or store differs from the time in its id.", _PROVEN),
         Kind("operation_wrong", "A version has an unknown operation."),
-        _repairable("redaction_left", "A redacted version still has content."),
+        _discardable("redaction_left", "A redacted version still has content."),
         _repairable("age_wrong", "The creation time of a memory differs from its first version."),
         Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
         Kind("path_below", "The path of a memory is below another memory."),
@@ -64,8 +79,8 @@ KINDS: dict[str, Kind] = {
         # Records and side records
         Kind("record_wrong", "A record of the store cannot be read."),
         Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse it"),
-        _repairable("proposal_text_left", "A text belongs to no proposal.", severity="note"),
-        _repairable("removal_pending", "A redaction or an erasure is incomplete.", severity="note"),
+        _discardable("proposal_text_left", "A text belongs to no proposal.", "note"),
+        _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive redact --finish`"),
         Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
         _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
         # The process
@@ -76,9 +91,9 @@ KINDS: dict[str, Kind] = {
             severity="note",
         ),
         # Databases
-        _repairable("rows_left", "Rows belong to no memory store."),
+        _discardable("rows_left", "Rows belong to no memory store."),
         _repairable("index_missing", "An index of the database is missing."),
-        _repairable("text_left", "A text in the database belongs to no version."),
+        _discardable("text_left", "A text in the database belongs to no version.", mends=True),
         # Plain files
         _repairable("file_stale", "Files are older than the database after a crash.", _OPENING),
         _repairable("file_altered", "A file of an encrypted store was modified, removed or replaced."),
@@ -93,7 +108,7 @@ KINDS: dict[str, Kind] = {
         # Object storage
         Kind("object_missing", "An object of the store is missing."),
         Kind("object_damaged", "An object was truncated or modified."),
-        _repairable("objects_left", "There are orphaned objects older than a day.", severity="note"),
+        _note("objects_left", "There are orphaned objects older than a day.", "`retentive collect`"),
     )
 }
 """All kinds of findings by code. Codes are part of the API."""
@@ -117,6 +132,11 @@ class Finding:
     def kind(self) -> Kind:
         """Kind of the finding, with meaning and advice."""
         return KINDS[self.code]
+
+    @property
+    def name(self) -> str:
+        """Name for `--discard`: the code, and the subject without its details."""
+        return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 
 def found(code: str, store_id: str | None = None, subject: str = "") -> Finding:

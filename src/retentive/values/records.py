@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 import unicodedata
 from collections.abc import Callable
@@ -27,6 +28,7 @@ ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
 MAX_NAME_CHARS = 255
 PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
+_SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -253,6 +255,12 @@ class Change:
 def sortable_id(prefix: str, time_us: int) -> str:
     """New id that sorts by time: a prefix such as `mem_` and 32 hexadecimal digits, of them 72 random bits."""
     return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
+
+
+def time_in_id(text: str) -> int | None:
+    """Time in microseconds that an id of `sortable_id` has in it; None for any other id."""
+    found = _SORTABLE.fullmatch(text)
+    return None if found is None else int(found[1], 16)
 
 
 def to_datetime(time_us: int) -> datetime:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +26,8 @@ from retentive.values.paths import ROOT
 from retentive.values.records import Again
 from support import servers
 
-from .test_objects_rest import SMALL, Bottom, in_two_days, manifest_of, small
+from .objects import SMALL, Bottom, in_two_days, manifest_of, small
+from .objects_dump import everything
 from .wire import BUCKET, Asked, Reply, Wire, is_commit, nth
 
 pytestmark = pytest.mark.long
@@ -211,18 +211,6 @@ def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
 
 
 # -- redacted versions ---------------------------------------------------------------------------------------
-
-
-def everything(url: str) -> str:
-    """All decompressed bytes of a location."""
-    return "\n".join(f"{key} {plain(Bottom(url).get(key))}" for key in Bottom(url).listed())
-
-
-def plain(data: bytes) -> str:
-    """The decompressed bytes of an object."""
-    head, _, body = data.partition(b"\n")
-    is_compressed = head.startswith(b"retentive ") and not head.startswith((b"retentive pack ", b"retentive format "))
-    return (zlib.decompress(body) if is_compressed else data).decode()
 
 
 SECRET, PLACE = b"the secret text", "/memories/the-secret-place"

@@ -21,8 +21,8 @@ from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 from support import servers
 
-from .test_objects_history import everything
-from .test_objects_rest import Bottom, in_two_days, manifest_of, small
+from .objects import Bottom, in_two_days, manifest_of, small
+from .objects_dump import everything
 from .wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
 
 pytestmark = pytest.mark.long

@@ -18,8 +18,8 @@ from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
 from support import servers
 
-from .test_objects_history import everything
-from .test_objects_rest import Bottom, small
+from .objects import Bottom, small
+from .objects_dump import everything
 from .wire import BUCKET, Asked, Wire
 
 PATIENCE_S = 60.0

@@ -3,56 +3,20 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.manifest import Manifest, decode_manifest
-from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.requests import Place, Requests
+from retentive.storage.objects.backend import open_objects
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up, together
 from retentive.values.paths import ROOT
 from support.profiles import LONG
 
-SMALL = Sizes(log=4, page=6, fan_out=3)
-DAY_S = 86_400.0
-
-
-def small(url: str, **options: Any) -> ObjectsBackend:
-    """A backend that compacts after a few writes."""
-    return ObjectsBackend(Place.parse(url), sizes=SMALL, **options)
-
-
-def manifest_of(url: str, store_id: str) -> Manifest:
-    """Return the manifest of a store."""
-    return decode_manifest(Bottom(url).get(f"manifests/{store_id}"), store_id)
-
-
-class Bottom:
-    """Direct access to the objects, without a backend."""
-
-    def __init__(self, url: str) -> None:
-        self.store: Any = Requests(Place.parse(url)).client(retries=False)
-
-    def listed(self, under: str | None = None) -> list[str]:
-        return [found["path"] for found in self.store.list(under).collect()]
-
-    def get(self, key: str) -> bytes:
-        return bytes(self.store.get(key).bytes())
-
-    def put(self, key: str, data: bytes) -> None:
-        self.store.put(key, data)
-
-    def delete(self, key: str) -> None:
-        self.store.delete(key)
-
+from .objects import SMALL, Bottom, in_two_days, manifest_of, small
 
 # -- compaction and history ----------------------------------------------------------------------------------
 
@@ -442,11 +406,6 @@ def what_get_store_says(url: str, key: str) -> str:
 
 
 # -- garbage collection --------------------------------------------------------------------------------------
-
-
-def in_two_days(url: str) -> ObjectsBackend:
-    """Open a backend for which all present objects are old."""
-    return small(url, clock=lambda: time.time() + 2 * DAY_S)
 
 
 def test_unreferenced_objects_are_collected(url: str) -> None:

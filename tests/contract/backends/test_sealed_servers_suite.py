@@ -16,7 +16,7 @@ from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_child
 from support.places import place_of
 
-from .test_sealed_suite import SealedSuite as _SealedSuite
+from .sealed_suite import SealedSuite as _SealedSuite
 
 
 def refused_in_a_child(store: Opened) -> None:

@@ -11,7 +11,19 @@ from support.modules import ROOT, imported
 
 # A module may not import from a higher layer or from another module on its own line.
 WALLS = [
-    {"backoff", "capabilities", "contract", "disk", "findings", "forking", "overlay", "paging", "pool", "queue"},
+    {
+        "backoff",
+        "capabilities",
+        "contract",
+        "disk",
+        "findings",
+        "forking",
+        "lookup",
+        "overlay",
+        "paging",
+        "pool",
+        "queue",
+    },
     {"sql"},
     {"sqlite", "server"},
     {"files", "objects"},

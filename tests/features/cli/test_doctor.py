@@ -57,8 +57,9 @@ def test_json(at: str) -> None:
     }
     first = said["findings"][0]
     assert (first["code"], first["subject"], first["key"]) == ("text_wrong", "/memories/a.md", "default")
-    assert first["repairable"] is False
-    assert first["advice"].startswith("restore it from a backup")
+    assert first["repairable"] is True
+    assert first["discard"] is None
+    assert first["advice"].startswith("`retentive doctor --repair`, where a hash proves the right value")
 
 
 def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:
@@ -99,8 +100,10 @@ def test_every_kind_of_finding_is_documented() -> None:
     """The page lists every kind of finding with its meaning, and no other kinds."""
     text = PAGE.read_text("utf-8")
     for kind in KINDS.values():
-        assert f"| `{kind.code}` | {kind.severity} | {'yes' if kind.mends else ''} | {kind.meaning} |" in text
-    assert text.count("\n| `") == len(KINDS)
+        how = ", ".join(word for word, on in (("yes", kind.mends), ("discard", kind.discards)) if on)
+        assert f"| `{kind.code}` | {kind.severity} | {how} | {kind.meaning} |" in text
+    table = text[text.index("| code |") : text.index("Single corruptions")]
+    assert table.count("\n| `") == len(KINDS)
 
 
 def test_stats_in_a_pipe_are_lines(at: str) -> None:

@@ -187,6 +187,21 @@ def test_scan_includes_and_redacts_the_history(location: str, tmp_path: Path) ->
     assert (ended.exit_code, ended.stdout.startswith("/memories/k\taws")) == (16, True)
     assert "/memories/k  aws" in terminal(tmp_path, "--at", location, "scan", "--history", NO_COLOR="1")
     assert terminal(tmp_path, "--at", location, "scan").endswith("No sensitive values.\r\n")
-    assert here(location, "scan", "--history", "--redact").exit_code == 0
+    assert here(location, "scan", "--history", "--redact", "--yes").exit_code == 0
     assert here(location, "scan", "--history").stdout == ""
     assert key.encode() not in bytes_of(location)
+
+
+def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
+    """It prints what it would do. Without a terminal, nothing is removed unless --yes is given."""
+    key = "AKIAQ3EGVSNB6RTKX2ZP"
+    here(location, "settings", "set", "sensitive=off")
+    here(location, "create", "/memories/k", f"the key is {key}\n")
+    here(location, "replace", "/memories/k", key, "gone")
+    asked = here(location, "scan", "--history", "--redact")
+    assert asked.exit_code == 2
+    assert asked.stderr.splitlines()[0].startswith("/memories/k\t")
+    assert "pass --yes" in asked.stderr
+    assert here(location, "scan", "--history").exit_code == 16
+    assert here(location, "scan", "--history", "--redact", "--yes").exit_code == 0
+    assert here(location, "scan", "--history").exit_code == 0

@@ -10,6 +10,7 @@ import pytest
 from retentive import MemoryStore
 from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor import check, repair
+from retentive.doctor.discarding import SavedCopies, discard
 from retentive.doctor.records import READERS
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.contents import RECORD_KINDS
@@ -46,7 +47,12 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
         assert codes(findings, severity="note") - just_written == {"removal_pending", "proposal_text_left"}
         assert "1 memories to erase" in {one.subject for one in findings}
         assert "proposal.after prop_gone.0" in {one.subject for one in findings}
-        repair(place.backend)
+        repair(place.backend)  # deletes nothing
+        assert codes(list(check(place.backend)), severity="note") - just_written == codes(findings, severity="note")
+        store.history.redact([])  # as `retentive redact --finish`
+        (left,) = [one for one in findings if one.code == "proposal_text_left"]
+        discard(place.backend, left, copies := SavedCopies(str(tmp_path / "saved")))
+        assert "prop_gone.0" in Path(copies.path).read_text()
         assert {one.code for one in check(place.backend)} == {"healthy"}
         assert list(store.versions(memory_id=memory.id)) == []
         assert store.read(lambda found: found.get_record("tombstone", memory.id)) is not None

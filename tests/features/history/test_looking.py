@@ -14,7 +14,7 @@ from retentive.history.past import past_of
 from retentive.values.diff import as_text
 from support.places import EVERYWHERE, opened
 
-from .test_restore_and_undo import A, B, C, create, replace, run
+from .changes import A, B, C, create, replace, run
 
 
 @pytest.fixture(params=EVERYWHERE)

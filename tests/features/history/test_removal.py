@@ -14,9 +14,10 @@ from retentive.engine.access_times import KIND
 from retentive.history import removal
 from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
+from support.commands import tree
 from support.places import EVERYWHERE, opened
 
-from .test_restore_and_undo import A, B, C, create, replace, run, tree
+from .changes import A, B, C, create, replace, run
 
 SECRET = "correct horse battery staple"
 PATH_OF_SECRET = "/memories/clandestine/affair"

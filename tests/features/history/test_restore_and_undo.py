@@ -17,12 +17,13 @@ from retentive.history.apply import RestoreOutcome
 from retentive.history.past import past_of
 from retentive.history.plan import Mode
 from retentive.storage.contract import Change, Snapshot
+from support.commands import tree
 from support.model import Model
 from support.places import EVERYWHERE, opened
 from support.profiles import LONG
 from support.walk import Walk
 
-A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
+from .changes import A, B, C, create, replace, run
 
 
 @pytest.fixture(params=EVERYWHERE)
@@ -36,25 +37,6 @@ def quick(tmp_path: Path) -> Iterator[MemoryStore]:
     """Store on the fastest backend, for rules that are the same on every backend."""
     with opened("memory", tmp_path) as place:
         yield place.store()
-
-
-def run(store: MemoryStore, command: str, actor: str | None = None, **fields: Any) -> str:
-    """Run a command, and return the version that it created."""
-    reply = store.execute({"command": command, **fields}, actor=actor)
-    assert not reply.is_error, reply.text
-    return next(store.versions(limit=1)).id
-
-
-def create(store: MemoryStore, path: str, text: str, actor: str | None = None) -> str:
-    return run(store, "create", actor, path=path, file_text=text)
-
-
-def replace(store: MemoryStore, path: str, old: str, new: str, actor: str | None = None) -> str:
-    return run(store, "str_replace", actor, path=path, old_str=old, new_str=new)
-
-
-def tree(store: MemoryStore) -> dict[str, str]:
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
 
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TypeVar, Unpack
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
@@ -30,7 +31,7 @@ from retentive.storage.contract import (
     sortable_id,
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
-from retentive.storage.files.check import examine_files
+from retentive.storage.files.check import examine_files, restore_texts
 from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
@@ -143,6 +144,9 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             yield from list(examine_files(connection, self._base))
 
     def repair(self) -> None:
+        for store in self.list_stores():
+            tree = self._files.tree(store)
+            self.transact(partial(restore_texts, store_id=store.id, read=tree.read))
         super().repair()
         with self.exclusive() as writer:
             self._files.make_durable(writer)

@@ -6,10 +6,11 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
 from retentive.storage.contract import StoreInfo
+from retentive.storage.files.comparison import is_recorded
 from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.journal import LockFile
 from retentive.storage.files.layout import PRIVATE, parts_of
@@ -86,10 +87,10 @@ class _StoreFiles:
                         yield found(self._code(path), self._id, visible(path) + instead)
 
     def _differs(self, path: str) -> bool:
-        data, state = self._snapshot.get(path).data, self._tree.state(path)
-        if data is None:
+        (entry, _), state = self._snapshot.get_marked(path), self._tree.state(path)
+        if entry.memory is None:
             return path in self._behind and state.kind is Kind.FILE
-        return state.kind is not Kind.FILE or self._tree.read(path) != data
+        return state.kind is not Kind.FILE or not is_recorded(self._tree.read(path), entry)
 
     def _code(self, path: str) -> str:
         """Finding code for a file that differs: stale, altered or external edit, as recovery would classify it."""
@@ -114,9 +115,26 @@ class _StoreFiles:
             yield found("file_foreign", self._id, f"{visible(path)} ({why})")
             return
         with self._lock.held(shared=True):  # it may have been recorded or removed meanwhile
-            is_recorded = self._snapshot.get(path).memory is not None
-            if not is_recorded and self._tree.state(path).kind is Kind.FILE:
+            has_record = self._snapshot.get_marked(path)[0].memory is not None
+            if not has_record and self._tree.state(path).kind is Kind.FILE:
                 yield found("file_new", self._id, path)
+
+
+def restore_texts(connection: Connection, store_id: str, read: Callable[[str], bytes | None]) -> None:
+    """Replace recorded texts that differ from their hash by those of the files, where these match it.
+
+    The caller commits.
+    """
+    snapshot = SqlSnapshot(connection, store_id)
+    for memory in list(snapshot.memories(ROOT)) if snapshot.seal is None else ():
+        entry, _ = snapshot.get_marked(memory.path)
+        text = read(memory.path)
+        if text != entry.data and is_recorded(text, entry):
+            connection.run(
+                "UPDATE versions SET text = ? WHERE store = ? AND sha256 = ? AND id ="
+                " (SELECT text_of FROM memories WHERE store = ? AND path = ?)",
+                (text, snapshot.store, memory.sha256, snapshot.store, memory.path),
+            )
 
 
 def _no_text(data: bytes | None) -> str | None:

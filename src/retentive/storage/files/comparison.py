@@ -6,13 +6,14 @@ clock tick of the last change (Git's rule for racy timestamps). Otherwise the te
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from retentive.errors import Refused
-from retentive.storage.contract import EXTERNAL, Change, Entry
+from retentive.storage.contract import EXTERNAL, Change, Entry, verified
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
 from retentive.storage.sql.snapshot import SqlSnapshot
@@ -57,9 +58,11 @@ class Comparison:
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
-                return entry
+                break
             self.differs(path)
-        return entry  # edited continuously: the latest recorded state is a valid answer
+        if entry.memory is not None:  # edited continuously: the latest recorded state is a valid answer
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+        return entry
 
     def external_edits(self, path: str) -> list[Change]:
         """Changes that bring the records up to date with the files at, above and below a path; deletions first."""
@@ -72,7 +75,7 @@ class Comparison:
 
     def _edit(self, path: str, found: Found) -> Change | None:
         entry, mark = self.records.get_marked(path)
-        if entry.memory is not None and self.holds(path, entry.memory.version_id, mark, found, entry.data):
+        if entry.memory is not None and self.holds(path, entry.memory.version_id, mark, found, entry):
             return None
         text = self.known.text(path, found)
         if text == entry.data:
@@ -88,7 +91,7 @@ class Comparison:
             entry, mark = self.records.get_marked(one)
             if entry.memory is None or entry.data is None:
                 continue
-            if not self.holds(one, entry.memory.version_id, mark, self.known.tree.state(one), entry.data):
+            if not self.holds(one, entry.memory.version_id, mark, self.known.tree.state(one), entry):
                 self.known.tree.repair(one, entry.data)
 
     def rows_checked(self, under: str) -> list[Row]:
@@ -105,12 +108,12 @@ class Comparison:
         """Recorded memories below a path."""
         return cast("list[Row]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
 
-    def holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
-        """True if the file at a path holds this version, whose text is `data`."""
+    def holds(self, path: str, version: str, mark: str | None, found: Found, entry: Entry) -> bool:
+        """True if the file at a path holds this version, the one of `entry`."""
         if not self.known.trusts(path, version, mark, found):
-            if found.kind is not Kind.FILE or found.size_bytes != len(data or b""):
+            if found.kind is not Kind.FILE or found.size_bytes not in _sizes(entry):
                 return False
-            if self.known.tree.read(path) != data:
+            if not is_recorded(self.known.tree.read(path), entry):
                 return False
             self.known.note(path, version, found)
         if self.verified is not None:
@@ -120,7 +123,7 @@ class Comparison:
     def _is_as_recorded(self, path: str, entry: Entry, mark: str | None) -> bool:
         found = self.known.tree.state(path)
         if entry.memory is not None:
-            return self.holds(path, entry.memory.version_id, mark, found, entry.data)
+            return self.holds(path, entry.memory.version_id, mark, found, entry)
         if self.known.folds and not self.known.tree.exact(path):
             raise Refused("path_folds", path=path)
         if self._taken(path, found) and not (entry.below or entry.above):
@@ -167,7 +170,7 @@ class Comparison:
             if found.size_bytes != size and self.records.seal is None:  # encryption makes a file longer than its text
                 return False
             entry, mark = self.records.get_marked(path)
-            if not self.holds(path, version, mark, found, entry.data):
+            if not self.holds(path, version, mark, found, entry):
                 return False
         if len(files) > len(rows):
             added = files.keys() - {row[0] for row in rows}
@@ -177,6 +180,22 @@ class Comparison:
         if self.verified is not None:
             self.verified.marks |= {path: mark_of(status) for path, status in files.items()}
         return True
+
+
+def is_recorded(text: bytes | None, entry: Entry) -> bool:
+    """True if the text of a file is the recorded one.
+
+    If the recorded text is damaged, its hash decides: damage is no external edit.
+    """
+    if text == entry.data or text is None or entry.memory is None:
+        return text == entry.data
+    return hashlib.sha256(text).hexdigest() == entry.memory.sha256
+
+
+def _sizes(entry: Entry) -> tuple[int, ...]:
+    """Possible sizes of the file of a memory: encryption makes it longer than the text."""
+    stored = len(entry.data or b"")
+    return (stored,) if entry.memory is None else (stored, entry.memory.size_bytes)
 
 
 def _and_above(path: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from retentive.errors import RetentiveError
+from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Change
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import FileTree, Found, Kind, Mark
@@ -84,7 +84,8 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
-    wanted = {path: snapshot.get(path).data for path in paths}
+    wanted, damaged = _recorded_texts(snapshot, paths)
+    paths = list(wanted)
     found = {path: tree.state(path) for path in paths}
     present = {path: tree.read(path) for path in paths}
     wrong = [path for path in paths if present[path] != wanted[path] and found[path].kind in _OURS]
@@ -97,8 +98,20 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     for path in paths:
         if wanted[path] is None:
             _attempt(failed, path, partial(tree.prune, path))
-    known.unwritten = (known.unwritten - set(paths)) | failed
+    known.unwritten = (known.unwritten - set(paths)) | failed | damaged
     return not failed
+
+
+def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
+    """Recorded texts by path, and the paths whose text is damaged: their files may be the only good copies."""
+    texts: dict[str, bytes | None] = {}
+    damaged: set[str] = set()
+    for path in paths:
+        try:
+            texts[path] = snapshot.get(path).data
+        except Damaged:
+            damaged.add(path)
+    return texts, damaged
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:

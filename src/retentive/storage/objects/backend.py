@@ -117,7 +117,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             try:
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
-                    reachability.delete_passed(manifest, reader)
+                    reachability.delete_obsolete(manifest, reader)
             except Gone:  # another process compacted and swept meanwhile
                 continue
             break
@@ -147,10 +147,8 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
 
     def repair(self) -> None:
         for store in self.list_stores():
-            with suppress(RetentiveError):  # an unreadable store cannot be repaired
-                with self._queue(store.id).paused():
-                    self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
-                self.collect(store.id)
+            with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
+                self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def purge(self) -> bool:
         """Erase all redacted, pruned, erased and replaced data now, including data left by crashed processes."""

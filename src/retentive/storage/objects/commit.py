@@ -15,7 +15,7 @@ from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, ali
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import put_mark, reachable
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewPages, NewTexts, Reader, pack_of
-from retentive.storage.objects.records import GARBAGE, Overlay, garbage
+from retentive.storage.objects.records import GARBAGE, Edits, garbage
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
@@ -24,7 +24,7 @@ _MANY = 64  # texts or orphans that make a writer erase them after its commit
 WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection spares younger objects
 
 
-class _Passed(Exception):
+class _Overtaken(Exception):
     """The manifest changed since the attempt began."""
 
 
@@ -66,13 +66,13 @@ class _Batch:
         return False
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
-        """Upload pack and pages, and replace the manifest. Raises `_Passed`."""
+        """Upload pack and pages, and replace the manifest. Raises `_Overtaken`."""
         manifests, known = self.committer.manifests, self.held
         manifest = self._uploaded()
         self.held = alive(self._read_again(ran, all_changed=len(changed) == len(ran)))
         self.is_fresh = True
         if self.held.tag != known.tag:
-            raise _Passed
+            raise _Overtaken
         if not changed:
             return
         if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
@@ -89,7 +89,7 @@ class _Batch:
             self.doubtful |= set(map(pack_of, self.texts.used))
         if time.monotonic() > self.deadline:
             raise Unavailable(BUSY)
-        raise _Passed
+        raise _Overtaken
 
     def _uploaded(self) -> Manifest:
         """Upload the pack and pages of an attempt; returns the manifest to commit."""
@@ -141,7 +141,7 @@ class Committer:
             held = cached or self.manifests.now(store_id)
             batch = _Batch(self, reader, held, cached is None, deadline, written=written)
             while True:
-                with suppress(_Passed):
+                with suppress(_Overtaken):
                     run_together(batch.again(), jobs)
                     return
         except RetentiveError as error:
@@ -209,5 +209,5 @@ def _upload(reader: Reader, objects: Mapping[str, bytes]) -> None:
     together([partial(reader.location.requests.put, key, data) for key, data in objects.items()])
 
 
-def _garbage_in(log: Overlay) -> int:
+def _garbage_in(log: Edits) -> int:
     return sum(key.startswith(GARBAGE) and value is not None for key, value in log.items())

@@ -25,7 +25,7 @@ from retentive.storage.backoff import Backoff
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Pages, Rebuild, Sizes, Tree
 from retentive.storage.objects.reader import Cache, Location, Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, RECORD, VERSION, Overlay, Ref, Row, all_of, pack, unpack
+from retentive.storage.objects.records import GARBAGE, MEMORY, RECORD, VERSION, Edits, Ref, Row, all_of, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 
 MANIFESTS = "manifests"
@@ -68,7 +68,7 @@ class Manifest:
     generation: int = 0
     commits: tuple[str, ...] = ()
     tree: Tree = Tree()  # noqa: RUF009 - immutable
-    log: Overlay = field(default_factory=dict, repr=False)
+    log: Edits = field(default_factory=dict, repr=False)
     has_gaps: bool = False
     erased: tuple[int, str | None] | None = None  # time and actor
 

@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from retentive.storage.objects.records import Overlay, Page, Ref, Value, encode_page, name_for
+from retentive.storage.objects.records import Edits, Page, Ref, Value, encode_page, name_for
 
 T = TypeVar("T")
 AHEAD = 16  # most pages that a scan loads at once
@@ -43,7 +43,7 @@ class Sizes:
 class OrderedMap:
     """Tree under an overlay; None in the overlay removes a key."""
 
-    def __init__(self, tree: Tree, overlay: Overlay, pages: Pages) -> None:
+    def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
         self._overlay = overlay
         self._pages = pages
@@ -125,7 +125,7 @@ class Rebuild:
     `began` is a time before their upload.
     """
 
-    def __init__(self, tree: Tree, edits: Overlay, *, pages: Pages, sizes: Sizes, generation: int) -> None:
+    def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
         self.edits = edits
         self.began = time.time()
         self._pages = pages

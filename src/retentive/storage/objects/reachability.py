@@ -18,7 +18,7 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, has_passed, text_in, unpack
+from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, is_obsolete, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -53,7 +53,7 @@ class Reach:
 
     def passed(self, names: Iterable[str]) -> list[str]:
         """Pages among `names` that no present or later manifest can refer to."""
-        return [name for name in names if name not in self.pages and has_passed(name, self.generation)]
+        return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
@@ -101,8 +101,11 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
 
 def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
     """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
-    for key, _ in location.requests.names(MANIFESTS):
-        store_id = key.rpartition("/")[2]
+    with_objects = {key.split("/")[1] for key, _ in location.requests.names("stores")}  # listed before the manifests
+    with_manifest = [key.rpartition("/")[2] for key, _ in location.requests.names(MANIFESTS)]
+    for store_id in sorted(with_objects.difference(with_manifest)):
+        yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
+    for store_id in with_manifest:
         try:
             yield from _examine_store(manifests, Reader(store_id, location), before)
         except NotFound:
@@ -196,7 +199,7 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
     return key if left is None else None
 
 
-def delete_passed(manifest: Manifest, reader: Reader) -> None:
+def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
     """Delete every page that no present or later manifest can refer to."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)

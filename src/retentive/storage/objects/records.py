@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 
 Value: TypeAlias = Row | str
-Overlay: TypeAlias = "Mapping[str, Value | None]"
+Edits: TypeAlias = "Mapping[str, Value | None]"
 """Edits of the map: new values by key; None removes a key."""
 
 
@@ -198,7 +198,7 @@ def name_for(data: bytes, *, generation: int | None = None) -> str:
     return name if generation is None else f"{generation:x}-{name}"
 
 
-def has_passed(name: str, generation: int) -> bool:
+def is_obsolete(name: str, generation: int) -> bool:
     """True if a page that a manifest of this generation does not refer to can never become reachable."""
     found = re.match("([0-9a-f]+)-", name)
     return found is not None and int(found[1], 16) < generation

@@ -7,11 +7,20 @@ from itertools import islice, takewhile
 from typing import Unpack, cast
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+from retentive.storage.contract import (
+    Entry,
+    Memory,
+    Selection,
+    Snapshot,
+    Usage,
+    Version,
+    verified,
+    verify_version,
+)
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Overlay, Row, Value, record_key, text_in
+from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, Row, Value, record_key, text_in
 from retentive.storage.sql.snapshot import below
 from retentive.values.paths import ROOT, ancestors
 
@@ -29,7 +38,7 @@ class ObjectsSnapshot(Snapshot):
         self._reader = reader
         self._see(manifest.log)
 
-    def _see(self, overlay: Overlay) -> None:
+    def _see(self, overlay: Edits) -> None:
         """Replace the overlay that reads go through."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
@@ -52,7 +61,8 @@ class ObjectsSnapshot(Snapshot):
     def get(self, path: str) -> Entry:
         row = self._row_at(path)
         if row is not None:
-            return Entry(row.as_memory(), self._reader.text(_text_of(row)))
+            memory = row.as_memory()
+            return Entry(memory, verified(self._reader.text(_text_of(row)), memory.sha256, memory.seal, memory.path))
         ancestor = filter(None, self._map.get_all([MEMORY + one for one in ancestors(path)]))
         above = next((one.path for one in ancestor if isinstance(one, Row)), None)
         return Entry(above=above, below=self._map.has_any(*_below(path)))
@@ -66,7 +76,8 @@ class ObjectsSnapshot(Snapshot):
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         for group in _groups(self._present(under)):
             texts = self._reader.texts(list(map(_text_of, group)))
-            yield from zip(map(Row.as_memory, group), texts, strict=True)
+            for memory, data in zip(map(Row.as_memory, group), texts, strict=True):
+                yield memory, verified(data, memory.sha256, memory.seal, memory.path)
 
     def find(self, memory_id: str) -> Memory | None:
         recent = (row for row in self._overlay.values() if isinstance(row, Row) and row.memory == memory_id)
@@ -116,7 +127,7 @@ class ObjectsSnapshot(Snapshot):
         row = self._row(version_id)
         if row is None:
             raise NotFound(f"there is no version {version_id}")
-        return row.as_version(), None if row.text is None else self._reader.text(row.text)
+        return verify_version(row.as_version(), None if row.text is None else self._reader.text(row.text))
 
     def _row(self, version_id: str) -> Row | None:
         return cast("Row | None", self._map.get(VERSION + version_id))

@@ -9,12 +9,14 @@ from functools import partial
 from typing import TypeVar, Unpack
 
 from retentive.errors import NotFound
-from retentive.storage.capabilities import Checkable
+from retentive.storage.capabilities import Checkable, Discarding, Keep
 from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, StoreInfo, now_us
 from retentive.storage.findings import Finding
 from retentive.storage.sql import check as sql_check
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.discard import discard
+from retentive.storage.sql.repair import repair_store
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import select_head
 from retentive.values.records import to_us
@@ -22,7 +24,7 @@ from retentive.values.records import to_us
 T = TypeVar("T")
 
 
-class SqlBackend(Backend, Checkable):
+class SqlBackend(Backend, Checkable, Discarding):
     """Memory stores in the tables of `schema`. `lock` is the SQL clause that locks a row."""
 
     lock = ""
@@ -91,6 +93,8 @@ class SqlBackend(Backend, Checkable):
 
     def repair(self) -> None:
         self.transact(lambda connection: sql_check.repair_indexes(connection, self.schema))
-        self.transact(sql_check.remove_orphaned_rows)
         for store in self.list_stores():
-            self.transact(partial(sql_check.repair_store, store_id=store.id, lock=self.lock))
+            self.transact(partial(repair_store, store_id=store.id, lock=self.lock))
+
+    def discard(self, finding: Finding, keep: Keep) -> None:
+        self.transact(partial(discard, finding=finding, keep=keep, lock=self.lock))

@@ -11,11 +11,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
-from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Entry, Memory, Operation, Snapshot, Usage, Version, to_datetime
+from retentive.errors import Damaged, InvalidInput, NotFound
+from retentive.storage.contract import (
+    Actor,
+    Entry,
+    Memory,
+    Operation,
+    Snapshot,
+    Usage,
+    Version,
+    to_datetime,
+    verified,
+    verify_version,
+)
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.values.paths import ancestors
+from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
@@ -75,7 +86,8 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[H
     lower, upper, data, *fields = found[0][7:]
     if fields[0] is None:
         return head, Entry(above=cast("str | None", upper), below=lower is not None)
-    return head, Entry(_memory(fields), cast("bytes", data))
+    memory = _memory(fields)
+    return head, Entry(memory, verified(data, memory.sha256, memory.seal, memory.path))
 
 
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
@@ -116,10 +128,13 @@ class SqlSnapshot(Snapshot):
         return Usage(self.head.memories, self.head.size_bytes)
 
     def get(self, path: str) -> Entry:
-        return self.get_marked(path)[0]
+        entry, _ = self.get_marked(path)
+        if entry.memory is not None:
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+        return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path, and the mark saved with the memory."""
+        """Entry at a path with its bytes as stored, not verified, and the mark saved with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
             " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
@@ -159,7 +174,8 @@ class SqlSnapshot(Snapshot):
         # A subquery instead of a join: with outdated statistics a planner might scan all texts ever stored.
         text = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
         found = self.rows_below(f"{text}, {_MEMORY}", under)
-        return ((_memory(fields), cast("bytes", data)) for data, *fields in found)
+        memories = ((_memory(fields), data) for data, *fields in found)
+        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
 
     def find(self, memory_id: str) -> Memory | None:
         if not could_be_id(memory_id):
@@ -229,7 +245,7 @@ class SqlSnapshot(Snapshot):
         if not found:
             raise NotFound(f"there is no version {version_id}")
         data, *fields = found[0]
-        return _version(tuple(fields)), cast("bytes | None", data)
+        return verify_version(_version(tuple(fields)), cast("bytes | None", data))
 
 
 def could_be_id(text: str) -> bool:
@@ -250,7 +266,10 @@ def _memory(row: Sequence[Value]) -> Memory:
     id_, path, size, sha256, version, created, updated, seal, provenance = cast(
         "tuple[str, str, int, str, str, int, int, bytes | None, str | None]", row
     )
-    created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
+    try:
+        created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
+    except (OverflowError, TypeError):
+        raise Damaged(f"the times of {visible(path)} cannot be read") from None
     return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)
 
 
@@ -260,8 +279,11 @@ def _version(row: Row) -> Version:
         " int | None, str | None, str | None]",
         row,
     )
-    redacted_at = None if redacted is None else to_datetime(redacted)
-    changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
+    try:
+        redacted_at = None if redacted is None else to_datetime(redacted)
+        changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
+    except (OverflowError, TypeError, AttributeError, InvalidInput):
+        raise Damaged(f"the times or actors of version {id_} cannot be read") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from retentive.errors import NotFound
-from retentive.storage.contract import Backend, Change, Kept, Sealing, Transaction, Version
+from retentive.errors import Damaged, NotFound
+from retentive.storage.contract import Backend, Change, Kept, Sealing, Snapshot, Transaction, Version
+from retentive.storage.lookup import find_version, locate
 from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
@@ -135,6 +137,36 @@ class LayersSuite(SuiteOpening):
         store.write(lambda tx: tx.redact([versions[-1].id], None))
         assert store.versions()[-1].provenance_text is None
 
+    @pytest.mark.parametrize("stored", [b"two", b"on", b""], ids=["other", "cut", "empty"])
+    def test_a_text_that_differs_from_its_hash_is_never_returned(self, store: Opened, stored: bytes) -> None:
+        """Every read of it raises `Damaged`. Other texts, listings and the history stay readable."""
+        self._needs_seals()
+        store.create({A: b"one", B: b"other"})
+        store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, damaged(b"one!", stored))], None))
+        newest, oldest = store.versions(path=A)
+        for read in reads_of(newest.id):
+            with pytest.raises(Damaged):
+                store.read(read)
+            with pytest.raises(Damaged):
+                store.write(read)
+        assert store.get(B).data == b"other"
+        assert store.version_text(oldest.id) == b"one"
+        assert [memory.path for memory in store.memories()] == [A, B]
+        assert store.read(lambda snapshot: find_version(snapshot, newest.id)) == newest
+
+    def test_a_memory_with_a_damaged_text_can_be_replaced_and_deleted(self, store: Opened) -> None:
+        """`locate` returns it without its bytes."""
+        self._needs_seals()
+        store.write(lambda tx: tx.record([Change(None, A, None, damaged(b"one", b"two"))], None))
+        located = store.read(lambda snapshot: locate(snapshot, A))
+        assert (located.memory, located.data) == (store.memories()[0], None)
+        store.write(lambda tx: tx.record([Change(locate(tx, A).memory, A, b"three")], None))
+        assert store.read(lambda snapshot: locate(snapshot, A)) == store.get(A)
+        assert store.get(A).data == b"three"
+        store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, damaged(b"one", b"two"))], None))
+        store.write(lambda tx: tx.record([Change(locate(tx, A).memory, None)], None))
+        assert not store.read(lambda snapshot: locate(snapshot, A)).exists
+
     def test_an_unsealed_change_has_no_seal(self, store: Opened) -> None:
         """Neither the version nor the memory."""
         self._needs_seals()
@@ -191,6 +223,22 @@ def note(store: Opened, kind: str, key: str) -> str | None:
 def sealing(data: bytes | None, size: int | None) -> Sealing:
     """Seal that stores `data` instead of a text of `size` bytes, with the ids of its version."""
     return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
+
+
+def damaged(text: bytes, stored: bytes) -> Sealing:
+    """Unsealed change that stores other bytes than those of its size and hash."""
+    kept = Kept(stored, hashlib.sha256(text).hexdigest(), None)
+    return Sealing(len(text), lambda memory, version: kept)
+
+
+def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
+    """All reads that return the text at `A`, of this version."""
+    return [
+        lambda snapshot: snapshot.get(A),
+        lambda snapshot: snapshot.text(version_id),
+        lambda snapshot: snapshot.version(version_id),
+        lambda snapshot: list(snapshot.texts(ROOT)),
+    ]
 
 
 def ids(version: Version) -> bytes:

@@ -1,0 +1,50 @@
+"""Deletion of stored data that belongs to nothing, one finding at a time, after a copy of the rows was saved."""
+
+from __future__ import annotations
+
+from retentive.errors import InvalidInput
+from retentive.storage.capabilities import Keep
+from retentive.storage.findings import Finding
+from retentive.storage.sql.connection import Connection, Value
+from retentive.storage.sql.schema import TABLES_OF_STORES
+from retentive.storage.sql.snapshot import VERSION, select_head
+
+_ROWS = {
+    "memories": "store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal, mark",
+    "versions": f"store, {VERSION}, text_of, text",
+    "records": "store, kind, name, value",
+}
+
+
+def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
+    """Save the rows of a finding, then delete or clear them. The caller commits. Raises `InvalidInput`."""
+    if finding.code == "rows_left":
+        number = int(finding.name.rpartition("/")[2])
+        if connection.rows("SELECT 1 FROM stores WHERE no = ? AND erased_at IS NULL", (number,)):
+            raise InvalidInput(f"the rows of {finding.name} belong to a memory store again")
+        for table in TABLES_OF_STORES:
+            _save(connection, table, "store = ?", (number,), keep)
+            connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
+        return
+    version_id = finding.name.rpartition("/")[2]
+    store = select_head(connection, str(finding.store_id), lock=lock).no
+    if finding.code == "redaction_left" and connection.rows(
+        "SELECT 1 FROM memories WHERE store = ? AND (version = ? OR text_of = ?)", (store, version_id, version_id)
+    ):
+        raise InvalidInput(f"{version_id} is needed by a present memory")
+    _save(connection, "versions", "store = ? AND id = ?", (store, version_id), keep)
+    if finding.code == "redaction_left":
+        connection.run(
+            "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL,"
+            " provenance = NULL WHERE store = ? AND id = ? AND redacted_at IS NOT NULL",
+            (store, version_id),
+        )
+    others = "SELECT 1 FROM versions WHERE store = ? AND text_of = ?"
+    if not connection.rows(others, (store, version_id)):
+        connection.run("UPDATE versions SET text = NULL WHERE store = ? AND id = ?", (store, version_id))
+
+
+def _save(connection: Connection, table: str, where: str, values: tuple[Value, ...], keep: Keep) -> None:
+    columns = _ROWS[table].split(", ")
+    for row in connection.rows(f"SELECT {_ROWS[table]} FROM {table} WHERE {where}", values):
+        keep(table, dict(zip(columns, row, strict=True)))

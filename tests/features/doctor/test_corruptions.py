@@ -1,0 +1,235 @@
+"""Single corruptions: each is found and named, or listed with the reason; no repair makes anything worse."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.doctor import Finding, check, check_place, repair
+from retentive.errors import NotFound, RetentiveError
+from retentive.storage.contract import Change
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from support.corruption import (
+    Bytes,
+    Corruption,
+    Dump,
+    Rows,
+    Texts,
+    copied,
+    fill_stores,
+    is_named,
+    texts_in,
+    texts_of,
+)
+from support.places import place_of
+from support.profiles import LONG
+
+COUNT = 250 if LONG else 12
+SEED = 20_261_122
+PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+_NAMES = "It has no second copy. With the audit log on, a changed actor, operation or setting contradicts the log"
+_RECORDS = "A remembered reply, an access time or a decision has no second copy; a lost one is like an expired one"
+_STORES = "The row of a store has no second copy of it; an encrypted store binds its id to its key"
+_COUNTER = "Removed versions leave the same gap between the counter and the newest version"
+_EQUAL = "A row with an equal text holds the same bytes"
+_EDIT = "An edit of a file is an external edit and becomes a version; the earlier text stays in the history"
+REASONS = {
+    "stores.id": _STORES,
+    "stores.store_key": _STORES,
+    "stores.name": _STORES,
+    "stores.settings": _NAMES,
+    "stores.revision": _COUNTER,
+    "stores.last_at": _COUNTER,
+    "memories.mark": "It only saves a comparison: a file with another mark is read and compared",
+    "memories.text_of": _EQUAL,
+    "versions.text_of": _EQUAL,
+    "versions.actor": _NAMES,
+    "versions.redacted_by": _NAMES,
+    "versions.operation": "`created` and `modified`: retention and imported histories leave the same sequences",
+    "versions.path": "The path of an older version has no second copy",
+    "versions.revision": "Removed versions leave the same gaps between revisions",
+    "records": _RECORDS,
+    "records.store": _RECORDS,
+    "records.kind": _RECORDS,
+    "records.name": _RECORDS,
+    "records.value": _RECORDS,
+    "a file of a memory": _EDIT,
+    "the database file": "The byte is in a free page or in a column above",
+    "packs": "Texts are found by their place in the pack and have digests; its table and removed texts have none",
+    "format": "It is written again; other objects carry the format number too",
+}
+"""Why nothing can tell, by column, table or kind of file. The table in docs/doctor.md has the same lines."""
+
+
+@dataclass
+class Tally:
+    """Results of many corruptions."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    unknown: list[str] = field(default_factory=list)
+    worse: list[str] = field(default_factory=list)
+
+    def judge(self, corruption: Corruption, findings: list[Finding]) -> None:
+        problems = [one for one in findings if one.severity in {"problem", "note"}]
+        if not problems:
+            self.counts["not found"] += 1
+            if corruption.where not in REASONS:
+                self.unknown.append(f"not found: {corruption}")
+        elif not is_named(corruption, problems):
+            self.counts["found"] += 1
+            self.unknown.append(f"not named: {corruption}: {[(one.code, one.subject) for one in problems]}")
+        else:
+            self.counts["found and named"] += 1
+
+    def compare(self, corruption: Corruption, before: Texts, after: Texts, original: Texts) -> None:
+        """After a repair, each text is as before, or is the original one."""
+        for key, text in before.items():
+            if after.get(key) != text:
+                self.worse.append(f"{corruption}: {key} was {text!r} and is {after.get(key)!r}")
+        for key in after.keys() - before.keys():
+            if after[key] != original.get(key):
+                self.worse.append(f"{corruption}: {key} became {after[key]!r}")
+
+    def check(self) -> None:
+        kinds = Counter(one.partition(" (")[0] for one in self.unknown)
+        assert (kinds, self.worse[:12]) == ({}, []), (self.counts, self.unknown[:12])
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_rows_and_columns(backend: str, tmp_path: Path) -> None:
+    base, copy = tmp_path / "base", tmp_path / "copy"
+    base.mkdir()
+    with retentive.open(place_of(backend, base)) as found:
+        fill_stores(found.store(), found.store("walked"))
+    inside = "memory.db" if backend == "sqlite" else "memory/.retentive/memory.db"
+    copied(base, copy)
+    rows = Rows(place_of(backend, copy), copy / inside)
+    dump, tally = rows.dump(), Tally()
+    paths, ids = paths_of(dump), ids_of(dump)
+    original = texts_of(rows.place, paths, ids)
+    done = 0
+    for corruption in rows.corruptions(SEED):
+        copied(base, copy)
+        try:
+            corruption.apply()
+        except sqlite3.IntegrityError:
+            continue
+        other = copied(copy, tmp_path / "other")
+        before = texts_of(place_of(backend, other), paths, ids)
+        tally.judge(corruption, list(check_place(rows.place)))
+        list(check_place(rows.place, repair=True))
+        tally.compare(corruption, before, texts_of(rows.place, paths, ids), original)
+        done += 1
+        if done == COUNT:
+            break
+    tally.check()
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_bytes_of_files(backend: str, tmp_path: Path) -> None:
+    """The file of SQLite, and the files of a directory. An edit of a plain file is an external edit."""
+    base, copy = tmp_path / "base", tmp_path / "copy"
+    base.mkdir()
+    with retentive.open(place_of(backend, base)) as found:
+        fill_stores(found.store(), found.store("walked"))
+    copied(base, copy)
+    place, tally = place_of(backend, copy), Tally()
+    database = copy / ("memory.db" if backend == "sqlite" else "memory/.retentive/memory.db")
+    dump = Rows(place, database).dump()
+    paths, ids = paths_of(dump), ids_of(dump)
+    original = texts_of(place, paths, ids)
+    files = [path for path in copy.rglob("*") if path.is_file() and (path == database or "memories" in path.parts)]
+    names = [str(path.relative_to(copy)) for path in files]
+
+    def write(name: str, data: bytes | None) -> None:
+        if data is None:
+            (copy / name).unlink()
+        else:
+            (copy / name).write_bytes(data)
+
+    def kind_of(name: str) -> str:
+        return "the database file" if name.endswith("memory.db") else "a file of a memory"
+
+    made = Bytes(names, lambda name: (base / name).read_bytes(), write, kind_of)
+    for corruption in islice(made.corruptions(SEED), COUNT):
+        copied(base, copy)
+        corruption.apply()
+        before = texts_of(place_of(backend, copied(copy, tmp_path / "other")), paths, ids)
+        with suppress(NotFound):  # the only file of the location is lost, as every command says
+            path = corruption.named[0].partition("memories/")[2]
+            named = ("",) if corruption.where == "the database file" else (f"/memories/{path}",)
+            tally.judge(replace(corruption, named=named), list(check_place(place)))
+            list(check_place(place, repair=True))
+            tally.compare(corruption, before, texts_of(place, paths, ids), original)
+    tally.check()
+
+
+def test_objects(tmp_path: Path) -> None:
+    """Of an in-memory object storage: manifests, pages, packs, keys and side records."""
+    name, numbers = f"memory://{tmp_path.name}{tmp_path.parent.name}", iter(range(10_000))
+    backend = open_objects(name)
+    assert isinstance(backend, ObjectsBackend)
+    made = [backend.create_store(key=key, name=key) for key in ("default", "walked")]
+    fill_stores(*(MemoryStore(backend, info) for info in made))
+    many = [Change(None, f"/memories/many/{number}", b"x%d" % number) for number in range(300)]
+    backend.write(made[1].id, lambda tx: tx.record(many, None))
+    versions = [version for info in made for version in MemoryStore(backend, info).versions()]
+    paths, ids = sorted({version.path for version in versions} - {""}), [version.id for version in versions]
+    objects = {key: backend._requests.get(key)[0] for key, _ in backend._requests.names("")}
+    current = dict(objects)
+
+    def location() -> ObjectsBackend:
+        copy = open_objects(f"{name}{next(numbers)}")
+        assert isinstance(copy, ObjectsBackend)
+        for key, data in current.items():
+            copy._requests.put(key, data)
+        return copy
+
+    def read(backend: ObjectsBackend) -> Texts:
+        return texts_in([MemoryStore(backend, info) for info in made], paths, ids)
+
+    def write(key: str, data: bytes | None) -> None:
+        current.pop(key)
+        current.update({} if data is None else {key: data})
+
+    tally, original = Tally(), read(location())
+    for corruption in islice(Bytes(list(objects), objects.__getitem__, write, kind_of_object).corruptions(SEED), COUNT):
+        current.clear()
+        current.update(objects)
+        corruption.apply()
+        before, copy = read(location()), location()
+        named = tuple(part for key in corruption.named for part in key.split("/")[1:])
+        if corruption.where in {"format", "keys"}:  # of the location; a finding names the store of a key by its id
+            named = ("",)
+        tally.judge(replace(corruption, named=named), list(check(copy)))
+        with suppress(RetentiveError):
+            repair(copy)
+        tally.compare(corruption, before, read(copy), original)
+    tally.check()
+
+
+def kind_of_object(name: str) -> str:
+    parts = name.split("/")
+    return parts[2] if parts[0] == "stores" else parts[0]
+
+
+def test_the_reasons_are_documented() -> None:
+    text = PAGE.read_text("utf-8")
+    for where, reason in REASONS.items():
+        assert f"| {where if ' ' in where else f'`{where}`'} | {reason}. |" in text
+
+
+def paths_of(dump: Dump) -> list[str]:
+    return sorted({str(row[1]) for row in dump["memories"]} | {str(row[4]) for row in dump["versions"]} - {""})
+
+
+def ids_of(dump: Dump) -> list[str]:
+    return sorted(str(row[1]) for row in dump["versions"])

@@ -1,0 +1,243 @@
+"""Single corruptions of stored memory stores: generated from a seed, and the same in each run.
+
+`Rows` corrupts the tables of a database: rows are lost; columns flip a bit, become null, or get the value of another
+row. `Bytes` flips, cuts, removes and swaps files or objects.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import retentive
+from retentive import MemoryStore
+from retentive.errors import RetentiveError
+from retentive.storage.sql.connection import Value
+
+from .damage import fill, sql, walked
+
+Texts: TypeAlias = dict[tuple[str, str, str], str]
+"""Text by store, kind (`path` or `version`), and path or version id."""
+Dump: TypeAlias = dict[str, list[tuple[Value, ...]]]
+"""Rows by table."""
+COLUMNS = {
+    "stores": "no id store_key name created_at revision memories size_bytes last_at seal settings erased_at erased_by",
+    "memories": "store path id version text_of size_bytes sha256 created_at updated_at seal mark",
+    "versions": "store id memory operation path size_bytes sha256 actor created_at revision seal redacted_at"
+    " redacted_by text_of text",
+    "records": "store kind name value",
+}
+_KEYS = {
+    "stores": ("no",),
+    "memories": ("store", "path"),
+    "versions": ("store", "id"),
+    "records": ("store", "kind", "name"),
+}
+_NULLABLE = {
+    "stores": {"store_key", "seal", "settings", "erased_at", "erased_by"},
+    "memories": {"seal", "mark"},
+    "versions": {"size_bytes", "sha256", "actor", "seal", "redacted_at", "redacted_by", "text_of", "text"},
+}
+
+
+def fill_stores(store: MemoryStore, other: MemoryStore) -> None:
+    """Two stores: one with each kind of row, with settings, a proposal and its texts; one after a random walk."""
+    fill(store)
+    store.change_settings({"review": ["session:*"], "view_chars": 9_000})
+    given = {"command": "str_replace", "path": "/memories/c.md", "old_str": "bee", "new_str": "bees"}
+    assert not store.execute(given, actor="session:s1").is_error
+    walked(other, 11, 40)
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """One change of the stored data. `where` is a column, a table or a kind of file; `named` are its ids and paths."""
+
+    where: str
+    how: str
+    named: tuple[str, ...]
+    apply: Callable[[], None]
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.how} ({', '.join(self.named)})"
+
+
+# -- databases -----------------------------------------------------------------------------------------------
+
+
+class Rows:
+    """The rows of a database that no process has open; `database` is the file of SQLite, None for a server."""
+
+    def __init__(self, place: str, database: Path | None) -> None:
+        self.place, self.database = place, database
+
+    def run(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Value, ...]]:
+        if self.database is None:
+            return sql(self.place, statement, values)
+        with closing(sqlite3.connect(self.database)) as connection, connection:
+            return connection.execute(statement, values).fetchall()
+
+    def dump(self) -> Dump:
+        """All rows, in a fixed order."""
+        return {
+            table: sorted(self.run(f"SELECT {', '.join(names.split())} FROM {table}"), key=repr)
+            for table, names in COLUMNS.items()
+        }
+
+    def restore(self, dump: Dump) -> None:
+        """Write back all rows of a server."""
+        for table, rows in dump.items():
+            names = COLUMNS[table].split()
+            self.run(f"DELETE FROM {table}")
+            for row in rows:
+                self.run(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", row)
+
+    def corruptions(self, seed: int) -> Iterator[Corruption]:
+        """Corruptions without an end: each column and each table in turn, with random rows."""
+        dump, rng = self.dump(), random.Random(seed)
+        places = [(table, name) for table in COLUMNS for name in ("", *COLUMNS[table].split()) if dump[table]]
+        while True:
+            rng.shuffle(places)
+            for table, name in places:
+                row = dict(zip(COLUMNS[table].split(), rng.choice(dump[table]), strict=True))
+                if not name:
+                    yield self._removal(table, row)
+                elif (made := self._change(table, name, row, dump, rng)) is not None:
+                    yield made
+
+    def _removal(self, table: str, row: dict[str, Value]) -> Corruption:
+        where, values = _where(table, row)
+        return Corruption(
+            table, "row lost", _named(row), lambda: _none(self.run(f"DELETE FROM {table} {where}", values))
+        )
+
+    def _change(
+        self, table: str, name: str, row: dict[str, Value], dump: Dump, rng: random.Random
+    ) -> Corruption | None:
+        at = COLUMNS[table].split().index(name)
+        others = sorted({each[at] for each in dump[table]} - {row[name]}, key=repr)
+        choices: list[tuple[str, Value]] = [("bit flipped", flipped(row[name], rng))] if row[name] is not None else []
+        choices += [("null", None)] if name in _NULLABLE.get(table, ()) and row[name] is not None else []
+        choices += [("of another row", rng.choice(others))] if others else []
+        choices = [(how, value) for how, value in choices if value is not None or name in _NULLABLE.get(table, ())]
+        if not choices:
+            return None
+        how, value = rng.choice(choices)
+        where, values = _where(table, row)
+        named = (*_named(row), *([str(value)] if isinstance(value, str | int) else []))
+        statement = f"UPDATE {table} SET {name} = ? {where}"
+        return Corruption(f"{table}.{name}", how, named, lambda: _none(self.run(statement, (value, *values))))
+
+
+def flipped(value: Value, rng: random.Random) -> Value:
+    """A value with one bit flipped; text stays printable ASCII if it was."""
+    match value:
+        case int():
+            return value ^ (1 << rng.randrange(62))
+        case bytes():
+            return flip_bit(value, rng) if value else b"\1"
+        case str():
+            at = rng.randrange(len(value) or 1)
+            return value[:at] + chr(ord(value[at]) ^ 1) + value[at + 1 :] if value else "\1"
+    return None
+
+
+def flip_bit(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
+
+
+def _where(table: str, row: dict[str, Value]) -> tuple[str, list[Value]]:
+    names = _KEYS[table]
+    return "WHERE " + " AND ".join(f"{name} = ?" for name in names), [row[name] for name in names]
+
+
+def _named(row: dict[str, Value]) -> tuple[str, ...]:
+    ids = ("id", "path", "memory", "version", "name", "kind", "store", "no")
+    return tuple(str(row[name]) for name in ids if row.get(name))
+
+
+def _none(_: object) -> None:
+    return None
+
+
+# -- files and objects ---------------------------------------------------------------------------------------
+
+
+class Bytes:
+    """Files or objects by name, with functions to read, write and remove them."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        read: Callable[[str], bytes],
+        write: Callable[[str, bytes | None], None],
+        kind_of: Callable[[str], str],
+    ) -> None:
+        self._names, self._read, self._write, self._kind_of = names, read, write, kind_of
+
+    def corruptions(self, seed: int) -> Iterator[Corruption]:
+        """Corruptions without an end, each kind of file in turn."""
+        rng = random.Random(seed)
+        kinds: dict[str, list[str]] = {}
+        for name in sorted(self._names):
+            kinds.setdefault(self._kind_of(name), []).append(name)
+        while True:
+            for kind, names in kinds.items():
+                for how in ("bit flipped", "cut", "lost", "of another", "empty"):
+                    name = rng.choice(names)
+                    data, other = self._read(name), self._read(rng.choice(names))
+                    made = {
+                        "bit flipped": flip_bit(data, rng) if data else b"\1",
+                        "cut": data[: rng.randrange(len(data) or 1)],
+                        "lost": None,
+                        "of another": other,
+                        "empty": b"",
+                    }[how]
+                    if made != data:
+                        yield Corruption(kind, how, (name,), lambda name=name, made=made: self._write(name, made))  # type: ignore[misc] # mypy infers no type for defaults
+
+
+def copied(base: Path, target: Path) -> Path:
+    """A fresh copy of a location on this machine."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(base, target, symlinks=True)
+    return target
+
+
+# -- readable texts ------------------------------------------------------------------------------------------
+
+
+def texts_of(place: str, paths: Sequence[str], version_ids: Sequence[str]) -> Texts:
+    """Every text that can be read, by path and by version. Opening a directory records external edits."""
+    try:
+        with retentive.open(place, sweep=False) as found:
+            return texts_in([found.store(info.id) for info in found.stores()], paths, version_ids)
+    except RetentiveError:
+        return {}
+
+
+def texts_in(stores: Iterable[MemoryStore], paths: Sequence[str], version_ids: Sequence[str]) -> Texts:
+    """Every text of open stores that can be read."""
+    texts: Texts = {}
+    for store in stores:
+        for path in paths:
+            with suppress(RetentiveError):
+                texts[store.id, "path", path] = store.text(path)
+        for version_id in version_ids:
+            with suppress(RetentiveError):
+                texts[store.id, "version", version_id] = store.version_text(version_id)
+    return texts
+
+
+def is_named(corruption: Corruption, findings: Sequence[Any]) -> bool:
+    """True if a finding names what was corrupted: an id or a path in its subject, or its store."""
+    told = [json.dumps([one.subject, one.store_id, one.store_key], ensure_ascii=False) for one in findings]
+    return any(name in each for name in corruption.named for each in told)

@@ -103,7 +103,10 @@ def test_log_json_has_all_fields(location: str) -> None:
         "created_at": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
         "redacted_at": None,
         "redacted_by": "user:bob",
+        "provenance": dict.fromkeys(("integration", "tool_use_id", "session", "source"), "")
+        | {"flags": [], "contributors": []},
     }
+    assert found[-2]["provenance"]["integration"] == "python"
     assert found[-2]["path"] == A
     assert datetime.fromisoformat(found[-1]["redacted_at"]) >= first.created_at
 
@@ -129,6 +132,7 @@ def test_show_has_a_header_and_the_exact_text(location: str) -> None:
         "change": "created",
         "actor": "user:ann",
         "time": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        "integration": "python",
         "size": "24 bytes",
     }
     assert json.loads(here(location, "show", first.id, "--json").stdout)["text"] == text

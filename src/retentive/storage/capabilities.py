@@ -60,6 +60,14 @@ class Checkable(ABC):
         """Repair findings with an unambiguous fix, such as wrong counters; everything else is left unchanged."""
 
 
+class Clocked(ABC):
+    """The storage has a clock of its own."""
+
+    @abstractmethod
+    def server_time(self) -> float:
+        """Present time of the server, in seconds since 1970."""
+
+
 class Encrypting(ABC):
     """Stores are encrypted with keys that this process may lack."""
 
@@ -76,6 +84,12 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
             return layer
         layer = layer.inner
     return None
+
+
+def server_time(backend: Backend) -> float | None:
+    """Present time by the clock of the storage, or None if it has none."""
+    clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
+    return None if clocked is None else clocked.server_time()
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:

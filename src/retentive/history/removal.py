@@ -18,6 +18,7 @@ from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
+from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
@@ -121,6 +122,23 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
             writer.delete([memory])
         tx.put_record(ERASING, memory_id, json.dumps({"by": None if writer.actor is None else str(writer.actor)}))
         return memory_id, withhold(tx, {version.path for version in versions})
+
+
+@dataclass(frozen=True, slots=True)
+class EraseStore(WriteOperation[None]):
+    """Check that an actor may erase the whole store; `retentive.Retentive.erase` then removes it."""
+
+    name = "erase.store"
+    may_use_reserve = True
+    under_review = "refuse"
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
+        """Raise `ReadOnly` if the store, or a memory that is or was in it, is read-only for the actor."""
+        if writer.settings.read_only:
+            raise ReadOnly("the memory store is read-only")
+        paths = {memory.path for memory in tx.memories(ROOT)} | {version.path for version in all_versions(tx)} - {""}
+        if not all(map(writer.may_change, paths)):
+            raise ReadOnly("a memory of the store is read-only, or was when it was deleted")
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:

@@ -59,7 +59,7 @@ class RedactFound(WriteOperation[Scanned]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Remove the sensitive values, in one transaction.
 
-        Raises `Refused`, before any change, if a memory is read-only.
+        Raises `Refused`, and changes nothing, if a memory or the history of one is read-only.
         """
         scanner = _Scanner(self.examiner, writer.settings)
         present = list(scanner.present(tx))
@@ -74,6 +74,9 @@ class RedactFound(WriteOperation[Scanned]):
             except Refused as refusal:  # raised by a guard before this memory was changed
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
         older = list(scanner.older(tx)) if self.history else []
+        living = {memory.id: memory.path for memory in tx.memories(ROOT)} if older else {}
+        for version, found in older:  # a refusal rolls all back
+            writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
         withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
         findings = [found for _, found, _ in present] + [found for _, found in older]
         return Scanned(_joined(findings), tuple(refusals), tuple(withheld))

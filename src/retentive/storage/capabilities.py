@@ -6,6 +6,7 @@ callers need not check.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TypeVar
@@ -127,6 +128,16 @@ def repair(backend: Backend) -> None:
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     if checkable is not None:
         checkable.repair()
+
+
+def is_destroyed(store: StoreInfo) -> bool:
+    """True if the key of an encrypted store was destroyed, so that nobody can read it."""
+    if store.seal is None:
+        return False
+    try:
+        return json.loads(store.seal).get("destroyed_at") is not None
+    except (ValueError, AttributeError):
+        return False
 
 
 def unlock(backend: Backend, store: StoreInfo) -> None:

@@ -223,6 +223,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({}, "audit", "entries, of them views: 1"),
             ({"review": ["session:*"]}, create("/memories/p", "text\n"), "awaits review"),
             ({"review": ["session:*"], "max_proposals": 1}, create("/memories/q", "text\n"), "Error"),
+            ({"review": ["session:*"], "max_proposals_each": 1}, create("/memories/q", "text\n"), "limit for each"),
             ({"read_only": True}, create("/memories/b", "text\n"), "is read-only"),
             ({"read_only_paths": ["/memories/b"]}, create("/memories/b", "text\n"), "is read-only"),
             ({"allow_write": {"*": [A]}}, create("/memories/b", "text\n"), "is read-only"),

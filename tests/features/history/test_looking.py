@@ -183,3 +183,26 @@ def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
     assert store.history.restore("/memories", moment).done
     assert of_then()[0].created_at == store.load(A)[0].created_at == then[0].created_at
     assert [store.history.text_at(memory.path, moment)[0].id for memory in then] == [each.version_id for each in then]
+
+
+def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
+    """Right after any version of a directory rename, or at its time, the whole directory has moved."""
+    for number in range(4):
+        create(store, f"/memories/old/{number}", str(number))
+    before = run(store, "rename", old_path="/memories/old/0", new_path="/memories/old/zero")
+    run(store, "rename", old_path="/memories/old", new_path="/memories/new")
+    moved = [version for version in store.versions() if version.path.startswith("/memories/new")]
+    run(store, "delete", path="/memories/new/zero")
+    assert len(moved) == 4
+
+    def tree(at: str | datetime) -> list[str]:
+        return store.read(lambda found: [memory.path for memory in past_of(found, at).memories("/memories")])
+
+    whole = [f"/memories/new/{name}" for name in ("1", "2", "3", "zero")]
+    assert tree(before) == [f"/memories/old/{name}" for name in ("1", "2", "3", "zero")]
+    for version in moved:
+        assert tree(version.id) == tree(version.created_at) == whole
+        assert store.history.restore("/memories", version.id, dry_run=True, mode="force").steps
+        assert store.history.text_at("/memories/new/zero", version.id)[1] == "0"
+    assert store.history.restore("/memories", moved[-1].id).done
+    assert [memory.path for memory in store.memories()] == whole

@@ -12,7 +12,7 @@ from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Operation, WriteOperation
-from retentive.engine.writer import GuardedWriter
+from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
@@ -133,12 +133,17 @@ class EraseStore(WriteOperation[None]):
     under_review = "refuse"
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
-        """Raise `ReadOnly` if the store, or a memory that is or was in it, is read-only for the actor."""
-        if writer.settings.read_only:
-            raise ReadOnly("the memory store is read-only")
-        paths = {memory.path for memory in tx.memories(ROOT)} | {version.path for version in all_versions(tx)} - {""}
-        if not all(map(writer.may_change, paths)):
-            raise ReadOnly("a memory of the store is read-only, or was when it was deleted")
+        """Raise `ReadOnly` if the rules forbid it."""
+        check_erasable(tx, writer)
+
+
+def check_erasable(found: Snapshot, rules: WriteRules) -> None:
+    """Raise `ReadOnly` if the store, or a memory that is or was in it, is read-only."""
+    if rules.settings.read_only:
+        raise ReadOnly("the memory store is read-only")
+    paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
+    if not all(map(rules.may_change, paths)):
+        raise ReadOnly("a memory that is or was in the store is read-only")
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_old
 from retentive.engine.operation import Read, WriteOperation
@@ -71,9 +72,13 @@ class Sweep(WriteOperation[Swept]):
     sighting: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Number of pruned versions, and the length of a clock jump that made the sweep wait."""
-        waits = {} if self.clock_jump is None else {"clock_jump_days": round(self.clock_jump.days)}
-        return {"pruned": result.versions_pruned, **waits}
+        """Number of pruned versions, ids of a few, and the length of a clock jump that made the sweep wait."""
+        facts: dict[str, object] = {"pruned": result.versions_pruned}
+        if self.old and len(self.old) <= LISTED_CHANGES:
+            facts["pruned_versions"] = [version_id for version_id, _ in self.old]
+        if self.clock_jump is not None:
+            facts["clock_jump_days"] = round(self.clock_jump.days)
+        return facts
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
         """Delete the memories whose version is unchanged since they were found idle."""

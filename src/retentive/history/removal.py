@@ -95,10 +95,10 @@ def _older(tx: Transaction, path: MemoryPath) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Erase(WriteOperation[tuple[str, list[int]]]):
+class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
     """Delete a memory and mark it and its versions for removal, which `finish` completes.
 
-    Returns the memory id and the audit entries whose paths were removed.
+    Returns the memory id, the audit entries whose paths were removed, and the ids of the versions.
     """
 
     name = "erase"
@@ -107,10 +107,10 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
     target: MemoryPath | str  # path or id of the memory
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Id of the memory, and the audit entries whose paths were removed. The path itself is left out."""
-        return {"memory": result[0], "withheld": result[1]}
+        """Ids of the memory and its versions, and the audit entries whose paths were removed, but not the path."""
+        return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int]]:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int], list[str]]:
         """Delete the memory. Raises `NotFound` if it never existed, `ReadOnly`."""
         memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
         versions = list(tx.versions(memory_id=memory_id))
@@ -121,7 +121,8 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
         if memory is not None:
             writer.delete([memory])
         tx.put_record(ERASING, memory_id, json.dumps({"by": None if writer.actor is None else str(writer.actor)}))
-        return memory_id, withhold(tx, {version.path for version in versions})
+        ids = [version.id for version in tx.versions(memory_id=memory_id)]
+        return memory_id, withhold(tx, {version.path for version in versions}), ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | 
     Raises `NotFound` if the memory never existed, `ReadOnly`. After an interruption the memory is already deleted, and
     `finish` (or erasing it again) removes the rest.
     """
-    memory_id, _ = _run(context, Erase(target), actor)
+    memory_id, _, _ = _run(context, Erase(target), actor)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
     versions = context.follow_up(prune, may_use_reserve=True)
     context.backend.put_side_records(context.id, ACCESSED, {memory_id: None})

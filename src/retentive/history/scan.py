@@ -33,11 +33,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The findings of a scan, the failed rewrites, and the audit entries whose paths were removed."""
+    """The findings of a scan, the failed rewrites, the redacted versions, and the entries whose paths were removed."""
 
     findings: list[Finding]
     refusals: tuple[Refused, ...] = ()
     withheld: tuple[int, ...] = ()
+    redacted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ class RedactFound(WriteOperation[Scanned]):
     now: float
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Audit entries whose paths were removed."""
-        return {"withheld": list(result.withheld)}
+        """Redacted versions, and audit entries whose paths were removed."""
+        redacted = {"redacted": list(result.redacted)} if result.redacted else {}
+        return {"withheld": list(result.withheld), **redacted}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Remove the sensitive values, in one transaction.
@@ -79,7 +81,8 @@ class RedactFound(WriteOperation[Scanned]):
             writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
         withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
         findings = [found for _, found, _ in present] + [found for _, found in older]
-        return Scanned(_joined(findings), tuple(refusals), tuple(withheld))
+        redacted = tuple(version.id for version, _ in older)
+        return Scanned(_joined(findings), tuple(refusals), tuple(withheld), redacted)
 
 
 def scan(context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool) -> list[Finding]:

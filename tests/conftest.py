@@ -1,4 +1,4 @@
-"""What all tests share: how long hypothesis looks, and a memory on every backend."""
+"""Fixtures shared by all tests: the hypothesis profiles, and a memory store on every backend."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `long`, and say how much that is."""
+    """Deselect the tests marked `long`, and report their number."""
     if LONG:
         return
     left_out = [item for item in items if item.get_closest_marker("long")]
@@ -41,30 +41,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(params=LOCAL)
 def backend(request: pytest.FixtureRequest) -> str:
-    """The name of a backend of this machine; a test that takes it runs for each, in the quick profile for SQLite."""
+    """Name of a local backend. A test with this fixture runs for each of them; the quick profile has SQLite only."""
     return str(request.param)
 
 
 @pytest.fixture(params=LASTING)
 def lasting_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place that is there again after closing and opening."""
+    """Location whose contents survive closing and reopening."""
     return place_of(str(request.param), tmp_path)
 
 
 @pytest.fixture
 def place(backend: str, tmp_path: Path) -> str:
-    """A place for a memory that is not there yet."""
+    """Location that does not exist yet."""
     return place_of(backend, tmp_path)
 
 
 @pytest.fixture
 def open_place() -> Iterator[OpenPlace]:
-    """`retentive.open`, closed when the test ends."""
+    """Function that works like `retentive.open` and closes the location when the test ends."""
     with ExitStack() as stack:
         yield lambda place, **options: stack.enter_context(retentive.open(place, **options))
 
 
 @pytest.fixture
 def store(place: str, open_place: OpenPlace) -> MemoryStore:
-    """The default memory store of a new place."""
+    """Default memory store of a new location."""
     return open_place(place).store()

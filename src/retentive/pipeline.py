@@ -11,10 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
+from retentive.engine.handlers import brought_by
 from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
 from retentive.engine.operation import REFUSALS, Invocation, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError, StoreFull
+from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review
 from retentive.storage.contract import Snapshot, Transaction
 
@@ -27,7 +29,7 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Last stage: apply the operation. It changes memories through its `GuardedWriter` only, which has all guards."""
     operation, context = attempt.operation, attempt.context
-    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examiner)
+    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.examiner)
     if attempt.failure is not None:
         raise attempt.failure
     if operation.needs_external_edits:
@@ -47,7 +49,9 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     if isinstance(operation, ReadOperation):
         return _read(context, operation, invocation)
     assert isinstance(operation, WriteOperation)
-    attempt = Attempt(context, operation, invocation, invocation.actor or context.actor)
+    attempt = Attempt(
+        context, operation, invocation, invocation.actor or context.actor, _examined_ahead(context, operation)
+    )
     try:
         outcome = context.backend.write(
             context.id, partial(_through_stages, attempt), may_use_reserve=operation.may_use_reserve
@@ -60,6 +64,14 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     if attempt.remembered is not None:
         forget_now_and_then(context)
     return outcome
+
+
+def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
+    """The examiner of the store, which has examined the long text an operation brings before the write lock."""
+    settings, text = context.known_settings[1], brought_by(operation)
+    if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
+        return context.examiner
+    return context.examiner.prepared(settings, text)
 
 
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:

@@ -11,14 +11,16 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from retentive.engine.operation import ReadOperation
-from retentive.engine.writer import NEAR
+from retentive.engine.writer import FLAGGED, NEAR
 from retentive.history import expiry_rules
+from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
+from retentive.values.text import decoded
 
 DAYS = 30
 SOON_DAYS = 7.0
@@ -54,6 +56,14 @@ class Changed(NamedTuple):
 
     path: str
     changes: int
+
+
+class Flagged(NamedTuple):
+    """Line of a memory that may hold a sensitive value, and the kinds of its values."""
+
+    path: str
+    line: int
+    kinds: str
 
 
 class Used(NamedTuple):
@@ -104,6 +114,7 @@ class Stats:
     near: tuple[Near, ...]
     expiring: tuple[Expiring, ...]
     proposals: int
+    flagged: tuple[Flagged, ...]
 
 
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
@@ -111,7 +122,9 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
 
     Lists have at most `TOP` entries. Raises the errors of storage.
     """
-    operation = ReadStats(store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS))
+    operation = ReadStats(
+        store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS), store.examiner
+    )
     return store.result_of(operation)
 
 
@@ -124,14 +137,18 @@ class ReadStats(ReadOperation[Stats]):
     accessed: Mapping[str, float]
     now: float
     window: int
+    examiner: TextExaminer
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
         """Count memories and versions."""
         now = self.now
         memories = list(snapshot.memories(ROOT))
         past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window)
+        marks, marked = {key for key, _ in snapshot.records(FLAGGED)}, set()
         for version in all_versions(snapshot):
             past.add(version)
+            if version.id in marks:
+                marked.add(version.memory_id)
         size_bytes = sum(memory.size_bytes for memory in memories)
         biggest = nlargest(TOP, memories, key=attrgetter("size_bytes"))
         return Stats(
@@ -151,7 +168,15 @@ class ReadStats(ReadOperation[Stats]):
             near=_near(len(memories), size_bytes, biggest, settings),
             expiring=tuple(_expiring(memories, self.accessed, settings, now)[:TOP]),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
+            flagged=tuple(self._flagged(snapshot, settings, [one for one in memories if one.id in marked])),
         )
+
+    def _flagged(self, snapshot: Snapshot, settings: Settings, marked: list[Memory]) -> Iterator[Flagged]:
+        """Lines that still hold what a version was flagged for."""
+        for memory in marked:
+            text = decoded(snapshot.get(memory.path).data)
+            for line, kinds in self.examiner.examine(settings, text, path=memory.path).flagged:
+                yield Flagged(self.examiner(settings, memory.path)[0], line, kinds)
 
 
 class _Oldest(NamedTuple):

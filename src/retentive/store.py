@@ -240,16 +240,24 @@ class MemoryStore(StoreContext):
 
         return sweep(self, dry_run=dry_run, accept_clock=accept_clock)
 
-    def scan(self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None) -> list[Finding]:
+    def scan(
+        self,
+        *,
+        redact: bool = False,
+        history: bool = False,
+        likely: bool = False,
+        actor: Actor | str | None = None,
+    ) -> list[Finding]:
         """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
 
-        `redact` rewrites those memories without the values in their texts; a person must rename a memory whose path
-        contains a value. With `history`, older versions are scanned too, including their paths, and `redact` redacts
-        them as a whole; otherwise they keep the values. Raises `InvalidInput` for memories that cannot be rewritten.
+        `redact` rewrites those memories without the certain values in their texts, with `likely` without the likely
+        ones too; a person must rename a memory whose path contains a value. With `history`, older versions are scanned
+        too, including their paths, and `redact` redacts them as a whole; otherwise they keep the values. Raises
+        `InvalidInput` for memories that cannot be rewritten.
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        return scan(self, actor, redact=redact, history=history)
+        return scan(self, actor, redact=redact, history=history, likely=likely)
 
 
 def _checked(actor: Actor | str | None, tool_use_id: object) -> Actor | None:

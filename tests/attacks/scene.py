@@ -1,4 +1,4 @@
-"""A memory beside private files, which commands must never read, change or add to."""
+"""Scene of the attacks: a memory directory next to private files that no command may read or change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scene:
 
     @contextmanager
     def opened(self) -> Iterator[MemoryStore]:
-        """The default store."""
+        """Open the default store."""
         with retentive.open(self.place) as opened:
             yield opened.store()
 
@@ -68,7 +68,7 @@ class Scene:
         return said
 
     def check_reply(self, said: str, command: object) -> None:
-        """Check that a reply contains no canary, no real path that was not sent, and no internal file name."""
+        """Check that a reply has no canary, no internal file name, and no real path that the caller did not send."""
         assert CANARY not in said
         assert "Traceback" not in said
         shown = [name for name in (str(self.tmp), self.tmp.name, ".retentive", "memory.db") if name in said]
@@ -79,7 +79,7 @@ class Scene:
         assert self._surroundings() == self._before
 
     def accept_outside(self) -> None:
-        """Accept the current files outside, after a test itself changed them."""
+        """Record the outside files as the expected state, after the test itself changed some of them."""
         self._before = self._surroundings()
 
     def _surroundings(self) -> dict[str, object]:
@@ -108,7 +108,7 @@ def _walk(directory: Path, skip: Callable[[Path], bool]) -> Iterator[Path]:
 
 
 def every_command(path: str, *, other: str = "/memories/other.txt") -> list[dict[str, object]]:
-    """All six commands with the path in every path field."""
+    """Return all six commands, with the path in each of their path fields."""
     return [
         {"command": "view", "path": path},
         {"command": "view", "path": path, "view_range": [1, 1]},
@@ -123,5 +123,5 @@ def every_command(path: str, *, other: str = "/memories/other.txt") -> list[dict
 
 
 def listing(call: Call) -> list[str]:
-    """Paths in a view of the root."""
+    """Return the paths shown by a view of the root."""
     return [row.split("\t")[1] for row in call({"command": "view", "path": "/memories"}).split("\n")[2:]]

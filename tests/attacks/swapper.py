@@ -1,7 +1,7 @@
 """Swaps a directory or file with a link in a loop: `python -m attacks.swapper PATH OUTSIDE ASIDE SECONDS`.
 
-Alternates between an atomic exchange of names and two renames with a gap. Prints `ready` to stdout. At the end the
-directory is in its place, without links.
+The swaps alternate between an atomic exchange of names and two renames with a gap between them. The program prints
+`ready` to stdout. When it ends, the original directory or file is back at PATH, and no link remains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from retentive.storage.files.exchange import exchange
 
 
 def main(directory: str, outside: str, aside: str) -> None:
-    """Swap until the time is over."""
+    """Swap PATH and the link until SECONDS have passed."""
     rng = random.Random(directory)
     above, name = os.path.split(directory)
     there = os.open(aside, os.O_RDONLY)

@@ -1,4 +1,7 @@
-"""Invalid input: deep, huge, malformed. Each gets a helpful reply and never an exception."""
+"""Invalid input: deeply nested, huge or malformed.
+
+Each input gets a helpful reply, and no command raises an exception.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def nested(build: Callable[[object], object]) -> object:
 
 
 class NotJson:
-    """Object that JSON cannot represent and that must not appear in replies."""
+    """Object that JSON cannot represent. It must not appear in a reply."""
 
     def __repr__(self) -> str:
         raise AssertionError("shown")
@@ -100,7 +103,10 @@ def scene(backend: str, tmp_path: Path) -> Scene:
 
 
 def test_any_value_in_any_field(scene: Scene) -> None:
-    """Also as the command name and as the whole input. The length of a reply is bounded."""
+    """Any value can be sent as a field, as the command name or as the whole input.
+
+    The length of every reply is limited.
+    """
     with scene.calling() as call:
         call({"command": "create", "path": "/memories/a.txt", "file_text": "text"})
         for value in VALUES.values():
@@ -138,7 +144,7 @@ def test_a_missing_field_is_named(scene: Scene) -> None:
 
 @pytest.mark.parametrize("value", [[], "", 0, None, [{}], "view", b"{}", json.dumps({"command": "view"}), object()])
 def test_input_other_than_an_object(scene: Scene, value: object) -> None:
-    """The reply lists the six commands."""
+    """The reply to input that is not an object lists the six commands."""
     with scene.calling("async") as call:
         said = call(value)
         assert said.startswith("Error: The input must be an object")

@@ -34,7 +34,7 @@ def rows(*arguments: str, status: int) -> list[tuple[str, str, str, str]]:
 
 
 def test_all_nine_edits_are_reported_with_an_anchor() -> None:
-    """By the reason that docs/audit.md shows for each."""
+    """Each finding is the one that docs/audit.md shows."""
     found = rows(status=0)
     assert [(number, name) for number, name, _, _ in found] == [(str(n), name) for n, name in enumerate(NAMES, 1)]
     assert {verdict for _, _, verdict, _ in found} == {"reported"}
@@ -46,5 +46,5 @@ def test_all_nine_edits_are_reported_with_an_anchor() -> None:
 
 
 def test_the_log_alone_reports_none() -> None:
-    """An attacker who changes texts with their hashes leaves the log as it was: only the anchor has their digests."""
+    """The log has no digests of texts, so an attacker who changes texts with their hashes does not contradict it."""
     assert {verdict for _, _, verdict, _ in rows("--without-anchor", status=1)} == {"accepted"}

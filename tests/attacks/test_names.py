@@ -1,4 +1,4 @@
-"""Files with invalid names and trees that are too deep, created directly in the memory directory."""
+"""Files with invalid names and trees that are too deep, both created directly in the memory directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def scene(tmp_path: Path) -> Scene:
 
 @pytest.mark.parametrize("directory", [False, True], ids=["file", "directory"])
 def test_a_file_with_an_invalid_name_is_ignored(scene: Scene, *, directory: bool) -> None:
-    """It is not listed, read or removed, nor is anything below it. Other files work."""
+    """The file is not listed, read or removed, and neither are the files below it. Other files work normally."""
     inside = [os.fsencode(scene.memories) + b"/" + name for name in UNUSABLE]
     for path in inside:
         if directory:
@@ -54,7 +54,7 @@ def test_a_file_with_an_invalid_name_is_ignored(scene: Scene, *, directory: bool
     names = sorted(os.listdir(os.fsencode(scene.memories)))
     with scene.calling() as call, scene.opened() as store:
         assert listing(call) == ["/memories/a.txt"]
-        for name in UNUSABLE[1:]:  # the first is normalized to another name here
+        for name in UNUSABLE[1:]:  # here the first name is normalized to another name
             for command in every_command("/memories/" + os.fsdecode(name)):
                 assert TEXT not in call(command)
         assert listing(call) == ["/memories/a.txt"]
@@ -65,7 +65,10 @@ def test_a_file_with_an_invalid_name_is_ignored(scene: Scene, *, directory: bool
 
 
 def test_names_of_255_and_256_bytes(scene: Scene) -> None:
-    """The longest name of the file system is allowed. A longer name is rejected without access to the disk."""
+    """The longest name that the file system allows is accepted.
+
+    A longer name is rejected before any access to the disk.
+    """
     names = ["x" * 255, "é" * 127 + "x", "😀" * 63 + "abc"]
     with scene.calling() as call:
         for name in names:
@@ -82,7 +85,10 @@ def test_names_of_255_and_256_bytes(scene: Scene) -> None:
 
 @pytest.fixture
 def deep(scene: Scene) -> Iterator[int]:
-    """Tree of 5,000 levels with a file in every hundredth. `rmtree` would recurse over it."""
+    """Create a tree of 5,000 levels with a file on every hundredth level.
+
+    `rmtree` would exceed the recursion limit on it.
+    """
     depth = 5_000
     directory = os.open(scene.memories, os.O_RDONLY)
     for level in range(depth):
@@ -102,7 +108,7 @@ def levels(count: int) -> str:
 
 @pytest.mark.usefixtures("deep")
 def test_a_tree_of_5000_levels(scene: Scene) -> None:
-    """No command fails. Files with a valid path are memories, and others are ignored."""
+    """No command fails. Files with a valid path are memories, and all other files are ignored."""
     with scene.calling() as call:
         assert listing(call) == ["/memories/a.txt"]
         for count in (1, 2, 19, 20, 21, 22, 200):

@@ -1,4 +1,4 @@
-"""Special files planted in the memory directory: never followed, read, waited for or removed."""
+"""Special files planted in the memory directory: commands never follow, read, remove or wait for such a file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pipe(scene: Scene, at: Path) -> None:
 
 def bound_socket(scene: Scene, at: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
-        here = os.open(at.parent, os.O_RDONLY)  # the whole path can be too long for a socket address
+        here = os.open(at.parent, os.O_RDONLY)  # the whole path can exceed the limit of a socket address
         try:
             listening.bind(f"/proc/self/fd/{here}/{at.name}")
         finally:
@@ -128,7 +128,10 @@ def standing(at: Path) -> object:
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("opened", WHEN)
 def test_at_a_new_path(scene: Scene, plant: Plant, *, opened: bool) -> None:
-    """Commands that would create something there reply that the path is taken. Nothing can be created below it."""
+    """If a special file is planted at a path without a memory, every command replies that the path is taken.
+
+    Nothing can be created below the path.
+    """
     begun(scene)
     at = scene.memories / "x"
     if not opened:
@@ -152,7 +155,10 @@ def test_at_a_new_path(scene: Scene, plant: Plant, *, opened: bool) -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("opened", WHEN)
 def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> None:
-    """The memory counts as deleted externally, and its versions stay. It can be recreated after the file is removed."""
+    """The memory counts as deleted externally and keeps its versions.
+
+    After the planted file is removed, it can be created again.
+    """
     begun(scene, "/memories/x")
     at = scene.memories / "x"
     if not opened:
@@ -187,7 +193,10 @@ def refresh_links(scene: Scene, plant: Plant) -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("deep", ["d", "d/e"])
 def test_in_place_of_a_directory(scene: Scene, plant: Plant, deep: str) -> None:
-    """Memories below it count as deleted externally. An outside directory with the same names is not read."""
+    """Memories below the directory count as deleted externally.
+
+    A linked outside directory with the same names is not read.
+    """
     begun(scene, "/memories/d/e/canary.txt", "/memories/d/canary.txt")
     at = scene.memories / deep
     with scene.calling() as call, scene.opened() as store:
@@ -216,7 +225,7 @@ def test_in_place_of_a_directory(scene: Scene, plant: Plant, deep: str) -> None:
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_below_a_directory_that_is_moved_or_deleted(scene: Scene, plant: Plant) -> None:
-    """The memories are moved or deleted; the planted file stays."""
+    """The memories of the directory are moved or deleted, and the planted file stays where it is."""
     begun(scene, "/memories/d/a.txt", "/memories/d/b.txt")
     at = scene.memories / "d" / "x"
     plant(scene, at)
@@ -239,7 +248,7 @@ def test_below_a_directory_that_is_moved_or_deleted(scene: Scene, plant: Plant) 
 
 @pytest.mark.parametrize("plant", [*PLANTS[:8], pipe])
 def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
-    """The read does not rely on the lookup: it opens no link and does not block."""
+    """A file planted after the lookup is safe too: the read follows no link and does not block on a pipe."""
     begun(scene)
     plant(scene, scene.memories / "x")
     with scene.opened() as store:
@@ -257,9 +266,9 @@ INNER_CASES = [
 
 
 def try_everything(scene: Scene) -> None:
-    """Open the location and its second store and write to both. Errors are expected."""
+    """Open the location and its second store, and write to both stores. Errors are expected."""
     said: list[str] = []
-    gc.freeze()  # keeps the garbage collections below short
+    gc.freeze()  # keeps later garbage collections fast
     for key in ("default", "second"):
         try:
             with retentive.open(scene.place) as opened:
@@ -276,7 +285,7 @@ def try_everything(scene: Scene) -> None:
         except RetentiveError as error:
             said.append(str(error))
         if said:
-            gc.collect()  # a failed opening can hold its lock while its exception exists
+            gc.collect()  # a failed opening can keep its lock for as long as its exception is referenced
     gc.unfreeze()
     assert [text for text in said if scene.tmp.name in text] == []
 
@@ -285,7 +294,7 @@ def try_everything(scene: Scene) -> None:
 @pytest.mark.parametrize("plant", [link_to_directory, link_to_nothing, link_to_itself, link_to_file, pipe, binary])
 @pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
 def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
-    """Opening fails, or replies say that the store is unavailable. The link is never followed."""
+    """The location fails to open, or replies say that the store is unavailable. The link is never followed."""
     if made:
         begun(scene)
         with retentive.open(scene.place) as opened:
@@ -305,7 +314,7 @@ def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Pla
 @pytest.mark.parametrize("name", [*MARKS[:3], "stores/second", "stores/second/memories"])
 @pytest.mark.parametrize("plant", [link_to_directory, link_to_nothing, link_to_file, pipe])
 def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name: str, plant: Plant) -> None:
-    """No command follows the link, and every reply is valid."""
+    """No command follows the link, and every reply is one of the expected replies."""
     begun(scene)
     with retentive.open(scene.place) as opened:
         stores = [opened.store(), opened.store("second")]
@@ -328,7 +337,7 @@ def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name
 @pytest.mark.parametrize(("name", "plant"), INNER_CASES)
 @pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
 def test_in_place_of_an_internal_file(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
-    """A link in place of the database, its lock or its reserve changes and creates nothing outside."""
+    """A link in place of the database, its lock file or its reserve file neither changes nor creates a file outside."""
     if made:
         begun(scene)
     at = scene.root / name
@@ -341,7 +350,7 @@ def test_in_place_of_an_internal_file(scene: Scene, name: str, plant: Plant, *, 
 
 
 def test_the_root_can_be_a_link(scene: Scene) -> None:
-    """The user chooses the location of the memory."""
+    """The root may be a link, because the user chooses the location of the memory."""
     real = scene.room / "memory-real"
     real.mkdir()
     scene.root.symlink_to(real)

@@ -1,4 +1,4 @@
-"""A directory or file that is repeatedly swapped with a link while commands run in it."""
+"""Commands run while another process swaps a directory or file with a link again and again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ COMPONENTS = ["memories/d", "memories/d/e", "memories", "memories/d/canary.txt"]
 
 @pytest.mark.parametrize("component", COMPONENTS[: None if LONG else 2])
 def test_no_command_follows_the_link(tmp_path: Path, component: str) -> None:
-    """Nothing outside is read, changed, removed or created. Every reply is valid, and no written text is lost."""
+    """No outside file is read, changed, removed or created.
+
+    Every reply is one of the expected replies, and no written text is lost.
+    """
     scene = Scene(tmp_path)
     (scene.outside / "d" / "e").mkdir()
     for name in ("canary.txt", "e/canary.txt", "d/canary.txt", "d/e/canary.txt"):
@@ -57,7 +60,7 @@ def test_no_command_follows_the_link(tmp_path: Path, component: str) -> None:
 
 
 def attack(call: Call, *, both_sides: bool) -> dict[str, list[str]]:
-    """Run all commands below the path until the swapping ends. Returns the successful and the other replies."""
+    """Run all commands below the path until the swapping ends. Returns the successful replies and the error replies."""
     said: dict[str, list[str]] = {"created": [], "refused": []}
     rounds, end = 0, time.monotonic() + PATIENCE_S
     while rounds < ROUNDS or not said["created"] or (both_sides and not said["refused"]):
@@ -77,6 +80,6 @@ def attack(call: Call, *, both_sides: bool) -> dict[str, list[str]]:
 
 
 def every_text(scene: Scene) -> Counter[str]:
-    """Texts of all versions."""
+    """Return the texts of all versions."""
     with scene.opened() as store:
         return Counter(store.version_text(version.id) for version in store.versions())

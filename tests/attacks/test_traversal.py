@@ -29,7 +29,7 @@ def start(call: Call) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_traversal_is_an_invalid_path(scene: Scene, kind: str) -> None:
-    """Every command rejects it in every field, and the memory is unchanged."""
+    """Every command rejects a traversal in every path field and leaves the memory unchanged."""
     with scene.calling(kind) as call:
         start(call)
         whole = call({"command": "view", "path": "/memories"})
@@ -42,7 +42,7 @@ def test_a_traversal_is_an_invalid_path(scene: Scene, kind: str) -> None:
 
 
 def test_the_reply_explains_the_problem(scene: Scene) -> None:
-    """In one line of bounded length that ends with the reason."""
+    """The reply is one line of limited length, and the reason is at its end."""
     with scene.calling() as call:
         for path in REFUSED[: len(OUTSIDE) + len(INSIDE)]:
             said = call({"command": "view", "path": path})
@@ -56,7 +56,7 @@ def test_the_reply_explains_the_problem(scene: Scene) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_harmless_lookalike_stays_inside(scene: Scene, kind: str) -> None:
-    """A strange name is rejected or stored under exactly this name. Nothing outside changes."""
+    """An unusual name is either rejected or stored under exactly this name. Nothing outside changes."""
     with scene.calling(kind) as call:
         start(call)
         for path in HARMLESS:
@@ -73,7 +73,7 @@ def test_a_harmless_lookalike_stays_inside(scene: Scene, kind: str) -> None:
 
 @pytest.mark.parametrize("key", ["../outside", "..", "/etc", "a/../../b", "memstore_x", "%2e%2e", ".retentive", "x\\y"])
 def test_a_store_key_cannot_traverse(scene: Scene, key: str) -> None:
-    """The application chooses the key, but often from a user name."""
+    """The application chooses the store key, but it often derives the key from a user name."""
     with scene.calling("sync", store=key) as call:
         assert call({"command": "create", "path": "/memories/a.txt", "file_text": "text"}).startswith("File created")
         assert call({"command": "view", "path": "/memories/a.txt"}).endswith("\ttext")

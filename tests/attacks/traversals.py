@@ -143,7 +143,7 @@ INSIDE = [
     "/memories" + "/x" * 5_000,
 ]
 
-# These do not decode to a traversal: invalid UTF-8, or unusual names. They may be stored.
+# These do not decode to a traversal: they are invalid UTF-8 or unusual names. Storing them is allowed.
 HARMLESS = [
     "/memories/..%c0%af",
     "/memories/%c0%ae%c0%ae",
@@ -188,7 +188,7 @@ HARMLESS = [
 
 
 def mixed() -> list[str]:
-    """Every spelling of two dots combined with every spelling of a slash, below the root and below a directory."""
+    """Return every spelling of two dots with every spelling of a slash, below the root and below a directory."""
     paths: list[str] = []
     for start, dots, slash in itertools.product(("/memories/", "/memories/d/", "/memories/d//"), DOTS, SLASHES):
         end = ENDS[len(paths) % len(ENDS)]
@@ -197,7 +197,7 @@ def mixed() -> list[str]:
 
 
 def scrambled(count: int, seed: int) -> list[str]:
-    """Random spellings of two dots and slashes, partly percent-encoded several times."""
+    """Random spellings of two dots and slashes, some of them percent-encoded several times."""
     chance = random.Random(seed)
     return [_scramble(chance) for _ in range(count)]
 
@@ -212,5 +212,8 @@ def _scramble(chance: random.Random) -> str:
 
 
 def _marks(piece: str) -> list[str]:
-    """Units that can be encoded again: an escape only as a whole, because half an escape has no meaning."""
+    """Split a text into the units that may be percent-encoded again.
+
+    An escape is one unit; half an escape has no meaning.
+    """
     return [piece] if "%" in piece or "％" in piece else list(piece)

@@ -1,1 +1,1 @@
-"""Equality of the backends and integrations: the suite, the state machine, transcripts, linearizability."""
+"""Equivalence of all backends and integrations: the suite, the state machine, transcripts and linearizability."""

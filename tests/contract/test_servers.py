@@ -1,4 +1,7 @@
-"""Every server starts, answers, and leaves nothing behind; cluster nodes are killed and restarted."""
+"""Every server starts, answers requests and leaves no process or file behind.
+
+Cluster nodes are killed and restarted.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ _TESTS = Path(__file__).parents[1]
 
 
 def gone(server: Server, directory: Path, *ports: int) -> bool:
-    """True if neither its processes nor its files are left."""
+    """Return True if no process and no file of the server is left."""
     return not directory.exists() and not server.processes and not any(accepts(port) for port in ports)
 
 
@@ -56,7 +59,7 @@ def test_postgresql() -> None:
 
 
 def test_pgbouncer_keeps_a_connection_for_one_transaction() -> None:
-    """A session setting is lost in the next transaction, if another client had one in between."""
+    """Another client may have used the connection between two transactions, so a session setting can be lost."""
     servers.required(PgBouncer)
     behind = servers.postgresql()
     with PgBouncer(behind) as server:
@@ -105,7 +108,7 @@ def test_azurite_honours_conditions() -> None:
 
 @pytest.mark.parametrize("kind", [MotoServer, AzuriteServer])
 def test_one_of_many_concurrent_writes_wins(kind: type[MotoServer] | type[AzuriteServer]) -> None:
-    """Eight threads increment a counter with If-Match: its value is the number of successes."""
+    """Eight threads increment a counter with If-Match. The final value equals the number of successful writes."""
     servers.required(kind)
     server = servers.moto() if kind is MotoServer else servers.azurite()
     (server.new_bucket if isinstance(server, MotoServer) else server.new_container)("counter")
@@ -128,7 +131,7 @@ def test_one_of_many_concurrent_writes_wins(kind: type[MotoServer] | type[Azurit
 
 
 def test_a_server_stops_when_the_test_run_is_killed() -> None:
-    """So do processes of another user; the files are deleted."""
+    """Processes of another user stop too, and the files are deleted."""
     servers.required(PostgresServer)
     imports = "import time; from support import servers"
     script = f"{imports}; s = servers.postgresql(); print(s.port, s.directory, flush=True); time.sleep(600)"
@@ -142,13 +145,13 @@ def test_a_server_stops_when_the_test_run_is_killed() -> None:
 
 
 class WrongServer(PostgresServer):
-    """PostgreSQL with an invalid setting."""
+    """PostgreSQL server with an invalid setting."""
 
     settings: ClassVar = {"max_connections": "none"}
 
 
 def test_a_server_that_fails_reports_the_reason() -> None:
-    """The error has the tail of its log, and no process or file is left."""
+    """The error contains the end of the server's log, and no process or file is left."""
     servers.required(PostgresServer)
     server = WrongServer()
     with pytest.raises(ServerFailed, match='invalid value for parameter "max_connections"'):
@@ -201,7 +204,7 @@ def test_patroni() -> None:
 
 @pytest.mark.clusters
 def test_ceph() -> None:
-    """If-Match needs the ETag without quotes."""
+    """Ceph accepts If-Match only with an ETag without quotes."""
     servers.required(CephServer)
     with CephServer() as server:
         directory, ports = server.directory, server.ports
@@ -233,7 +236,7 @@ def test_ceph_cluster() -> None:
 def check_conditions(
     server: MotoServer | AzuriteServer | CephServer, *, first: int, taken: int, quoted: bool = True
 ) -> None:
-    """A second create is refused; so is a write over a newer object."""
+    """Check that a second create is refused, and so is a write based on an outdated version of the object."""
     new = {**_BLOB, "If-None-Match": "*"}
     assert first == server.request("PUT", "/ours/a", body=b"1", headers=new).status
     assert taken == server.request("PUT", "/ours/a", body=b"2", headers=new).status

@@ -1,4 +1,4 @@
-"""The figures of the README, copied from benchmarks/README.md: `python tests/docs/figures.py` inserts them."""
+"""The figures of the README, copied from benchmarks/README.md. `python tests/docs/figures.py` inserts them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _PLACE = re.compile(r"<!-- figures -->\n.*?<!-- end of figures -->", re.DOTALL)
 
 
 def rows(text: str, name: str) -> list[list[str]]:
-    """The cells of the table of one benchmark."""
+    """Return the cells of the table of one benchmark."""
     part = text.partition(f"<!-- {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:1] == "|"]
 
 
 def when(text: str) -> str:
-    """The machine and date of the measurement."""
+    """Return the machine and the date of the measurement."""
     found = re.search(r"<!-- peers -->\nMeasured (.*)\.\n", text)
     return found.group(1) if found else "never"
 
 
 def block(text: str) -> str:
-    """The figures for the README, taken from `text`, the page of the benchmarks."""
+    """Return the section of the README with the figures from `text`, the page of the benchmarks."""
     ratios = {(row[0], row[1]): row[5] for row in rows(text, "peers")}
     lines = [" | ".join(["| SDK's local tool = 1", *CASES.values()]) + " |", "| --- " + "| --: " * len(CASES) + "|"]
     lines += [" | ".join([f"| {name}", *[ratios[case, name.lower()] for case in CASES]]) + " |" for name in BACKENDS]
@@ -48,7 +48,7 @@ def block(text: str) -> str:
 
 
 def filled(readme: str, text: str) -> str:
-    """The README with the measured figures."""
+    """Return the README with the measured figures inserted."""
     return _PLACE.sub(lambda _: block(text), readme)
 
 

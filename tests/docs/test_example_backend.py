@@ -1,4 +1,4 @@
-"""The backend of docs/writing-a-backend.md passes the shipped suite, in 200 lines."""
+"""The backend of docs/writing-a-backend.md passes the shipped suite with at most 200 lines of code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.append(str(ROOT / "examples"))
 DictBackend: Callable[..., Backend] = importlib.import_module("dict_backend").DictBackend
 
 
-MAX_LINES = 200  # the author of a backend reads all of it first
+MAX_LINES = 200  # the author of a backend reads the whole file first
 
 
 class TestDictBackend(BackendSuite):

@@ -1,9 +1,10 @@
 """Every example of the documentation runs unchanged and prints the expected output.
 
-The blocks of one page run in order, in one new directory. ```python is a program, or with `# name.py` as its first
-line a file for later commands; a ```text block right after a program is its output. ```console has commands after `$ `
-with their output, where a line `...` matches any lines. ```py is an excerpt of a file of the project. Other languages
-(```sh) are not run. Calls to Claude go to the scripted one.
+The blocks of one page run in order, in one new directory. A ```python block is a program. If its first line is `#
+name.py`, it is saved as a file for later commands. A ```text block directly after a program is the expected output. A
+```console block has commands after `$ ` and their output, in which a line `...` matches any lines. A ```py block is an
+excerpt of a file of the project. Blocks in other languages (```sh) are not run. Calls to Claude go to the scripted
+Claude.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from support.printed import assert_prints
 from support.scripts import SCRIPTS
 
 SLOW = {"agents", "chat", "frameworks", "history", "moving", "review", "search", "testing-your-agent"}
-"""Pages with many programs, run in the long profile: each program starts an interpreter and imports an SDK."""
+"""Pages with many programs, which run in the long profile: each program starts an interpreter and imports an SDK."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 
@@ -47,7 +48,7 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_output_fails(tmp_path: Path) -> None:
-    """The runner itself detects a difference and a failing command."""
+    """The runner itself reports a difference in the output and a failing command."""
     assert_prints("printf 'a\\nb\\nc\\n'", "a\n...\nc\n", tmp_path, "", "here")
     with pytest.raises(AssertionError, match="not:"):
         assert_prints("echo a", "b\n", tmp_path, "", "here")
@@ -57,7 +58,7 @@ def test_a_wrong_output_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
 def test_excerpts_match_their_files(page: Path) -> None:
-    """Word for word, of an example or of a test."""
+    """Each excerpt is a word-for-word copy of part of an example or a test."""
     files = [*(ROOT / "examples").glob("*.py"), *(ROOT / "tests" / "docs").glob("*.py")]
     code = "".join(file.read_text("utf-8") for file in files)
     assert [block.line for block in blocks(page) if block.language == "py" and block.body not in code] == []

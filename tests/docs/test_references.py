@@ -25,7 +25,7 @@ _TEST = re.compile(r"`(tests/[A-Za-z0-9_/]+\.py)(?:::(\w+))?`")
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_within_the_project_resolve(page: Path) -> None:
-    """To an existing file, and to an existing heading if the link names one."""
+    """Each link leads to an existing file and, if it names a heading, to an existing heading."""
     for target in _LINK.findall(prose(page)):
         if target.startswith(("http://", "https://", "mailto:")):
             continue
@@ -72,7 +72,7 @@ def test_the_readme_leads_to_every_page(page: Path) -> None:
 
 
 def test_the_error_table_is_that_of_the_code() -> None:
-    """Every code a reply can have, with its exit status."""
+    """The table lists every code that a reply can have, with its exit status."""
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", COMMANDS.read_text("utf-8"), re.MULTILINE)
     assert {code: int(status) for code, status in rows} == {code: status_of(code) for code in ERROR_CODES.values()}
     assert {int(status) for _, status in rows} <= {row.status for row in EXITS}
@@ -80,7 +80,7 @@ def test_the_error_table_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("name", [spec.name for spec in fields(REPLIES)])
 def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
-    """Word for word, also inside another sentence."""
+    """The documentation contains each sentence word for word, sometimes inside another sentence."""
     assert getattr(REPLIES, name).strip() in COMMANDS.read_text("utf-8")
 
 
@@ -91,7 +91,7 @@ def test_public_names_are_documented() -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page's headings."""
+    """Return the anchors of a page's headings."""
     found = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 

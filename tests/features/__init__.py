@@ -1,1 +1,1 @@
-"""Features around the engine, through the library, the command line and the integrations."""
+"""Features around the engine, tested through the library, the command line and the integrations."""

@@ -1,1 +1,1 @@
-"""Helpers of the tests: backends, servers, faults and models that several folders share."""
+"""Test code that several folders share: backends, servers, faults and models."""

@@ -1,4 +1,4 @@
-"""Runs the command line: as a process, on a terminal, and in this process; and reads the memory afterwards."""
+"""Runs of the command line: as a process, on a terminal or in this process. Functions read the memories afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OWN_TERMINAL = (
 )
 _HALF = re.compile(r"\x1b(?:\[[?0-9;]*)?\Z")
 _PASTE = re.compile(r"\x1b\[\?2004[hl]\r?")
-"""Codes that readline writes around each line."""
+"""Escape codes that readline writes around each line."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Ended:
 
 
 def environment(directory: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This environment without variables for the command line, and with temporary files in `directory`."""
+    """Return this environment without variables for the command line, and with `directory` for temporary files."""
     kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     kept |= {"TMPDIR": str(directory), "LOGNAME": "ann", "TERM": "xterm-256color"}
     return kept | dict(given or {})
 
 
 def process(directory: Path, *arguments: str, text: bytes = b"", **variables: str) -> Ended:
-    """Run `retentive` in `directory` with `text` piped in."""
+    """Run `retentive` in `directory`, with `text` as its standard input."""
     command = [RETENTIVE, *arguments]
     env = environment(directory, variables)
     ended = subprocess.run(command, input=text, capture_output=True, cwd=directory, env=env, timeout=60, check=False)
@@ -58,7 +58,10 @@ def process(directory: Path, *arguments: str, text: bytes = b"", **variables: st
 
 
 def terminal(directory: Path, *arguments: str, program: Sequence[str] = (RETENTIVE,), **variables: str) -> str:
-    """Output of `retentive` on a terminal, run in `directory`: both streams, with lines ending in CR LF."""
+    """Run `retentive` in `directory` on a terminal and return its output.
+
+    Lines end in CR LF, and both streams are joined.
+    """
     ours, theirs = pty.openpty()
     try:
         child = subprocess.Popen(
@@ -85,7 +88,7 @@ def here(location: str | Path, *arguments: str, text: bytes = b"") -> Result:
 
 
 class Terminal:
-    """A process on a terminal: its output, and typed input."""
+    """A process on a terminal. It accepts typed input and shows its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], ours: int) -> None:
         self.process = process
@@ -98,7 +101,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def expect(self, text: str) -> str:
-        """Wait until `text` appears after the last expected text; returns the output between the two."""
+        """Wait until `text` appears after the last expected text. Returns the output between them."""
         deadline = time.monotonic() + DEADLINE_S
         while (found := self.shown.find(text, self._at)) < 0:
             assert self._read(deadline), f"{text!r} did not appear in:\n{self.shown[self._at :]}"
@@ -106,7 +109,7 @@ class Terminal:
         return between
 
     def end(self) -> int:
-        """Read to the end; the exit status."""
+        """Read all output, and return the exit status."""
         deadline = time.monotonic() + DEADLINE_S
         while self._read(deadline):
             pass
@@ -116,14 +119,14 @@ class Terminal:
         ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
         more = _read(self._ours) if ready else b""
         self._data += more
-        text = codecs.getincrementaldecoder("utf-8")("replace").decode(self._data)  # leaves out half a character
-        self.shown = _PASTE.sub("", _HALF.sub("", text))  # and half an escape sequence: neither may move the rest
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(self._data)  # omits an incomplete character
+        self.shown = _PASTE.sub("", _HALF.sub("", text))  # without an incomplete escape sequence
         return bool(more)
 
 
 @contextmanager
 def interactive(directory: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
-    """`retentive` on a controlling terminal, killed at the end of the block."""
+    """Run `retentive` on a controlling terminal, and kill it at the end of the block."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", _OWN_TERMINAL, RETENTIVE, *arguments]
     env = environment(directory, variables)
@@ -139,13 +142,13 @@ def interactive(directory: Path, *arguments: str, **variables: str) -> Iterator[
 
 
 def version_ids(location: str | Path) -> list[str]:
-    """Ids of all versions in the default memory store, oldest first."""
+    """Return the ids of all versions in the default memory store, oldest first."""
     with retentive.open(location) as opened:
         return [version.id for version in opened.store().versions()][::-1]
 
 
 def texts(location: str | Path) -> dict[str, str]:
-    """Texts of all memories in the default memory store, by path."""
+    """Return the texts of all memories in the default memory store, by path."""
     with retentive.open(location) as opened:
         store = opened.store()
         return {memory.path: store.text(memory.path) for memory in store.memories()}

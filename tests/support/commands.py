@@ -1,4 +1,4 @@
-"""Commands of the tool as raw dicts, and stores that run them."""
+"""Commands of the tool as raw dicts, and functions that run them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def rename(old: str, new: str) -> Raw:
 
 
 def run(store: MemoryStore, command: Raw, actor: str | None = None) -> Reply:
-    """Reply to a command that must succeed."""
+    """Run a command that must succeed, and return its reply."""
     reply = store.execute(command, actor=actor)
     assert not reply.is_error, reply.text
     return reply
 
 
 def tree(store: MemoryStore) -> dict[str, str]:
-    """Text of every memory by its path."""
+    """Return the text of every memory by its path."""
     return {memory.path: store.text(memory.path) for memory in store.memories()}

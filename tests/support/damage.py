@@ -1,4 +1,4 @@
-"""Locations with a history, and ways to damage their storage."""
+"""Locations with a history, and functions that damage their storage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A, C, E = "/memories/a.md", "/memories/c.md", "/memories/d/e.md"
 
 
 def fill(store: MemoryStore) -> None:
-    """A memory with two versions, a renamed one, one in a directory, a deleted one, a redacted version."""
+    """Fill a store with a memory of two versions, renamed, nested and deleted memories, and a redacted version."""
     commands: list[dict[str, Any]] = [
         {"command": "create", "path": A, "file_text": "one\n"},
         {"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"},
@@ -43,7 +43,7 @@ def fill(store: MemoryStore) -> None:
 
 
 def walked(store: MemoryStore, seed: int, steps: int) -> None:
-    """A store after a random walk of commands."""
+    """Run a random walk of commands in a store."""
     model = Model()
     way = Walk(seed, model)
     for _ in range(steps):
@@ -74,7 +74,7 @@ def inner(place: Retentive) -> Backend:
 
 
 def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
-    """Run a statement in the database of a location, and commit."""
+    """Run a statement in the database of a location, and commit it."""
     with retentive.open(place) as found:
         backend = found.backend
         if isinstance(backend, ServerBackend):

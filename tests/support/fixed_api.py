@@ -1,4 +1,4 @@
-"""API with fixed responses that the scripted Claude cannot produce: lone surrogates, malformed messages, pauses."""
+"""API with fixed responses that the scripted Claude cannot produce, such as lone surrogates and malformed messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def use(given: object, *, name: str = "memory", call_id: str = "t1") -> dict[str
 
 
 def streamed_call(partial_json: str) -> str:
-    """A streamed response with a memory call, with this text as the JSON of its input."""
+    """A streamed response with a memory call whose input is this text, sent as JSON."""
     start = {**message([], "tool_use"), "stop_reason": None}
     delta = {"type": "input_json_delta", "partial_json": partial_json}
     events: list[dict[str, Any]] = [
@@ -44,7 +44,10 @@ def streamed_call(partial_json: str) -> str:
 
 
 class Api:
-    """Answers each request with the next of `answers` and repeats the last. `sent` records the requests."""
+    """Server that answers each request with the next of `answers`, and repeats the last one.
+
+    `sent` records the requests.
+    """
 
     def __init__(self, *answers: object) -> None:
         self.sent: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
 """Reference model of the memory tool: a dict from path to text.
 
-Written from the specification, without code from `retentive`. It is slow and stores only the dict between commands.
-Tests compare replies with it.
+It is written from the specification and uses no code of `retentive`. It is slow, and the dict is its only state between
+commands. Tests compare replies with its replies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def unseen(char: str) -> bool:
 
 
 def dangerous(segment: str) -> bool:
-    """Return True if any decoding of a segment is `.` or `..`, or contains `/`, a backslash or a control character."""
+    """Return whether any decoding of a segment is `.` or `..`, or contains `/`, a backslash or a control character."""
     seen: set[str] = set()
     todo = {segment}
     while todo:
@@ -61,7 +61,7 @@ def canonical(written: str) -> str | None:
 
 
 def leads_above(written: str) -> bool:
-    """Return True if a `..` in a path below /memories leads above it."""
+    """Return whether a `..` in a path below /memories leads above /memories."""
     depth = 0
     for name in unicodedata.normalize("NFC", written).split("/")[2:]:
         depth += {"": 0, ".": 0, "..": -1}.get(name, 1)
@@ -78,7 +78,7 @@ def refused(written: str) -> InvalidCommand:
     elif leads_above(written):
         before, after = "Error: Path ", " would escape /memories directory"
     if len(written) > 2_000 or any(unseen(char) for char in written):
-        # The combination of truncation and escapes is unspecified, except for the text before the first escape.
+        # The specification does not say how truncation and escapes combine after the first escape.
         clear = re.match(r"[ -~]{0,100}", written)
         return InvalidCommand(None, start=before + (clear.group() if clear else ""))
     return (
@@ -99,7 +99,7 @@ def parsed(written: str) -> str:
 
 
 def kept_lines(text: str) -> list[str]:
-    """Lines of a text with their newlines. Only the last line may lack one."""
+    """Return the lines of a text with their newlines. Only the last line may lack a newline."""
     parts = text.split("\n")
     last = parts.pop()
     return [part + "\n" for part in parts] + ([last] if last else [])
@@ -120,7 +120,7 @@ def human(size: int) -> str:
 
 
 def page(text: str, asked: tuple[int, int] | None, limit: int) -> list[str]:
-    """Rows of a view, including the notice."""
+    """Return the rows of a view, including the notice."""
     lines = kept_lines(text)
     if not lines:
         return []
@@ -191,7 +191,7 @@ class Model:
     changes: int = 0
 
     def execute(self, given: object) -> Expected:
-        """Expected reply to a raw command."""
+        """Run a raw command and return the expected reply."""
         try:
             return Expected(self._answer(given))
         except InvalidCommand as wrong:
@@ -215,7 +215,7 @@ class Model:
         return next((one for one in self.tree if path.startswith(one + "/")), None)
 
     def put(self, path: str, written: str, text: str) -> list[str]:
-        """Store a text and return the lines about limits for the reply."""
+        """Store a text, and return the lines about limits in the reply."""
         held, size = self.tree.get(path), len(text.encode())
         if text == held:
             return []
@@ -281,7 +281,10 @@ class Model:
         return "\n".join(lines)
 
     def size(self, row: str) -> int:
-        """Size of a memory, or of a directory (with a trailing slash) as the sum of its memories."""
+        """Return the size of a memory.
+
+        The size of a directory, given with a trailing slash, is the sum of its memories.
+        """
         return sum(
             len(text.encode())
             for path, text in self.tree.items()

@@ -18,7 +18,7 @@ def modules() -> list[Path]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Names that a module imports at runtime, at any position."""
+    """Return the names that a module imports at runtime, anywhere in its code."""
     for node in _running(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -29,7 +29,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a tree, without those for the type checker."""
+    """Yield the nodes of a tree, except those for the type checker only."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node

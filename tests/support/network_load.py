@@ -1,7 +1,7 @@
-"""Distinguishable edits from many threads under faults, and the verification of the stored result.
+"""Edits from many threads under faults, and the verification of the stored result.
 
-Every edit writes a unique token. The current texts and the versions show whether an edit was applied, how often, and
-whether it was lost later.
+Every edit writes a unique token. The current texts and the versions therefore show whether an edit was applied, how
+often, and whether a later command lost it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from retentive import MemoryStore, Retentive
 
 EDITS_OF_A_MEMORY = 20  # per worker and memory, so that texts stay small
 CLEAR = {None, "unavailable", "outcome_unknown"}
-"""Allowed reply codes during faults: done, not done, or outcome unknown."""
+"""Reply codes that are allowed during faults: success, no change, or an unknown outcome."""
 LAST_LINE = "end of the list\n"
 
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """Outcome of one edit: the reply and the duration."""
+    """Outcome of one edit: the reply, the start and the duration."""
 
     token: str
     path: str
@@ -36,7 +36,7 @@ class EditOutcome:
 
 @dataclass
 class Load:
-    """`workers` threads with `count` edits each. Worker n uses `opened[n]`, modulo its length."""
+    """Load of `workers` threads with `count` edits each. Worker n uses `opened[n]`, modulo the length of `opened`."""
 
     opened: Sequence[Retentive]
     workers: int
@@ -45,7 +45,7 @@ class Load:
     outcomes: list[EditOutcome] = field(default_factory=list)
     raised: list[str] = field(default_factory=list)
     go_on: Callable[[], bool] = lambda: True
-    """Asked before each edit; when it says no, a worker ends early."""
+    """Called before each edit. A worker ends early when it returns false."""
 
     def run(self, *, deadline_s: float) -> None:
         """Run all edits. Raises `AssertionError` if a thread hangs."""
@@ -67,7 +67,7 @@ class Load:
                 if not self.go_on():
                     return
                 self.outcomes.append(edit(store, self.name, worker, number))
-        except BaseException:  # an error of a driver or a bug, reported by the test
+        except BaseException:  # an error of a driver or a bug, which the test reports
             self.raised.append(traceback.format_exc())
 
     @property
@@ -86,7 +86,7 @@ class Load:
 
 
 def prepare(place: str, load: Load) -> None:
-    """Create the shared memories with a direct connection to the server."""
+    """Create the shared memories through a direct connection to the server."""
     with retentive.open(place) as opened:
         make_memories(opened.store(), load)
 
@@ -99,7 +99,7 @@ def make_memories(store: MemoryStore, load: Load) -> None:
 
 
 def shared_path(name: str, number: int) -> str:
-    """Shared memory for edits with this number."""
+    """Return the path of the shared memory for edits with this number."""
     return f"/memories/{name}/shared/{number // EDITS_OF_A_MEMORY}.md"
 
 
@@ -123,7 +123,7 @@ def edit(store: MemoryStore, name: str, worker: int, number: int) -> EditOutcome
 
 
 def judge(place: str, load: Load) -> list[str]:
-    """Return the problems found with a direct connection to the server."""
+    """Return the problems, read through a direct connection to the server."""
     with retentive.open(place) as opened:
         return faults(opened.store(), load)
 
@@ -146,7 +146,7 @@ def faults(store: MemoryStore, load: Load) -> list[str]:
 
 
 def count_problems(outcome: EditOutcome, times: int) -> Iterator[str]:
-    """Yield the problems if the edit is stored this many times."""
+    """Yield the problems if a text contains the edit this many times."""
     if times > 1:
         yield f"{outcome.token} was applied {times} times"
     if outcome.code is None and times == 0:
@@ -156,7 +156,7 @@ def count_problems(outcome: EditOutcome, times: int) -> Iterator[str]:
 
 
 def history_of(store: MemoryStore, path: str) -> tuple[Counter[str], list[str]]:
-    """Return the current tokens and the problems in the versions: each must add one token and remove none."""
+    """Return the current tokens, and problems in the versions: each version must add one token and remove none."""
     before, wrong = Counter[str](), []
     versions = list(store.versions(path=path))
     for version in reversed(versions):

@@ -1,7 +1,7 @@
-"""Permitted trees after a crash, from the reference model of the commands.
+"""Permitted trees after a crash, computed by the reference model of the commands.
 
-A tree maps paths to texts. `apply` returns the tree after one command and the versions it adds; `allowed`
-runs a history of acknowledged commands, with the command in flight either complete or absent.
+A tree maps paths to texts. `apply` returns the tree after one command and the versions that the command adds. `allowed`
+runs the acknowledged commands of a history; a command in flight is either complete or absent.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ Versions = Counter[VersionKey]
 
 
 class RefusedError(Exception):
-    """The command is refused in this tree."""
+    """Raised if this tree refuses the command."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A tree with all its versions."""
+    """A tree and all its versions."""
 
     tree: Tree
     versions: Versions = field(default_factory=Counter)
 
 
 def apply(tree: Tree, command: Command) -> Outcome:
-    """The tree after the command and the versions it adds; raises RefusedError if the command must fail."""
+    """Return the tree after the command and the versions that it adds.
+
+    Raises `RefusedError` if the command must fail.
+    """
     model = Model(tree=dict(tree), max_memory_bytes=0, max_memories=0, max_store_bytes=0)
     expected = model.execute(command)
     if expected.is_error:
@@ -50,7 +53,7 @@ def apply(tree: Tree, command: Command) -> Outcome:
 
 
 def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Sequence[Command]) -> list[Outcome]:
-    """The permitted states: all acknowledged commands, then zero or more of those in flight."""
+    """Return the permitted states: after all acknowledged commands, and then after each command in flight."""
     state = before
     for command in acknowledged:
         state = following(state, command)
@@ -61,7 +64,7 @@ def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Sequenc
 
 
 def following(state: Outcome, command: Command) -> Outcome:
-    """The state after one more command; a refused command does not change it."""
+    """Return the state after one more command. A refused command does not change the state."""
     try:
         step = apply(state.tree, command)
     except RefusedError:
@@ -70,17 +73,17 @@ def following(state: Outcome, command: Command) -> Outcome:
 
 
 def below(tree: Tree, path: str) -> list[str]:
-    """The paths of the memories at or below a path."""
+    """Return the paths of the memories at or below a path."""
     return [each for each in tree if each == path or each.startswith(path + "/")]
 
 
 def digest(text: str) -> str:
-    """The sha256 of a version with this text."""
+    """Return the sha256 of a version with this text."""
     return sha256(text.encode()).hexdigest()
 
 
 def occurrences(text: str, part: str) -> int:
-    """The number of occurrences of a part in a text, overlapping ones included."""
+    """Return the number of occurrences of a part in a text, including overlapping ones."""
     count, at = 0, text.find(part)
     while at >= 0:
         count, at = count + 1, text.find(part, at + 1)
@@ -88,7 +91,7 @@ def occurrences(text: str, part: str) -> int:
 
 
 def differs(found: Outcome, wanted: Outcome) -> str:
-    """The difference to the expected state, in words; empty if equal."""
+    """Describe the difference from the expected state. The description is empty if the states are equal."""
     parts = [f"lost {path}" for path in sorted(wanted.tree.keys() - found.tree.keys())]
     parts += [f"extra {path}" for path in sorted(found.tree.keys() - wanted.tree.keys())]
     common = sorted(found.tree.keys() & wanted.tree.keys())

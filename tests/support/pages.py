@@ -1,4 +1,4 @@
-"""The pages of the documentation, and the fenced blocks in them."""
+"""The pages of the documentation and their fenced blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "cli.md"  # has its own tests
+GENERATED = ROOT / "docs" / "cli.md"  # it has tests of its own
 MEASURED = ROOT / "benchmarks" / "README.md"  # its commands take minutes
 PAGES = sorted(
     {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
@@ -19,7 +19,10 @@ _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<body>.*?)^```$", re.MULTILIN
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: ```python is run or, with `# name.py` as its first line, saved; ```console is run."""
+    """A fenced block.
+
+    A ```python block runs or, if its first line is `# name.py`, is saved. A ```console block runs.
+    """
 
     language: str
     body: str
@@ -27,19 +30,19 @@ class Block:
 
     @property
     def file_name(self) -> str | None:
-        """The name of the file that the block is saved as."""
+        """The name of the file for the block."""
         found = re.match(r"# ([a-z_]+\.py)\n", self.body)
         return found.group(1) if found else None
 
     @property
     def commands(self) -> list[tuple[str, str]]:
-        """The commands of a console block, each with its expected output."""
+        """The commands of a console block and their expected output."""
         parts = re.split(r"^\$ ", self.body, flags=re.MULTILINE)[1:]
         return [(command, printed) for command, _, printed in (part.partition("\n") for part in parts)]
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of a page, in order."""
+    """Return the blocks of a page, in order."""
     text = page.read_text("utf-8")
     return [
         Block(found["language"], found["body"], text.count("\n", 0, found.start()) + 1)
@@ -48,5 +51,5 @@ def blocks(page: Path) -> list[Block]:
 
 
 def prose(page: Path) -> str:
-    """The page without its fenced blocks."""
+    """Return the page without its fenced blocks."""
     return _FENCE.sub("", page.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Locations of each backend in a test. A new backend needs one line here, and every test picks it up."""
+"""Locations of each backend in a test. A new backend needs only an entry here to be in every test."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from support import servers
 from .profiles import LONG, sized
 
 OpenPlace: TypeAlias = Callable[..., Retentive]
-"""`retentive.open` of a fixture, which closes what it opened."""
+"""Function like `retentive.open`. The fixture that supplies it closes the opened locations."""
 
 
 def name_of(directory: Path) -> str:
-    """A name for the test on a server; the same directory gives the same name."""
+    """Return a name for the test on a server. The same directory gives the same name."""
     return "t" + hashlib.sha256(str(directory).encode()).hexdigest()[:16]
 
 
 def s3_place(directory: Path) -> str:
-    """A bucket of the running S3 server, with its keys in the environment."""
+    """Create a bucket on the running S3 server, and put the server's access keys into the environment."""
     server = servers.moto()
     os.environ |= {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
     options = f"endpoint={server.endpoint}&allow_http=true&region={server.region}"
@@ -43,27 +43,27 @@ PLACES: dict[str, Callable[[Path], str]] = {
     "s3": s3_place,
 }
 SERVERS = ["postgresql", "mariadb", "s3"]
-"""The backends that need a connection to a server."""
+"""Backends that need a connection to a server."""
 ALL_LOCAL = [name for name in PLACES if name not in SERVERS]
 ALL_LASTING = [name for name in PLACES if name != "memory"]
-"""The backends that keep their memories after closing."""
+"""Backends whose memories survive closing."""
 SEALED = {f"sealed {name}": name for name in ALL_LASTING} | {f"hidden {name}": name for name in ALL_LASTING}
-"""The same backends encrypted; `hidden` ones also encrypt paths."""
+"""The same backends with encryption. The `hidden` ones also encrypt paths."""
 
 # For tests of a feature rather than of backends. The suite, the state machine, the golden transcripts and
-# `test_smoke.py` show that backends are equal, so the quick profile runs features on SQLite only.
+# `test_smoke.py` show that all backends agree, so the quick profile runs features on SQLite only.
 LOCAL = ALL_LOCAL if LONG else ["sqlite"]
 LASTING = ALL_LASTING if LONG else ["sqlite"]
 _SOME_SEALED = ["sealed sqlite", "hidden directory", "hidden postgresql", "hidden s3"]
 EVERYWHERE = sized(quick=["sqlite"], long=[*PLACES, *_SOME_SEALED], full=[*PLACES, *SEALED])
-"""Bare and sealed."""
+"""Backends for tests of a feature, both bare and encrypted."""
 COMPARED = EVERYWHERE if LONG else ["sqlite", "directory", "postgresql", "hidden directory"]
-"""Those that the laws drive side by side."""
+"""Backends that the state machine and the laws run side by side."""
 KEYS = KeyRing.new()
 
 
 def place_of(backend: str, directory: Path) -> str:
-    """The location of a backend inside the directory of a test."""
+    """Return the URL of a backend inside the directory of a test."""
     if backend not in SEALED:
         return PLACES[backend](directory)
     inner = directory / backend.split(maxsplit=1)[0]
@@ -72,7 +72,7 @@ def place_of(backend: str, directory: Path) -> str:
 
 
 def opened(backend: str, directory: Path, **options: Any) -> Retentive:
-    """An opened location of a backend inside a directory."""
+    """Open a backend inside a directory."""
     if backend in SEALED:
         options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
     place = retentive.open(place_of(backend, directory), **options)

@@ -1,4 +1,4 @@
-"""Comparison of the output of a command with that of a page."""
+"""Comparison of a command's output with the documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ TIMEOUT_S = 120
 
 
 def assert_prints(command: str, expected: str | None, directory: Path, url: str, where: str) -> None:
-    """Check that the command prints this, warnings and errors included; without an expectation, that it succeeds."""
+    """Check that the command prints this, including warnings and errors.
+
+    Without expected output, it only has to succeed.
+    """
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=directory,
@@ -33,7 +36,10 @@ def assert_prints(command: str, expected: str | None, directory: Path, url: str,
 
 
 def environment(url: str) -> dict[str, str]:
-    """The environment of the tests with the scripted Claude, and this installation's programs first on the path."""
+    """Return the environment of the tests with the scripted Claude.
+
+    The programs of this installation are first on the path.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}

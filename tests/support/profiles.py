@@ -1,4 +1,4 @@
-"""The profile of the tests, by RETENTIVE_PROFILE: `quick`, as in `make test`, `long`, as in CI, or `full`."""
+"""Profile of the tests, set by RETENTIVE_PROFILE: `quick` (as in `make test`), `long` (as in CI) or `full`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if PROFILE not in PROFILES:
     raise ValueError(f"RETENTIVE_PROFILE is {PROFILE!r}; it must be one of {', '.join(PROFILES)}")
 
 LONG = PROFILE != "quick"
-"""True in the long and the full profile: all backends, more rounds, and what is marked `long`."""
+"""True in the long and the full profile, which use all backends, more rounds, and the tests marked `long`."""
 FULL = PROFILE == "full"
-"""True in the full profile: all lengths at their most, and inputs that differ from run to run."""
+"""True in the full profile, which has the most rounds. Its inputs differ from run to run."""
 REQUIRED = os.environ.get("RETENTIVE_SERVERS") == "required"
-"""True where a server or program that is not installed fails the tests that need it, instead of skipping them."""
+"""If true, a test fails if its server or program is not installed. Otherwise, the test is skipped."""
 
 
 def sized(*, quick: T, long: T, full: T) -> T:
-    """The size for this profile."""
+    """Return the size for the current profile."""
     return {"quick": quick, "long": long, "full": full}[PROFILE]

@@ -1,4 +1,4 @@
-"""Parsers for client messages that detect commits: PostgreSQL, MariaDB, S3."""
+"""Parsers for client messages of PostgreSQL, MariaDB and S3. They detect commits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_UNTYPED = {80877102, 80877103, 80877104}  # cancel, TLS and GSS requests; another startup message follows the last two
+_UNTYPED = {80877102, 80877103, 80877104}  # requests for cancel, TLS and GSS; after the last two, startup follows
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Message:
-    """Message of a client, or messages sent together. `commits`: the response confirms a durable change."""
+    """One or several messages of a client that were sent together.
+
+    `commits`: the response confirms a durable change.
+    """
 
     data: bytes
     commits: bool = False
@@ -23,8 +26,8 @@ class Message:
 class Protocol(ABC):
     """Splits the bytes of one connection into messages.
 
-    With `flights`, messages sent together without waiting for a response count as one. A silent path is lost between
-    flights; a connection can be reset anywhere.
+    A flight is a group of messages that the client sends together, without waiting for a response. With `flights`, a
+    flight counts as one message. A silent fault loses whole flights; a reset can occur anywhere.
     """
 
     def __init__(self) -> None:
@@ -34,7 +37,7 @@ class Protocol(ABC):
         self._answered = b""
 
     def messages(self, data: bytes) -> Iterator[Message]:
-        """Return the complete messages after the client sent these bytes."""
+        """Return the messages that are complete after the client sent these bytes."""
         self._sent += data
         while (length := self.next_length(self._sent)) and len(self._sent) >= length:
             message, self._sent = self._sent[:length], self._sent[length:]
@@ -49,29 +52,29 @@ class Protocol(ABC):
         self._answered = b""
 
     def answered(self, data: bytes) -> bool:
-        """Return True if these bytes from the server complete the response to the commit."""
+        """Return whether these bytes from the server complete the response to the commit."""
         self._answered += data
         return self.holds_answer(self._answered)
 
     @abstractmethod
     def next_length(self, data: bytes) -> int:
-        """Length of the first message in bytes, or 0 if it is not known yet."""
+        """Return the length of the first message in bytes, or 0 if its length is not known yet."""
 
     @abstractmethod
     def commits(self, message: bytes) -> bool:
-        """Return True if a message commits."""
+        """Return whether a message commits."""
 
     def ends_flight(self, _message: bytes) -> bool:
-        """Return True if the client waits for a response after this message."""
+        """Return whether the client waits for a response after this message."""
         return True
 
     def holds_answer(self, data: bytes) -> bool:
-        """Return True if the bytes since a commit contain its response."""
+        """Return whether the bytes since a commit contain its response."""
         return bool(data)
 
 
 class Postgresql(Protocol):
-    """Protocol version 3. A commit is the Execute of a statement `COMMIT`, or a simple Query."""
+    """PostgreSQL protocol version 3. A commit is the Execute of a statement `COMMIT`, or a simple Query."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +111,7 @@ class Postgresql(Protocol):
 
 
 class Mariadb(Protocol):
-    """Packets of the MySQL protocol. Commands start with number 0. 3 is COM_QUERY, whose last statement may commit."""
+    """MySQL protocol. Commands start with packet number 0. Command 3 is COM_QUERY, whose last statement may commit."""
 
     def next_length(self, data: bytes) -> int:
         return 4 + int.from_bytes(data[:3], "little") if len(data) >= 4 else 0
@@ -117,7 +120,7 @@ class Mariadb(Protocol):
         return message[3:5] == b"\0\3" and _is_commit(message[-8:].rpartition(b";")[2])
 
     def holds_answer(self, data: bytes) -> bool:
-        """The first OK that no other result follows, or an error."""
+        """Return whether the bytes contain an error, or an OK that no other result follows."""
         at = 0
         while length := self.next_length(data[at:]):
             packet = data[at + 4 : at + length]
@@ -128,7 +131,7 @@ class Mariadb(Protocol):
 
 
 class S3(Protocol):
-    """HTTP/1.1 requests. A commit is the write of a root object, new or replaced."""
+    """S3 over HTTP/1.1. A commit is the write of a new or replaced root object."""
 
     def next_length(self, data: bytes) -> int:
         end = data.find(b"\r\n\r\n")
@@ -143,7 +146,7 @@ class S3(Protocol):
 
 
 def _more_follows(ok: bytes) -> bool:
-    """Return True if an OK packet announces more results: two length-encoded integers, then the flags."""
+    """Return whether an OK packet announces more results. Its flags follow two length-encoded integers."""
     at = 1
     for _ in range(2):
         at += {0xFC: 3, 0xFD: 4, 0xFE: 9}.get(ok[at], 1)

@@ -1,7 +1,7 @@
 """TCP proxy that simulates network faults between a client and a server.
 
-The faults of a connection depend only on the proxy's plan and the number of the connection, so the same seed gives the
-same faults. `proxy.done` counts the faults that occurred.
+The faults of a connection depend only on the plan of the proxy and the number of the connection. The same seed
+therefore gives the same faults. `proxy.done` counts the faults that occurred.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Link(threading.Thread):
             self._from_server(data)
 
     def _close_side(self, side: socket.socket) -> None:
-        """One side closed. On a silent connection the other side is not closed."""
+        """Handle the end of one side. On a silent connection, the other side stays open."""
         if not self.silent:
             self._end()
             return
@@ -155,7 +155,7 @@ class Link(threading.Thread):
         try:
             side.sendall(data)
         except OSError:
-            if side is not self._client:  # a closed client is detected by reading from it
+            if side is not self._client:  # a read detects that the client has closed the connection
                 self._end()
 
     def _end(self, *, at_once: bool = False) -> None:
@@ -169,13 +169,16 @@ class Link(threading.Thread):
 
 
 class Proxy:
-    """Forwards connections from a loopback port to `server_port` with the faults of `plan`. Context manager."""
+    """Proxy that forwards connections from a loopback port to `server_port`, with the faults of `plan`.
+
+    Context manager.
+    """
 
     def __init__(self, server_port: int, protocol: type[Protocol], plan: Plan = NO_FAULTS) -> None:
         self.server_port = server_port
         self.plan = plan
         self.down = False
-        """While true, connections are refused."""
+        """If true, the proxy refuses connections."""
         self.at_most: int | None = None
         """Maximum number of faults, regardless of the plan."""
         self.done: Counter[str] = Counter()
@@ -203,7 +206,7 @@ class Proxy:
         self._order_all("silent")
 
     def heal(self) -> None:
-        """Stop faults for new connections. Open connections can still meet their fault."""
+        """Stop faults for new connections. A connection that is already open can still get its fault."""
         self.plan = NO_FAULTS
         self.down = False
 

@@ -1,4 +1,4 @@
-"""A second process with an open memory: `python -m support.second_process`, controlled by JSON lines."""
+"""Second process with an open location: `python -m support.second_process`. JSON lines control it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 class SecondProcess:
-    """Controls the process from the test. Context manager."""
+    """Controls the second process from the test. Context manager."""
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -37,7 +37,7 @@ class SecondProcess:
             self._process.communicate()
 
     def open(self, place: str) -> None:
-        """Close the current location, if any, and open this one."""
+        """Close the current location, if any, and open this location."""
         self._ask({"open": place})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Independent specification of the shape of raw commands: fields, aliases, types."""
+"""Independent specification of the fields, aliases and types of raw commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALIASES = {("rename", "old_path"): "path", ("insert", "insert_text"): "new_str",
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected reply: exactly `text`, or a text with the given start and parts if the wording is unspecified."""
+    """Expected reply: exactly `text` or, where the wording is unspecified, a text with this start and these parts."""
 
     text: str | None
     is_error: bool = False
@@ -55,7 +55,7 @@ class InvalidCommand(Exception):
 
 
 def read_shape(given: object) -> tuple[str, Fields]:
-    """Return the command's name and the values of its fields. Raises `InvalidCommand`."""
+    """Return the name of the command and the values of its fields. Raises `InvalidCommand`."""
     if not isinstance(given, dict):
         raise InvalidCommand(None, holds=NAMES, one_of=("command",))
     name = given.get("command")
@@ -79,7 +79,7 @@ def read_shape(given: object) -> tuple[str, Fields]:
 
 
 def _text(value: object) -> str | None:
-    """Return a valid text."""
+    """Return the value if it is a valid text, otherwise None."""
     if not isinstance(value, str) or any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value):
         return None
     return value

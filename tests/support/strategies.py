@@ -1,4 +1,4 @@
-"""Hypothesis strategies: texts with many line ends, paths near existing ones, almost valid commands."""
+"""Hypothesis strategies for texts with many line ends, paths near existing ones, and almost valid commands."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ any_paths = odd_paths | plain_paths | st.sampled_from(REFUSED) | st.text(max_siz
 
 
 def paths_near(existing: Sequence[str]) -> Strategy:
-    """Mostly existing paths, directories above them and paths beside and below them; sometimes any path."""
+    """Paths of which most exist, or are above, below or beside an existing path. A few are arbitrary."""
     elsewhere = st.sampled_from(["/memories", "/memories/", "/memories//", *REFUSED]) | odd_paths
     if not existing:
         return weighted((6, plain_paths), (1, elsewhere))
@@ -95,7 +95,7 @@ def _parent(path: str) -> str:
 
 
 def weighted(*choices: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """One of several strategies, with the given weights."""
+    """One of several strategies, chosen with the given weights."""
     return st.sampled_from([choice for weight, choice in choices for _ in range(weight)]).flatmap(lambda choice: choice)
 
 
@@ -130,7 +130,7 @@ wild: st.SearchStrategy[object] = st.recursive(
 
 
 def field_values(field: str, existing: Sequence[str]) -> st.SearchStrategy[object]:
-    """Values of the right type for a field."""
+    """Values of the correct type for a field."""
     if field.endswith("path"):
         return paths_near(existing)
     by_name: dict[str, st.SearchStrategy[object]] = {
@@ -163,7 +163,7 @@ def command_named(draw: st.DrawFn, name: str, existing: Sequence[str]) -> Fields
 
 @st.composite
 def invalid_commands(draw: st.DrawFn, existing: Sequence[str] = ()) -> object:
-    """Commands with a field of the wrong type or a missing field, and values that are not commands."""
+    """Commands with a missing field or a field of the wrong type, and values that are not commands."""
     if draw(st.integers(0, 5)) == 0:
         return draw(wild)
     command = dict(draw(commands(existing)))

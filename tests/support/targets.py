@@ -1,4 +1,4 @@
-"""Targets under fault: each backend of retentive, and the SDK's own local tool as the control."""
+"""Stores under fault: each backend of retentive, and the SDK's own local tool as the control."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from retentive import MemoryStore, Retentive
 
 BACKENDS = ("sqlite", "directory")
-CONTROL = "sdk"  # the SDK's own local tool: keeps no versions, loses changes
+CONTROL = "sdk"  # the SDK's own local tool, which keeps no versions and loses changes
 STORES = ("default", "user-42")
 UNKNOWN = "outcome of this command is unknown"
 FULL = "Error: The memory store is full"
@@ -42,19 +42,19 @@ class Target(ABC):
 
     @abstractmethod
     def state(self, store: str) -> Outcome:
-        """The tree of a memory store and every version it has."""
+        """Return the tree of a memory store and all its versions."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class RetentiveTarget(Target):
-    """A backend of retentive, reached through the engine or, `by_tool`, through the SDK tool."""
+    """A backend of retentive. Commands run through the engine or, with `by_tool`, through the SDK tool."""
 
     def __init__(self, url: str, *, by_tool: bool = False) -> None:
         import retentive
 
-        # The judge compares every byte of random texts, and some of them look like keys.
+        # The judge compares every byte of random texts, and some of them look like secret keys.
         self.opened: Retentive = retentive.open(url, sensitive="off")
         self._by_tool = by_tool
         self._stores: dict[str, MemoryStore] = {}
@@ -66,7 +66,7 @@ class RetentiveTarget(Target):
         return Answer(reply.text, reply.is_error)
 
     def store(self, key: str) -> MemoryStore:
-        """The memory store with this key, looked up once."""
+        """Return the memory store with this key. It is looked up once."""
         if key not in self._stores:
             self._stores[key] = self.opened.store(key)
         return self._stores[key]
@@ -95,7 +95,7 @@ class RetentiveTarget(Target):
 
 
 class SdkTarget(Target):
-    """The SDK's BetaLocalFilesystemMemoryTool, one directory per memory store. It keeps no versions."""
+    """The SDK's BetaLocalFilesystemMemoryTool, with one directory for each memory store. It keeps no versions."""
 
     def __init__(self, url: str) -> None:
         import anthropic.tools
@@ -120,12 +120,12 @@ class SdkTarget(Target):
 
 
 def open_target(url: str, *, by_tool: bool = False) -> Target:
-    """The target behind a URL; `sdk:DIRECTORY` is the control."""
+    """Open the backend of a URL. `sdk:DIRECTORY` is the control."""
     return SdkTarget(url) if url.startswith("sdk:") else RetentiveTarget(url, by_tool=by_tool)
 
 
 def url_of(backend: str, directory: Path) -> str:
-    """The location of a backend inside the directory of a test."""
+    """Return the URL of a backend inside the directory of a test."""
     if backend in URLS:
         return URLS[backend](directory)
     from .places import place_of
@@ -134,7 +134,7 @@ def url_of(backend: str, directory: Path) -> str:
 
 
 def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[str]:
-    """Differences between the files on disk, which a person may edit, and these trees."""
+    """Return the differences between the memory files on disk and these trees."""
     if backend != "directory":
         return []
     faults: list[str] = []
@@ -144,24 +144,24 @@ def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[s
 
 
 def leftovers(directory: Path) -> list[str]:
-    """Temporary files that still exist after the backend was closed."""
+    """Return the temporary files that still exist after the backend was closed."""
     return [f"left behind: {path.name}" for path in (directory / "memory/.retentive/tmp").glob("**/*")]
 
 
 def extra_names(directory: Path) -> set[str]:
-    """Every file below a directory that is not a memory, by its relative name."""
+    """Return every file below a directory that is not a memory, by its relative name."""
     names = (str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
     return {name for name in names if "memories" not in name.split("/")}
 
 
 def memory_root(directory: Path, store: str) -> Path:
-    """The folder with the files of a memory store in the directory backend."""
+    """Return the folder with the files of a memory store in the directory backend."""
     base = directory / "memory"
     return base / "memories" if store == "default" else base / "stores" / store / "memories"
 
 
 def files_of(root: Path) -> Tree:
-    """The texts of all files below a directory."""
+    """Return the texts of all files below a directory."""
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return {f"/memories/{path.relative_to(root)}": path.read_bytes().decode() for path in files}
 

@@ -1,4 +1,4 @@
-"""Long random walk of commands with dozens of memories and hundreds of versions, deeper than hypothesis goes."""
+"""Long random walk of commands, with more memories and versions than the examples of hypothesis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WEIGHTS = {"create": 4, "view": 5, "str_replace": 5, "insert": 3, "delete": 1, 
 
 
 class Walk:
-    """Commands for a model, reproducible from a seed."""
+    """Commands for a model, which a seed reproduces."""
 
     def __init__(self, seed: int, model: Model) -> None:
         self.random = random.Random(seed)
@@ -36,7 +36,7 @@ class Walk:
         return command
 
     def path(self, *, new: bool = False) -> str:
-        """Return mostly an existing path, or with `new` a path beside or below one."""
+        """Return a path that mostly exists or, with `new`, mostly a path below or beside an existing one."""
         choose, tree = self.random.choice, sorted(self.model.tree) or ["/memories/a"]
         known = choose(tree)
         above = known.rsplit("/", 1)[0]
@@ -47,7 +47,7 @@ class Walk:
         return str(self.random.choices([known, above, above + "/", known + "/", choose(REFUSED)], [20, 5, 1, 1, 1])[0])
 
     def text(self, most: int) -> str:
-        """Return up to `most` pieces, half of them line ends."""
+        """Return a text of up to `most` pieces, many of which are line ends."""
         pieces = ["\n", "a", "b", "ab", "é😀", " ", "x" * 9, self.random.choice(LINE_ENDS), "\n\n"]
         return "".join(self.random.choice(pieces) for _ in range(self.random.randint(0, most)))
 

@@ -1,4 +1,4 @@
-"""Pauses between tries grow, stay within their bounds, and end at the deadline."""
+"""Pauses between attempts grow, stay within their bounds, and end at the deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retentive.storage.backoff import Backoff
 
 
 class _Time:
-    """A clock that only sleeping moves on."""
+    """A clock that advances only by sleeping."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -27,8 +27,8 @@ def test_pauses_grow_up_to_the_longest() -> None:
     assert time.pauses == [1, 2, 4, 5, 5]
 
 
-def test_a_pause_beyond_the_deadline_is_not_begun() -> None:
-    """The caller hears of it at once, and can say what failed."""
+def test_a_pause_beyond_the_deadline_is_not_started() -> None:
+    """`wait` returns False at once, so that the caller can report the failure."""
     time = _Time()
     backoff = Backoff(1, 8, deadline=8, clock=lambda: time.now_s, sleep=time.sleep, spread=lambda _, high: high)
     while backoff.wait():

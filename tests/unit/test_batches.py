@@ -1,4 +1,4 @@
-"""The executor of batches, over a storage of one dict: which jobs share a commit, and what each is told."""
+"""The executor of batches, over a storage that is one dict: which jobs share a commit, and the outcome of each job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORE = "memstore_1"
 
 
 class _Transaction:
-    """What one job put into the dict."""
+    """The changes of one job to the dict."""
 
     def __init__(self, before: dict[str, str]) -> None:
         self.after = dict(before)
@@ -26,7 +26,10 @@ class _Transaction:
 
 
 class _Storage:
-    """A dict that is replaced whole, as a manifest is. The next commits raise the `failures`; None lets one pass."""
+    """A dict that each commit replaces completely, like a manifest.
+
+    Each of the next commits raises the next of `failures`, and None lets a commit succeed.
+    """
 
     def __init__(self, failures: Sequence[Exception | None] = (), *, savepoints: bool = True) -> None:
         self.values: dict[str, str] = {}
@@ -65,7 +68,10 @@ class _Shared:
 
 
 def put(key: str, *, fails: Exception | None = None, sees: str | None = None) -> StoreJob:
-    """A job that writes one key, and may raise after that; it must see what an earlier job wrote."""
+    """Return a job that writes one key and may then raise an error.
+
+    With `sees`, the job must see the key of an earlier job.
+    """
 
     def work(tx: Any) -> str:
         assert sees is None or sees in tx.after
@@ -78,13 +84,16 @@ def put(key: str, *, fails: Exception | None = None, sees: str | None = None) ->
 
 
 def outcomes(jobs: Sequence[StoreJob]) -> list[object]:
-    """The result of each job, or the class of its error."""
+    """Return the result of each job, or the class of its error."""
     return [job.result if job.error is None else type(job.error) for job in jobs]
 
 
 @pytest.mark.parametrize(("savepoints", "batches"), [(True, [3]), (False, [3, 1, 1, 1])])
-def test_a_job_that_raises_leaves_nothing_and_spoils_no_other(savepoints: bool, batches: list[int]) -> None:
-    """Where one job cannot be undone alone, each runs alone."""
+def test_a_job_that_raises_leaves_no_change(savepoints: bool, batches: list[int]) -> None:
+    """The other jobs of the batch succeed.
+
+    If the storage cannot undo one job alone, each job is run in a batch of its own.
+    """
     storage = _Storage(savepoints=savepoints)
     jobs = [put("a"), put("b", fails=ValueError("no")), put("c", sees="a")]
     run_batch(jobs, storage.attempt)
@@ -100,8 +109,8 @@ def test_a_job_that_cannot_start_fails_alone() -> None:
     assert outcomes(jobs) == ["a", NotFound]
 
 
-def test_jobs_of_a_batch_that_storage_failed_run_each_alone() -> None:
-    """The one that does not fit must not make the others fail."""
+def test_after_a_storage_error_each_job_runs_alone() -> None:
+    """The job that does not fit into the space must not make the other jobs fail."""
     storage = _Storage()
     jobs = [put("a"), put("b", fails=StoreFull("full")), put("c")]
     run_batch(jobs, storage.attempt)
@@ -117,8 +126,8 @@ def test_a_failed_commit_is_tried_again_for_each_job() -> None:
     assert storage.values == {"a": "A"}
 
 
-def test_a_failure_of_the_whole_batch_fails_every_job_at_once() -> None:
-    """A lock that was waited for in vain is not waited for again by each."""
+def test_a_failure_of_the_batch_fails_every_job() -> None:
+    """The batch waited for the lock until the deadline, so the jobs do not wait for it again one by one."""
     storage = _Storage([BatchFailed(Unavailable("locked"))])
     jobs = [put("a"), put("b")]
     run_batch(jobs, storage.attempt)
@@ -126,7 +135,7 @@ def test_a_failure_of_the_whole_batch_fails_every_job_at_once() -> None:
     assert storage.batches == [2]
 
 
-def test_a_job_out_of_time_fails_and_the_others_go_on_together() -> None:
+def test_a_job_out_of_time_fails_and_the_others_continue_together() -> None:
     storage = _Storage([TimeoutError(), TimeoutError()])
     jobs = [put(key) for key in "abcd"]
     run_batch(jobs, storage.attempt, eldest_fails=(TimeoutError,))
@@ -134,8 +143,8 @@ def test_a_job_out_of_time_fails_and_the_others_go_on_together() -> None:
     assert storage.batches == [4, 3, 2]
 
 
-def test_an_unknown_commit_is_told_to_those_who_changed_something_and_not_repeated() -> None:
-    """A job that was refused before keeps its own error."""
+def test_an_unknown_commit_is_reported_to_jobs_with_changes_and_not_repeated() -> None:
+    """A job that raised its own error before the commit keeps that error."""
     storage = _Storage([OutcomeUnknown("lost")])
     jobs = [put("a"), put("b", fails=ValueError("no"))]
     run_batch(jobs, storage.attempt)

@@ -1,4 +1,4 @@
-"""Laws of commands: every input gets a reply that names the problem, nothing raises, and errors change nothing."""
+"""Laws of commands: every input gets a reply, errors name the problem and change nothing, and nothing raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = {"/memories/a": "a\nb\na\n", "/memories/d/b": "b", "/memories/d/e/é": "
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[MemoryStore]:
-    """A store with a few memories. Rejected commands do not change it, so all examples share it."""
+    """Store with a few memories. Rejected commands do not change it, so all examples share it."""
     with retentive.open("sqlite://") as opened:
         store = opened.store()
         for path, text in FILES.items():
@@ -30,7 +30,7 @@ def store() -> Iterator[MemoryStore]:
 
 
 def state(store: MemoryStore) -> tuple[object, ...]:
-    """The state that a rejected command must not change."""
+    """Return the state that a rejected command must not change."""
     return (
         list(store.memories()),
         store.usage(),
@@ -55,7 +55,10 @@ def shape_refusal(given_input: object) -> Expected | None:
 @example(given_input={"command": "insert", "path": "/memories/a", "insert_line": True, "insert_text": ""})
 @example(given_input={"command": "view", "path": "/memories", "view_range": [1]})
 def test_a_malformed_command_gets_a_reply_that_names_the_field(store: MemoryStore, given_input: object) -> None:
-    """Any type, depth and size: `Error: ` with the field, and no change."""
+    """The input can have any type, depth and size.
+
+    The reply is `Error: ` with the name of the field, and nothing changes.
+    """
     expected = shape_refusal(given_input)
     if expected is not None:
         before = state(store)
@@ -77,7 +80,7 @@ def test_a_rejected_command_changes_nothing(store: MemoryStore, command: Fields)
 
 
 def _equal(one: Fields, other: Fields) -> bool:
-    """Return True if two raw commands are equivalent."""
+    """Return whether two raw commands are equivalent."""
     results: list[object] = []
     for command in (one, other):
         try:
@@ -91,7 +94,7 @@ def _equal(one: Fields, other: Fields) -> bool:
     st.sampled_from(NAMES).flatmap(lambda name: command_named(name, list(FILES))), wild, st.text(min_size=8, max_size=9)
 )
 def test_unknown_fields_are_ignored_and_null_is_absent(command: Fields, junk: object, name: str) -> None:
-    """An unknown field, and optional fields that are null."""
+    """An unknown field, or null in an optional field, does not change the parsed command."""
     fields = {*REQUIRED[str(command["command"])], *OPTIONAL.get(str(command["command"]), ())}
     unknown = {} if name in {*fields, *ALIASES.values(), "command"} else {name: junk}
     nulls = {field: None for field in OPTIONAL.get(str(command["command"]), ()) if field not in command}
@@ -100,13 +103,13 @@ def test_unknown_fields_are_ignored_and_null_is_absent(command: Fields, junk: ob
 
 @given(st.sampled_from(sorted(ALIASES)), st.data())
 def test_the_name_takes_precedence_over_its_alias(alias_of: tuple[str, str], data: st.DataObject) -> None:
-    """The alias alone works. It is ignored beside the name, and used beside a null."""
+    """The alias works alone. It is ignored if the name has a value, and used if the name is null."""
     name, field = alias_of
     alias = ALIASES[alias_of]
     command = data.draw(command_named(name, list(FILES)))
     value = command.pop(field) if field in command else command.pop(alias)
     if alias in command:
-        return  # `path` is also a field of insert and create
+        return  # insert and create have a field `path` too
     proper, other = command | {field: value}, command | {alias: value}
     junk = data.draw(wild)
     assert _equal(proper, other)
@@ -116,7 +119,7 @@ def test_the_name_takes_precedence_over_its_alias(alias_of: tuple[str, str], dat
 
 @given(commands(list(FILES)))
 def test_a_parsed_command_replies_like_its_raw_form(command: Fields) -> None:
-    """`execute` accepts both."""
+    """`execute` accepts raw and parsed commands, and gives the same reply to both."""
     with retentive.open("sqlite://") as one, retentive.open("sqlite://") as two:
         for path, text in FILES.items():
             for opened in (one, two):

@@ -1,4 +1,4 @@
-"""Parsing of tool input: accepted forms, and the replies to invalid input."""
+"""Parsing of tool input: the accepted forms, and the replies to invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diffs, blame and merges by examples; `tests/unit/test_compare_laws.py` has the properties."""
+"""Diffs, blame and merges by examples; `tests/unit/test_compare_laws.py` tests their properties."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_change_names_its_lines_on_both_sides() -> None:
 
 
 def test_lines_end_at_newlines_and_nowhere_else() -> None:
-    """`\\r`, form feed and U+2028 do not end a line, so all of it is one line that differs."""
+    """`\r`, form feed and U+2028 do not end a line, so the text is a single line, which differs as a whole."""
     assert line_changes("a\r\x0c\u2028\x85b", "a\r\x0c\u2028\x85c") == [
         LineChange(0, 0, ("a\r\x0c\u2028\x85b",), ("a\r\x0c\u2028\x85c",))
     ]
@@ -47,7 +47,7 @@ def test_equal_texts_have_no_changes(text: str) -> None:
 
 
 def test_an_ambiguous_change_is_placed_last() -> None:
-    """An added function includes its own last line, not that of the function before."""
+    """An added function includes its own last line rather than the last line of the function before it."""
     old = "def a\n  x\nend\n\ndef b\n  y\nend\n"
     new = "def a\n  x\nend\n\ndef n\n  z\nend\n\ndef b\n  y\nend\n"
     assert line_changes(old, new) == [LineChange(4, 4, (), ("def n\n", "  z\n", "end\n", "\n"))]
@@ -65,7 +65,7 @@ def test_changes_that_meet_become_one() -> None:
 
 
 def test_a_very_large_text_is_compared_by_its_unique_lines() -> None:
-    """With too many lines for an exact comparison, changes are found between unique lines."""
+    """The text has too many lines for an exact comparison. The changes between lines that occur once are found."""
     old = [f"{number}\n" for number in range(10_000)] + ["x\n"] * 10_000
     new = ["x\n", *old[:4_000], "new\n", *old[4_000:9_000], *old[9_001:], "0\n"]
     assert line_changes("".join(old), "".join(new)) == [
@@ -128,11 +128,11 @@ def test_rows_say_whether_their_lines_end_with_a_newline() -> None:
     ],
 )
 def test_words_that_differ_are_marked(old: str, new: str, expected: list[list[str]]) -> None:
-    """In scripts without spaces, characters are marked. If most of a line differs, nothing is marked."""
+    """In scripts without spaces, single characters are marked. If most of a line differs, nothing is marked."""
     assert marked(old, new) == [("-" + old, expected[0]), ("+" + new, expected[1])]
 
 
-def test_a_line_that_became_two_marks_what_is_new() -> None:
+def test_a_line_that_became_two_marks_the_new_words() -> None:
     assert marked("a b c d", "a b\nc newer d") == [("-a b c d", []), ("+a b", []), ("+c newer d", ["newer"])]
 
 
@@ -186,12 +186,15 @@ def test_changes_of_both_sides_are_merged_and_equal_ones_applied_once(ours: str,
 
 
 def test_different_changes_of_a_line_conflict() -> None:
-    """A conflict has the lines and texts of all three versions. Other changes are not listed."""
+    """A conflict contains the line numbers and the texts of all three versions.
+
+    Changes without a conflict are not listed.
+    """
     assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") == Merged(None, (Conflict((2, 3), (3, 4), (2, 4)),))
 
 
 def test_adjacent_changes_conflict() -> None:
-    """As in git, since adjacent changes often depend on each other."""
+    """Adjacent changes often depend on each other, so they conflict, as in git."""
     assert merge(BASE, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n").conflicts == (Conflict((1, 3), (1, 3), (1, 3)),)
     assert merge(BASE, BASE + "x\n", BASE + "y\n").conflicts == (Conflict((5, 5), (5, 6), (5, 6)),)
 

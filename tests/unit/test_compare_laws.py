@@ -1,4 +1,4 @@
-"""Laws of comparison: diffs apply, blame names existing lines, merges lose nothing."""
+"""Laws of comparison: diffs apply, blame names existing lines, and merges lose nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support import model
 from support.profiles import REQUIRED
 from support.strategies import any_texts, texts
 
-# Few distinct lines, so that they repeat; with and without a final newline.
+# Only a few different lines, so that lines repeat; texts with and without a final newline.
 rows = st.lists(st.sampled_from(["", "a", "b", "c", "d e", "d f", "é\r", "\x0c\u2028"]), max_size=14)
 line_texts = st.builds(lambda rows, end: "\n".join(rows) + end, rows, st.sampled_from(["", "\n"]))
 some_texts = line_texts | texts | any_texts
@@ -50,7 +50,7 @@ def applied(old: str, changes: Sequence[LineChange]) -> str:
 
 
 def longest_common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Length of a longest common subsequence of lines, by the textbook algorithm."""
+    """Return the length of a longest common subsequence of lines, by the textbook algorithm."""
     row = [0] * (len(new) + 1)
     for left in old:
         before, row = row, [0]
@@ -61,7 +61,7 @@ def longest_common(old: Sequence[str], new: Sequence[str]) -> int:
 
 @given(some_texts, some_texts)
 def test_changes_turn_the_old_text_into_the_new(old: str, new: str) -> None:
-    """In order, at the stated positions of both sides, and never adjacent."""
+    """The changes are in order, name the correct positions on both sides, and are never adjacent."""
     changes = line_changes(old, new)
     assert applied(old, changes) == new
     assert applied(new, [LineChange(c.new_start, c.old_start, c.added, c.removed) for c in changes]) == old
@@ -79,7 +79,7 @@ def test_as_few_lines_as_possible_change(old: str, new: str) -> None:
 
 @given(line_texts, line_texts)
 def test_changes_are_placed_as_low_as_possible(old: str, new: str) -> None:
-    """Moving added or removed lines one line down would change the result."""
+    """If added or removed lines were moved one line down, the result would be different."""
     changes = line_changes(old, new)
     for at, change in enumerate(changes):
         if bool(change.removed) == bool(change.added):
@@ -97,7 +97,7 @@ shuffled = st.permutations([f"{number}\n" for number in range(7)]).map("".join)
 @given(line_texts | shuffled, line_texts | shuffled)
 @example("0\n1\n2\n3\n", "2\n0\n3\n1\n")
 def test_a_large_text_is_compared_correctly(old: str, new: str) -> None:
-    """With an almost empty budget for exact comparison, so that unique lines are the anchors."""
+    """The budget for exact comparison is almost zero, so lines that occur once serve as anchors."""
     limit = diff._MAX_CELLS
     diff._MAX_CELLS = 4
     try:
@@ -142,7 +142,7 @@ def apply_patch(old: str, diff: str) -> str:
 
 @given(some_texts, some_texts, st.integers(0, 4))
 def test_a_unified_diff_applies(old: str, new: str, context: int) -> None:
-    """All counts and positions are correct, for any text and context."""
+    """All line counts and positions of the diff are correct, for any texts and any number of context lines."""
     diff = unified(old, new, old_name="a", new_name="b", context=context)
     assert (apply_patch(old, as_text(diff)) if diff else old) == new
 
@@ -153,7 +153,7 @@ words = st.lists(st.sampled_from(["a", "b", "cd", "-", "二", "五", "é", "e\u0
 @given(words, words)
 @example("a-b a", "a b a")
 def test_without_the_marked_words_both_sides_are_the_same(old: str, new: str) -> None:
-    """Marks are inside the line, in order, and never empty."""
+    """Marks are within the line, in order, and never empty."""
     shown = [row for row in unified(old, new, old_name="a", new_name="b") if row.kind in {"removed", "added"}]
     left = {"removed": "", "added": ""}
     for row in shown:
@@ -175,7 +175,7 @@ def program(name: str) -> str:
     return path
 
 
-# No bytes that line-based programs treat specially, such as \r.
+# Without the bytes that line-based programs treat specially, such as \r.
 plain_rows = st.lists(st.sampled_from(["", "a", "b", "c", "- d", "+", "\\ e", "é"]), min_size=1, max_size=14)
 plain_texts = st.builds(lambda rows, end: "\n".join(rows) + end, plain_rows, st.sampled_from(["", "\n"]))
 
@@ -191,7 +191,7 @@ def diff_of(old: str, new: str, name: str) -> list[DiffLine]:
 @given(plain_texts | st.just(""), plain_texts | st.just(""), st.sampled_from(["notes.md", "a b/報告.md"]))
 @settings(max_examples=30)
 def test_patch_programs_accept_our_diffs(tool: str, arguments: list[str], old: str, new: str, name: str) -> None:
-    """Byte for byte, without fuzz, including created and deleted files."""
+    """Programs apply the diffs byte for byte and without fuzz, including those of created and deleted files."""
     command = [program(tool), *arguments]
     diff = diff_of(old, new, name)
     if not diff:
@@ -233,7 +233,7 @@ def test_blame_ignores_a_version_without_changes(history: list[str], at: int) ->
 
 @given(some_texts, some_texts)
 def test_a_merge_with_an_unchanged_side_is_the_other_side(base: str, side: str) -> None:
-    """The same change on both sides is taken once."""
+    """A change that both sides made is merged once."""
     for merged in (merge(base, base, side), merge(base, side, base), merge(base, side, side)):
         assert (merged.text, merged.conflicts) == (side, ())
 
@@ -249,7 +249,7 @@ def test_a_merge_is_symmetric(base: str, ours: str, theirs: str) -> None:
 def test_a_merge_invents_no_line(
     base: str, ours: list[tuple[int, str, int]], theirs: list[tuple[int, str, int]]
 ) -> None:
-    """No two lines are joined, with or without final newlines."""
+    """The merge joins no two lines, whether or not the texts end with a newline."""
     sides = [edited(base, ours), edited(base, theirs)]
     merged = merge(base, *sides)
     if merged.text is not None:
@@ -259,7 +259,7 @@ def test_a_merge_invents_no_line(
 
 @given(some_texts, some_texts, some_texts)
 def test_a_conflict_names_the_lines_of_all_three(base: str, ours: str, theirs: str) -> None:
-    """A merge has either a text or conflicts, and a conflict has different lines."""
+    """A merge returns either a text or conflicts. The lines of a conflict differ."""
     merged = merge(base, ours, theirs)
     assert (merged.text is None) == bool(merged.conflicts)
     for conflict in merged.conflicts:
@@ -268,26 +268,26 @@ def test_a_conflict_names_the_lines_of_all_three(base: str, ours: str, theirs: s
     assert [conflict.base for conflict in merged.conflicts] == sorted(conflict.base for conflict in merged.conflicts)
 
 
-# Lines of the base are unique and are never added again, so each side compares to the base in only one way.
+# Lines of the base are unique and are never added again, so each side has only one diff to the base.
 fresh_edits = st.lists(
     st.tuples(st.integers(0, 9), st.sampled_from(["", "x\n", "y\n", "x\ny\n", "z\n\n"]), st.integers(0, 2)), max_size=3
 )
 
 
 @given(st.integers(0, 9), fresh_edits, fresh_edits, st.tuples(st.booleans(), st.booleans(), st.booleans()))
-@example(2, [(0, "x\n", 1)], [(1, "y\n", 1)], (True, True, True))  # neighbours
-@example(1, [(1, "x\n", 0)], [(1, "x\ny\n", 0)], (True, True, True))  # the same change and more
-@example(1, [], [(1, "x\n", 0)], (True, False, True))  # one side removes a newline where the other adds a line
-def test_merges_equal_those_of_git(
+@example(2, [(0, "x\n", 1)], [(1, "y\n", 1)], (True, True, True))  # adjacent edits
+@example(1, [(1, "x\n", 0)], [(1, "x\ny\n", 0)], (True, True, True))  # one side adds another line
+@example(1, [], [(1, "x\n", 0)], (True, False, True))  # one side removes a newline where the other side adds a line
+def test_merges_agree_with_git(
     count: int,
     ours: list[tuple[int, str, int]],
     theirs: list[tuple[int, str, int]],
     ended: tuple[bool, bool, bool],
 ) -> None:
-    """Text or conflict as in `git merge-file`, including final newlines.
+    """The merge gives the same text as `git merge-file`, or a conflict where git reports one, including final newlines.
 
-    With repeated lines there can be several longest common subsequences. If git chooses another one, only one of the
-    two may report a conflict (1 in 100 among random texts of three distinct lines).
+    The test avoids repeated lines, with which there can be several longest common subsequences. If git chooses another
+    one of them, git and the merge may disagree about a conflict (1 in 100 random texts of three distinct lines).
     """
     git = program("git")
     base = "".join(f"{number}\n" for number in range(count))

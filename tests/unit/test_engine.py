@@ -18,7 +18,10 @@ def create(store: MemoryStore, path: str, text: str = "", **options: str) -> Rep
 
 
 def test_one_version_per_change_with_hash_actor_and_operation(store: MemoryStore) -> None:
-    """What, when, by whom, and the text after it; newest first."""
+    """Each version has the operation, the time, the actor and the hash of the new text.
+
+    The newest version comes first.
+    """
     create(store, A, "é\n", actor="session:s1")
     store.execute({"command": "insert", "path": A, "insert_line": 1, "insert_text": "x"}, actor="user:ann")
     store.execute({"command": "str_replace", "path": A, "old_str": "x", "new_str": "y"}, actor="loose words")
@@ -55,7 +58,7 @@ def test_ids_and_history_stay_with_a_memory_that_moves(store: MemoryStore) -> No
     assert [one.path for one in store.versions("/memories/d/a")] == ["/memories/d/a"]
 
 
-def test_a_change_that_changes_nothing_is_no_version(store: MemoryStore) -> None:
+def test_a_command_without_effect_adds_no_version(store: MemoryStore) -> None:
     create(store, A, "abc")
     reply = store.execute({"command": "str_replace", "path": A, "old_str": "b", "new_str": "b"})
     assert reply.text.endswith("\n     1\tabc")
@@ -63,7 +66,7 @@ def test_a_change_that_changes_nothing_is_no_version(store: MemoryStore) -> None
     assert store.read(lambda found: found.revision) == 1
 
 
-def test_a_deleted_path_made_again_is_another_memory(store: MemoryStore) -> None:
+def test_a_recreated_path_is_another_memory(store: MemoryStore) -> None:
     create(store, A, "one")
     store.execute({"command": "delete", "path": A})
     create(store, A, "two")
@@ -73,7 +76,7 @@ def test_a_deleted_path_made_again_is_another_memory(store: MemoryStore) -> None
 
 
 def test_create_overwrites_replaces_a_memory_and_never_a_directory(place: str, open_place: OpenPlace) -> None:
-    """A setting; the version then shows `modified`."""
+    """With the setting `create_overwrites`, create replaces the text, and the version has the operation `modified`."""
     store = open_place(place, create_overwrites=True).store()
     create(store, "/memories/d/a", "one")
     assert create(store, "/memories/d/a", "two") == Reply("File created successfully at: /memories/d/a")
@@ -110,8 +113,8 @@ def test_a_memory_holds_102400_bytes_by_default(store: MemoryStore, size: int) -
     assert create(store, A, "x" * size).is_error == (size > 102_400)
 
 
-def test_a_rename_that_takes_a_memory_over_a_limit_of_paths_is_refused(store: MemoryStore) -> None:
-    """Levels, bytes of the whole path; nothing moves."""
+def test_a_rename_that_exceeds_a_limit_of_paths_is_refused(store: MemoryStore) -> None:
+    """The limits are the number of levels and the bytes of the path. No memory is moved."""
     deep = "/memories/d" + "/x" * 18
     create(store, deep, "x")
     create(store, "/memories/w/" + "n" * 250, "x")
@@ -137,7 +140,7 @@ def test_clear_deletes_all_and_keeps_history(store: MemoryStore) -> None:
 
 
 def test_save_replaces_the_version_that_was_read_and_no_other(store: MemoryStore) -> None:
-    """For editors: read, let a person change it, save."""
+    """An editor loads a memory, lets a person change it, and saves it only if its version is unchanged."""
     create(store, A, "one\n")
     memory, text = store.load(A)
     assert text == "one\n"
@@ -152,7 +155,7 @@ def test_save_replaces_the_version_that_was_read_and_no_other(store: MemoryStore
     assert str(next(store.versions(A)).actor) == "user:ann"
 
 
-def test_what_is_not_there_raises_for_programs(store: MemoryStore) -> None:
+def test_methods_raise_not_found_for_missing_memories(store: MemoryStore) -> None:
     create(store, "/memories/d/a", "x")
     for path in (A, "/memories/d", "/memories", "/memories/d/a/b"):
         with pytest.raises(NotFound):
@@ -171,21 +174,21 @@ def test_what_is_not_there_raises_for_programs(store: MemoryStore) -> None:
     assert list(store.memories("/memories/d/a")) == []
 
 
-def test_an_id_that_cannot_be_one_is_not_there(store: MemoryStore) -> None:
-    """A lone surrogate is no reason for an error of the driver."""
+def test_an_impossible_id_is_not_found(store: MemoryStore) -> None:
+    """An id with a lone surrogate is not found; the driver does not raise an error."""
     with pytest.raises(NotFound):
         store.version_text("memver_\ud800")
     assert list(store.versions(memory_id="mem_\ud800")) == []
 
 
 @pytest.mark.parametrize("actor", ["", "user:", "a\nb", "x" * 256, "user:\0", "\ud800"])
-def test_an_actor_that_names_nobody_is_refused(store: MemoryStore, actor: str) -> None:
+def test_an_invalid_actor_is_refused(store: MemoryStore, actor: str) -> None:
     with pytest.raises(InvalidInput):
         store.execute({"command": "view", "path": "/memories"}, actor=actor)
 
 
-def test_times_come_from_the_clock_and_only_grow(place: str, open_place: OpenPlace) -> None:
-    """A clock that stands still or goes back is no reason to lose the order."""
+def test_times_come_from_the_clock_and_stay_in_order(place: str, open_place: OpenPlace) -> None:
+    """The times of versions stay in order even if the clock stands still or goes back."""
     now = [1_800_000_000.0]
     store = open_place(place, clock=lambda: now[0]).store()
     for step, name in enumerate("abcdef"):

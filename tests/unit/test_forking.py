@@ -1,4 +1,4 @@
-"""What a fork does to objects and modules that asked to be renewed."""
+"""Locks of objects and modules that are watched for forks are replaced in the child process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system doe
 
 
 class _Counter:
-    """Has a lock, and notes whether it was quiet at the fork."""
+    """Object with a lock. It records whether it was quiet at the fork."""
 
     def __init__(self) -> None:
-        self.forget_threads()
+        self.renew_after_fork()
         self.is_quiet = self.was_quiet = False
         forking.watch(self)
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         self.lock = threading.Lock()
         self.was_quiet = getattr(self, "is_quiet", False)
 
@@ -35,13 +35,13 @@ class _Counter:
 
 
 class _OnlyLock:
-    """Cannot be quiet: its lock may be held at the fork."""
+    """Object that cannot be made quiet, so that its lock may be held at the fork."""
 
     def __init__(self) -> None:
-        self.forget_threads()
+        self.renew_after_fork()
         forking.watch(self)
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         self.lock = threading.Lock()
 
 
@@ -53,8 +53,8 @@ def _renew() -> None:
     _locks[0] = threading.Lock()
 
 
-def test_a_child_has_locks_of_its_own_and_the_parent_keeps_its_own() -> None:
-    """Also those that were held, and those of modules."""
+def test_a_forked_child_has_new_locks() -> None:
+    """The child gets new locks, even for locks that were held at the fork and for locks of modules."""
     counter, only_lock = _Counter(), _OnlyLock()
     with only_lock.lock, _locks[0], warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -1,4 +1,4 @@
-"""Directory views: formatted sizes, two levels, byte order, hidden entries."""
+"""Directory views: formatted sizes, two levels, byte order and hidden entries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retentive.values.listing import human_size, listing
     ],
 )
 def test_sizes_have_one_decimal_and_units_of_1024(size_bytes: int, shown: str) -> None:
-    """A size that would round to 1024.0K is shown as 1.0M."""
+    """A size that would be rounded to 1024.0K is shown as 1.0M."""
     assert human_size(size_bytes) == shown
 
 

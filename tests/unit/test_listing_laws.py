@@ -1,4 +1,4 @@
-"""Laws of listings: every listing equals a naive one."""
+"""Laws of listings: every listing agrees with a naive implementation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sizes = st.integers(0, 3_000) | st.sampled_from([1_023, 1_024, 1_048_524, 1_048_
 
 @st.composite
 def trees(draw: st.DrawFn) -> dict[str, int]:
-    """Paths and sizes without a memory above another."""
+    """Paths with sizes, in which no memory is above another memory."""
     tree: dict[str, int] = {}
     for path, size in draw(st.lists(st.tuples(paths, sizes), max_size=14)):
         if not any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in tree):
@@ -25,7 +25,7 @@ def trees(draw: st.DrawFn) -> dict[str, int]:
 
 
 class Sized(model.Model):
-    """The model with sizes instead of texts."""
+    """Model of a store that has sizes instead of texts."""
 
     def size(self, row: str) -> int:
         sizes_below = ((path, int(text)) for path, text in self.tree.items())
@@ -34,7 +34,7 @@ class Sized(model.Model):
 
 @given(trees(), st.sampled_from(["/memories", "/memories/a", "/memories/.git", "/memories/node_modules"]), st.data())
 def test_a_listing_equals_a_naive_one(tree: dict[str, int], path: str, data: st.DataObject) -> None:
-    """Rows, byte order, sizes including hidden memories, and truncation."""
+    """The listings agree on rows, byte order, truncation, and sizes that include hidden memories."""
     below = sorted(
         ((one, size) for one, size in tree.items() if one.startswith(path + "/")), key=lambda it: it[0].encode()
     )

@@ -1,4 +1,4 @@
-"""Overlays answer as the snapshot below, except where a subclass says otherwise."""
+"""Overlays give the answers of the wrapped snapshot, except for methods that a subclass overrides."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ METHODS = {name for name in vars(Snapshot) if not name.startswith("_")}
 
 
 def test_an_overlay_delegates_every_method() -> None:
-    """Also those that a snapshot derives from others: the inner one may answer them faster."""
+    """Derived methods are delegated too, because the wrapped snapshot may have a faster version."""
     assert METHODS - vars(Overlay).keys() == set()
 
 
-def test_a_decrypting_snapshot_passes_on_only_what_is_stored_in_clear() -> None:
-    """A method added to the contract must not return ciphertext."""
+def test_a_decrypting_snapshot_inherits_only_plain_values() -> None:
+    """A method that is added to the contract must not return ciphertext, so the list of inherited methods is fixed."""
     assert METHODS - vars(SealedSnapshot).keys() == {"revision", "seal", "usage"}
 
 

@@ -1,4 +1,4 @@
-"""Laws of paths: no path leaves the root, and an accepted path has one canonical form."""
+"""Laws of paths: no path leaves the root, and an accepted path has exactly one canonical form."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def names_of(path: MemoryPath) -> tuple[str, ...]:
 @example("/memories/%%32%65%%32%65")
 @example("/memories/⒈")
 def test_paths_are_parsed_as_specified(written: str) -> None:
-    """Compared with an independent reading of the specification."""
+    """The parser agrees with an independent implementation of the specification."""
     path = parse(written)
     assert (path and path.text) == model.canonical(written)
 
 
 @given(any_paths)
 def test_a_canonical_path_parses_to_itself(written: str) -> None:
-    """`parse(str(path)) == path`; the written form is not part of it."""
+    """`parse(str(path)) == path`, and a parsed canonical path has the same string."""
     path = parse(written)
     if path is not None:
         again = MemoryPath.parse(str(path))
@@ -63,7 +63,7 @@ def composed(text: str) -> str:
 
 @given(odd_paths, st.lists(st.sampled_from([unquote, folded, composed]), max_size=10))
 def test_no_accepted_path_leaves_the_root_after_decoding(written: str, steps: list[Callable[[str], str]]) -> None:
-    """Decoded and normalized up to five times in any order, then joined to a real directory."""
+    """The path is decoded and normalized up to five times in any order, and then joined to a real directory."""
     path = parse(written)
     if path is None:
         return
@@ -89,7 +89,7 @@ def test_limits_hold_after_normalisation(written: str) -> None:
 
 @given(any_paths | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Lu"])).map("/memories/".__add__))
 def test_a_rejection_escapes_invisible_characters(written: str) -> None:
-    """`Error: Invalid path {path}: {reason}`."""
+    """The reply has the form `Error: Invalid path {path}: {reason}`, without invisible characters."""
     try:
         MemoryPath.parse(written)
     except Refused as refusal:
@@ -104,7 +104,7 @@ def test_a_rejection_escapes_invisible_characters(written: str) -> None:
 
 @given(any_paths, any_paths)
 def test_containment_is_by_whole_names(one: str, other: str) -> None:
-    """`/memories/a` contains `/memories/a/b`, but not `/memories/ab` and not itself."""
+    """`/memories/a` contains `/memories/a/b`. It contains neither `/memories/ab` nor `/memories/a` itself."""
     first, second = parse(one), parse(other)
     if first is not None and second is not None:
         below = len(names_of(second)) > len(names_of(first))

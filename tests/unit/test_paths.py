@@ -1,4 +1,4 @@
-"""Memory paths: accepted and refused paths, and the sentences of refusals."""
+"""Memory paths: accepted paths, refused paths, and the replies to refused paths."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def refusal(written: str) -> str:
 
 @pytest.mark.parametrize(("written", "meant"), ACCEPTED.items(), ids=range(len(ACCEPTED)))
 def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> None:
-    """Doubled and trailing slashes are removed, text is normalised to NFC, other characters stay."""
+    """Repeated and trailing slashes are removed, and the text is normalized to NFC. All other characters stay."""
     path = MemoryPath.parse(written)
     assert (path.text, str(path), path.written) == (meant, meant, written)
     assert path.is_root == (meant == "/memories")
@@ -166,7 +166,7 @@ def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> Non
 
 @pytest.mark.parametrize(("written", "reason"), REFUSED.items(), ids=range(len(REFUSED)))
 def test_refused_paths_say_why(written: str, reason: str) -> None:
-    """One of three sentences, with invisible characters shown as escapes and long paths cut."""
+    """The reply is one of three sentences. It shows invisible characters as escapes and truncates long paths."""
     shown = echo(visible(written))
     reply = refusal(written)
     if reason in SENTENCES:
@@ -209,20 +209,20 @@ def test_a_refused_path_is_cut_after_2000_characters(length: int) -> None:
 
 
 def test_paths_of_a_megabyte_and_of_5000_levels_are_refused_at_once() -> None:
-    """The work is bounded by the limits, not by the length of the input."""
+    """The work depends on the limits of a path, not on the length of the input."""
     for written in ("/memories/" + "%25" * 300_000, "/memories" + "/a" * 5_000, "/memories/" + "．" * 100_000):
         assert len(refusal(written)) < 2_200
 
 
 def test_long_runs_of_combining_marks_are_refused_at_once() -> None:
-    """Normalising such a run takes quadratic time: 20 s for 160,000 marks, while all other threads wait."""
+    """Normalizing such a run takes quadratic time: 20 s for 160,000 marks, during which all other threads wait."""
     start = time.thread_time()
     assert "255" in refusal("/memories/a" + "\u0301\u0323" * 80_000)
-    assert time.thread_time() - start < 5  # of this thread alone, whatever else the machine does
+    assert time.thread_time() - start < 5  # CPU time of this thread, so that the load of the machine does not matter
 
 
 def test_paths_written_differently_are_equal() -> None:
-    """Equality and hash use only the canonical path; a path can be pickled."""
+    """Equality and hash depend on the canonical path only. Pickling keeps the path as it was written."""
     one, other = MemoryPath.parse("/memories//a/"), MemoryPath.parse("/memories/a")
     assert one == other
     assert hash(one) == hash(other)

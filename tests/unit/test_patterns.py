@@ -1,4 +1,4 @@
-"""Path and actor patterns: matches, and bounded time for every pattern."""
+"""Path and actor patterns: their matches, and a time limit for every pattern."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NAMES = st.lists(st.text("ab", min_size=1, max_size=3), max_size=5)
 PATTERNS = st.lists(st.sampled_from(["**", "**", "*", "?", "a", "b", "a*", "*b", "?a", "a*b", "a?*b"]), max_size=5)
 
 
-def test_stars_stay_within_a_name_or_do_not() -> None:
-    """A pattern also covers everything below its matches."""
+def test_one_star_stays_within_a_name_and_two_do_not() -> None:
+    """A single star does not match a slash, and two stars do. A pattern also matches everything below its matches."""
     assert covers(["/memories/*/x"], "/memories/a/x/y")
     assert not covers(["/memories/*/x"], "/memories/a/b/x")
     assert covers(["/memories/**/x"], "/memories/a/b/x")
@@ -31,13 +31,13 @@ def test_stars_stay_within_a_name_or_do_not() -> None:
 
 @given(st.text("ab/*?", max_size=9), st.text("ab/\n", max_size=9))
 def test_actor_patterns_match_as_by_backtracking(pattern: str, text: str) -> None:
-    """A star matches any text, a question mark any character but a slash."""
+    """A star matches any text, and a question mark any character except a slash."""
     parts = ({"*": ".*", "?": "[^/]"}.get(char, char) for char in pattern)
     assert matches_actor(pattern, text) == (re.fullmatch("".join(parts), text, re.DOTALL) is not None)
 
 
 def test_every_pattern_ends_in_bounded_time() -> None:
-    """As many stars as fit, on the worst paths."""
+    """The pattern has as many stars as the limit allows, and the paths are the slowest ones to match."""
     assert not covers(["/memories/" + "*a" * 300 + "b"], "/memories/" + "a" * 250)
     assert not covers(["/memories/" + "**/*a/" * 10 + "b"], "/memories" + "/aaaaaaaaaaaa" * 20)
     assert not covers(["/memories" + "/**" * 300 + "/*a*a*a*b"], "/memories" + "/aaaaaaaaaaaa" * 20)
@@ -45,9 +45,9 @@ def test_every_pattern_ends_in_bounded_time() -> None:
 
 
 def covered(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    """Reference matcher for the rules of Git, by backtracking."""
+    """Reference matcher with Git's rules, by backtracking."""
     if not pattern:
-        return True  # with everything below
+        return True  # and everything below a match
     first, rest = pattern[0], pattern[1:]
     if first == "**" and not rest:
         return bool(names)
@@ -60,14 +60,14 @@ def covered(pattern: Sequence[str], names: Sequence[str]) -> bool:
 @example(["**", "a"], ["a"])
 @example(["**", "**"], ["a"])
 @example(["**", "a", "**"], ["a"])
-def test_two_stars_are_any_number_of_names(pattern: list[str], names: list[str]) -> None:
-    """Including none, except at the end: the contents of a directory are not the directory."""
+def test_two_stars_match_any_number_of_names(pattern: list[str], names: list[str]) -> None:
+    """Two stars match any number of names, including zero. At the end they do not match the directory itself."""
     said = covers(["/".join(["/memories", *pattern])], "/".join(["/memories", *names]))
     assert said == covered(pattern, names)
 
 
 def test_a_pattern_is_normalised_as_paths_are() -> None:
-    """Some systems decompose accents as they are typed."""
+    """Some systems decompose accented characters as they are typed."""
     assert check_path_pattern("/memories/cafe\u0301/**") == "/memories/caf\u00e9/**"
 
 
@@ -88,7 +88,7 @@ def test_a_pattern_is_normalised_as_paths_are() -> None:
     ],
 )
 def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, problem: str) -> None:
-    """It would guard nothing without a warning."""
+    """A guard with such a pattern would protect nothing, without a warning."""
     with pytest.raises(InvalidInput, match=problem):
         check_path_pattern(pattern)
 

@@ -1,4 +1,4 @@
-"""A command that comes again under its tool_use id gets its first reply again, byte for byte, and changes nothing."""
+"""A command that is repeated under its tool_use id gets its first reply again, byte for byte, and changes nothing."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from support.places import EVERYWHERE, LOCAL, opened, place_of
 
 T = TypeVar("T")
 A, B = "/memories/a.md", "/memories/b.md"
-KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated here, so that no secret scanner reports this file
 
 
 class Clock:
-    """A clock that a test moves."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 1_800_000_000.0
@@ -44,7 +44,7 @@ class Clock:
 
 
 def state(store: MemoryStore) -> object:
-    """All that is in a store."""
+    """Return all memories, texts and versions of a store."""
     return [(memory, store.text(memory.path)) for memory in store.memories()], list(store.versions())
 
 
@@ -95,8 +95,11 @@ LIMITS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
-def test_every_reply_is_given_again(backend: str, tmp_path: Path) -> None:
-    """Of all commands, with notes of guards and refusals: at once, and again when all is done."""
+def test_a_repeated_command_gets_its_first_reply(backend: str, tmp_path: Path) -> None:
+    """Every kind of command is repeated right after its reply and again at the end.
+
+    Some replies are errors or have notes.
+    """
     with opened(backend, tmp_path, **LIMITS) as place:
         store = place.store()
         told = []
@@ -117,8 +120,8 @@ def test_every_reply_is_given_again(backend: str, tmp_path: Path) -> None:
         assert KEY not in "".join(notes(store))
 
 
-def test_what_needs_no_id_keeps_nothing(store: MemoryStore) -> None:
-    """Nor do views and what cannot be read as a command; an empty id is none."""
+def test_commands_without_a_need_for_an_id_leave_no_record(store: MemoryStore) -> None:
+    """Commands without an id, views and malformed commands leave no record. An empty id counts as no id."""
     assert store.execute(create(A)).is_error is False
     assert store.execute(create(A)).code == "already_exists"
     store.execute({"command": "view", "path": A}, tool_use_id="t1")
@@ -131,7 +134,7 @@ def test_what_needs_no_id_keeps_nothing(store: MemoryStore) -> None:
 
 
 def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> None:
-    """And remembered in the place of the first; so is that of another actor beside it."""
+    """The record of the new command replaces the first one. A command of another actor has a record of its own."""
     store.execute(create(A, ""))
     for text in ("1", "2", "2", "1", "1"):
         store.execute(insert(0, text, A), tool_use_id="same")
@@ -142,16 +145,19 @@ def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> 
     assert store.text(A) == "1\n1\n1\n2\n1\n"
 
 
-def test_the_same_input_written_otherwise_is_the_same(store: MemoryStore) -> None:
-    """What counts is the command as it is understood; the path as it was written is part of the reply."""
+def test_equivalent_inputs_are_the_same_command(store: MemoryStore) -> None:
+    """Inputs that differ only in unknown fields, aliases or order are equal.
+
+    Differently written paths are not equal.
+    """
     first = store.execute(create(A, ""), tool_use_id="t")
     assert first == store.execute({"content": "", "command": "create", "path": A, "why": 7}, tool_use_id="t")
     other = store.execute(create("/memories//a.md", ""), tool_use_id="t")
     assert other.text == "Error: File /memories//a.md already exists"
 
 
-def test_a_success_that_changed_nothing_is_remembered_too(place: str) -> None:
-    """What others wrote meanwhile stays."""
+def test_the_reply_to_a_command_without_effect_is_remembered(place: str) -> None:
+    """The repeated command gets its first reply and does not overwrite later changes of other actors."""
     with retentive.open(place, create_overwrites=True) as memory:
         store = memory.store()
         store.execute(create(A, "same"))
@@ -163,8 +169,11 @@ def test_a_success_that_changed_nothing_is_remembered_too(place: str) -> None:
         assert store.text(A) == "later"
 
 
-def test_a_snippet_is_that_of_its_time(store: MemoryStore) -> None:
-    """Whatever became of the memory; without it once the text was redacted or is kept no more."""
+def test_a_repeated_snippet_shows_the_text_of_the_first_call(store: MemoryStore) -> None:
+    """The snippet shows the text after the first call.
+
+    After the version is redacted or pruned, the reply has no snippet.
+    """
     store.execute(create(A, "a\nb\nc\n"))
     first = store.execute(edit("b", "B", A), tool_use_id="t")
     assert first.text.endswith("     1\ta\n     2\tB\n     3\tc")
@@ -179,7 +188,7 @@ def test_a_snippet_is_that_of_its_time(store: MemoryStore) -> None:
     assert store.execute(edit("b", "B", A), tool_use_id="t").text == "The memory file has been edited."
 
 
-def test_clearing_is_not_done_again(store: MemoryStore) -> None:
+def test_a_repeated_clear_deletes_nothing(store: MemoryStore) -> None:
     store.execute(create(A))
     first = store.clear(tool_use_id="t")
     store.execute(create(A, "later"))
@@ -187,8 +196,8 @@ def test_clearing_is_not_done_again(store: MemoryStore) -> None:
     assert store.text(A) == "later"
 
 
-def test_after_24_hours_it_is_a_new_command(place: str) -> None:
-    """By the clock of the store; what is older goes when the store is swept."""
+def test_after_24_hours_a_repeated_command_is_a_new_command(place: str) -> None:
+    """The clock of the store decides. A sweep deletes records that are older than 24 hours."""
     clock = Clock()
     with retentive.open(place, clock=clock) as memory:
         store = memory.store()
@@ -209,7 +218,7 @@ def test_after_24_hours_it_is_a_new_command(place: str) -> None:
         assert forget_old(store) == 0
 
 
-def test_old_ones_are_removed_now_and_then() -> None:
+def test_old_records_are_removed_regularly() -> None:
     clock = Clock()
     with retentive.open("sqlite://", clock=clock) as memory:
         store = memory.store()
@@ -222,8 +231,8 @@ def test_old_ones_are_removed_now_and_then() -> None:
 
 
 @given(st.data())
-def test_whatever_was_sent_comes_again_at_any_moment(data: st.DataObject) -> None:
-    """A command of any kind, with any state between its two times."""
+def test_any_command_can_be_repeated_after_any_other_commands(data: st.DataObject) -> None:
+    """Any command may be repeated, whatever commands ran after its first call."""
     with retentive.open("sqlite://", clock=Clock(), max_memories=4, max_store_bytes=60, view_chars=40) as memory:
         store = memory.store()
         sent: list[tuple[dict[str, object], str, object]] = []
@@ -240,8 +249,8 @@ def test_whatever_was_sent_comes_again_at_any_moment(data: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("backend", [*LOCAL, "postgresql", "mariadb"])
-def test_what_is_sent_twice_at_the_same_time_is_done_once(backend: str, tmp_path: Path) -> None:
-    """Refusals included: who is refused first is refused by both."""
+def test_concurrent_repetitions_are_executed_once(backend: str, tmp_path: Path) -> None:
+    """A command that is refused once is refused in all its repetitions."""
     with opened(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
         store = place.store()
         store.execute(create(A, ""))
@@ -275,15 +284,15 @@ print(json.dumps([reply.text, reply.is_error]))
 
 
 def process(at: str, command: dict[str, Any], name: str, *, dies: bool) -> Any:
-    """What a process of its own is told."""
+    """Run a command in a new process and return its reply. With `dies`, the process kills itself after the commit."""
     arguments = [sys.executable, "-c", PROGRAM, at, json.dumps(command), name, "dies" if dies else "lives"]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == (-signal.SIGKILL if dies else 0), done.stderr
     return None if dies else json.loads(done.stdout)
 
 
-def test_a_loop_that_died_before_it_had_the_reply_gets_it(tmp_path: Path) -> None:
-    """From another process, killed with kill -9 between the commit and the reply."""
+def test_a_killed_process_can_get_the_reply_later(tmp_path: Path) -> None:
+    """The first process is killed with SIGKILL between the commit and the reply. A second process gets the reply."""
     at = place_of("sqlite", tmp_path)
     with retentive.open(at) as memory:
         memory.store().execute(create(A, "one\n"))
@@ -296,7 +305,7 @@ def test_a_loop_that_died_before_it_had_the_reply_gets_it(tmp_path: Path) -> Non
         assert len(list(memory.store().versions())) == 2
 
 
-def test_processes_that_send_the_same_at_once_do_it_once(tmp_path: Path) -> None:
+def test_concurrent_processes_execute_a_repeated_command_once(tmp_path: Path) -> None:
     at = place_of("directory", tmp_path)
     with retentive.open(at) as memory:
         memory.store().execute(create(A, ""))
@@ -312,8 +321,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Memor
         yield place.store(), tmp_path
 
 
-def test_no_byte_of_a_text_or_path_is_kept(kept: tuple[MemoryStore, Path]) -> None:
-    """Neither a sensitive value, in any file; nor in the notes anything else of what was sent."""
+def test_no_record_contains_a_text_or_path(kept: tuple[MemoryStore, Path]) -> None:
+    """No file contains the sensitive value, and no record contains a path or text of the command."""
     store, directory = kept
     sent = [
         create(A, "unmistakable"),
@@ -337,7 +346,7 @@ def test_no_byte_of_a_text_or_path_is_kept(kept: tuple[MemoryStore, Path]) -> No
 
 
 def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
-    """Its reply comes again as it was, snippet included, as long as the proposal waits."""
+    """A repeated command gets its first reply, including the snippet, while the proposal is pending."""
     store.execute(create(A))
     store.change_settings({"review": ["session:*"]})
     for command in (edit("two", "three", A), create(B, "x"), rename(A, "/memories/c.md"), delete("/memories/c.md")):
@@ -354,8 +363,8 @@ def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
     assert state(store) == before
 
 
-def test_through_tool_result_and_mounts(store: MemoryStore) -> None:
-    """The door of one's own loop knows the id; a tree of several stores passes it on."""
+def test_tool_result_and_mounts_pass_the_id_on(store: MemoryStore) -> None:
+    """`tool_result` passes the id on, and so does a tree of several stores."""
     for tree in (store, Mounts({"/memories": store})):
         block = {"type": "tool_use", "id": f"toolu_{type(tree).__name__}", "name": "memory", "input": create(A, "x")}
         first = tool_result(tree, block)
@@ -364,8 +373,8 @@ def test_through_tool_result_and_mounts(store: MemoryStore) -> None:
         assert list(store.memories()) == []
 
 
-def test_a_note_that_is_none_of_ours_is_no_obstacle(store: MemoryStore) -> None:
-    """The command runs, and the note is replaced."""
+def test_an_invalid_record_does_not_prevent_the_command(store: MemoryStore) -> None:
+    """The command runs, and its record replaces the invalid one."""
     store.execute(create(A, ""), tool_use_id="t")
     key = store.read(lambda found: next(iter(found.records(KIND))))[0]
     for value in ("", "{", "[]", "7", '{"command": 7}'):
@@ -376,7 +385,7 @@ def test_a_note_that_is_none_of_ours_is_no_obstacle(store: MemoryStore) -> None:
 
 
 class Lossy(SqliteBackend):
-    """A backend whose answer to a write that took place is lost, as often as is said."""
+    """A backend that executes the next `lost` writes but loses its answers."""
 
     lost = 0
 
@@ -389,8 +398,8 @@ class Lossy(SqliteBackend):
 
 
 @pytest.mark.parametrize("left_out", ["notes", "changes", "time"])
-def test_a_note_that_was_damaged_is_no_obstacle(left_out: str, store: MemoryStore) -> None:
-    """What cannot be told any more from it is found out anew."""
+def test_a_damaged_record_does_not_prevent_the_command(left_out: str, store: MemoryStore) -> None:
+    """The repeated command gets the reply from the intact part of the record, or it runs again."""
     reply = store.execute(create(A), tool_use_id="t")
     (value,) = notes(store)
     said = json.loads(value)
@@ -401,12 +410,12 @@ def test_a_note_that_was_damaged_is_no_obstacle(left_out: str, store: MemoryStor
 
 
 def put(store: MemoryStore, value: str) -> None:
-    """Replace the one note there is."""
+    """Replace the only record."""
     (key,) = store.read(lambda found: [key for key, _ in found.records(KIND)])
     store.backend.write(store.id, lambda tx: tx.put_record(KIND, key, value))
 
 
-def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) -> None:
+def test_a_deeply_nested_record_does_not_prevent_the_command(store: MemoryStore) -> None:
     assert not store.execute(create(A), tool_use_id="t").is_error
     put(store, "[" * 100_000)
     assert store.execute(create(A), tool_use_id="t").code == "already_exists"
@@ -416,8 +425,8 @@ def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) ->
 
 
 @pytest.mark.parametrize("given", [5, b"t", ["t"], {}, 0, False])
-def test_an_id_that_is_no_text_is_refused(given: Any, store: MemoryStore) -> None:
-    """To whoever calls, since no model chose it; nothing is done."""
+def test_an_id_of_another_type_is_refused(given: Any, store: MemoryStore) -> None:
+    """The caller gets an error, because the model does not choose the id. Nothing is done."""
     for command in (create(A), {"command": "view", "path": "/memories"}):
         with pytest.raises(InvalidInput, match="a tool_use id must be a string"):
             store.execute(command, tool_use_id=given)
@@ -426,8 +435,8 @@ def test_an_id_that_is_no_text_is_refused(given: Any, store: MemoryStore) -> Non
     assert state(store) == ([], [])
 
 
-def test_after_an_unknown_outcome_the_command_can_be_sent_again(tmp_path: Path) -> None:
-    """What took place is not done twice."""
+def test_after_an_unknown_outcome_the_command_can_be_repeated(tmp_path: Path) -> None:
+    """The repeated command gets its reply without being executed twice."""
     backend = Lossy(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"))
     told = []
@@ -453,7 +462,7 @@ def test_after_an_unknown_outcome_the_command_can_be_sent_again(tmp_path: Path) 
 
 
 def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
-    """Sent again, the command runs."""
+    """The storage is unavailable for the first call. The repeated command is executed."""
     os.makedirs(tmp_path / "moved")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as memory:
         store = memory.store()
@@ -465,3 +474,17 @@ def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
         assert store.text(A) == "x\n"
     with pytest.raises(InvalidInput):
         store.execute(insert(0, path=A), tool_use_id="t", actor="user:")
+
+
+def test_a_refusal_of_the_storage_is_remembered(tmp_path: Path) -> None:
+    """A repeated call gets the first refusal, although the obstacle in the directory is gone."""
+    with retentive.open(tmp_path / "memory") as place:
+        store = place.store()
+        store.execute(create(B))
+        obstacle = Path(str(store.directory())) / "a.md"
+        obstacle.symlink_to("elsewhere")
+        first = store.execute(create(A), tool_use_id="t")
+        obstacle.unlink()
+        assert first.code == "path_taken"
+        assert store.execute(create(A), tool_use_id="t") == first
+        assert not store.execute(create(A), tool_use_id="u").is_error

@@ -1,4 +1,4 @@
-"""The reply catalogue: replaced templates, and echoes of the input."""
+"""The catalogue of replies: templates that applications replace, and parts of the input in replies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retentive.values.replies import echo
 
 
 def test_an_application_replaces_templates() -> None:
-    """Replaced templates are used; the others keep their defaults."""
+    """The application's templates are used, and all others keep their defaults."""
     own = Replies(file_header="Contents of {path}:", missing="Error: nothing at {path}", edited="Done.")
     with retentive.open("sqlite://", replies=own) as opened:
         store = opened.store()
@@ -57,7 +57,7 @@ def test_echoes_are_cut_after_2000_characters(length: int) -> None:
 
 @pytest.mark.parametrize("length", [2_000, 2_001])
 def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
-    """A path with doubled slashes may be long if its canonical form is short."""
+    """A path with repeated slashes may be long although its canonical form is short."""
     with retentive.open("sqlite://") as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 3_000})

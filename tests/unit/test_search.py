@@ -1,4 +1,4 @@
-"""Queries, matches, snippets and patterns by examples; `tests/unit/test_search_laws.py` has the properties."""
+"""Queries, matches, snippets and patterns by examples; `tests/unit/test_search_laws.py` tests their properties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = "/memories/notes/plan.md"
 
 
-# Where it must be there, in CI, its absence is a failure.
+# In CI the library must be installed; its absence is a failure.
 needs_re2 = pytest.mark.skipif(
     importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed"
 )
@@ -33,12 +33,12 @@ def found(query: str, text: str, *, path: str = PATH, regex: bool = False) -> Hi
 
 
 def matching(lines: int, snippets: tuple[Snippet, ...], path_spans: tuple[tuple[int, int], ...]) -> Hit:
-    """The hit for the memory that `found` searches."""
+    """Return the hit for the memory that `found` searches."""
     return Hit(PATH, f"mem_{PATH}", f"memver_{PATH}", START, lines, snippets, path_spans)
 
 
 def lines(query: str, text: str, *, regex: bool = False) -> list[tuple[int, list[str]]]:
-    """The snippets, each with its marked parts."""
+    """Return the snippets, each with its marked parts."""
     at = found(query, text, regex=regex)
     assert at is not None
     return [(shown.line, [shown.text[slice(*span)] for span in shown.spans]) for shown in at.snippets]
@@ -122,7 +122,7 @@ def test_all_words_must_occur_in_the_text_or_the_path() -> None:
 
 
 def test_words_do_not_match_the_root() -> None:
-    """Otherwise `memories` would match every memory."""
+    """Otherwise, the word `memories` would match every memory."""
     assert found("memories", "x") is None
     assert found("/notes/", "x") == matching(0, (), ((9, 16),))
 
@@ -139,7 +139,7 @@ def test_a_phrase_matches_within_one_line() -> None:
 
 
 def test_snippets_show_the_original_lines_with_their_numbers() -> None:
-    """A ligature or a sharp s is marked as a whole; folding shifts no position."""
+    """A ligature or a sharp s is marked as a whole. Case folding shifts no position."""
     text = "ﬁrst ﬁeld\r\x0cx\nnone\nSTRAẞE İstanbul ﬁ\n"
     assert lines("fi", text) == [(1, ["ﬁ", "ﬁ"]), (3, ["ﬁ"])]
     assert lines("sse stanbul", text) == [(3, ["ẞE", "stanbul"])]
@@ -188,7 +188,7 @@ def test_a_long_line_is_cut_around_its_first_match() -> None:
 
 
 def test_marks_reach_to_the_end_of_a_line_that_folds_to_more() -> None:
-    """U+FDFA folds to 18 characters but counts as one in a snippet."""
+    """U+FDFA folds to 18 characters, but it counts as one character in a snippet."""
     assert lines("x", "x" + "\ufdfa" * 100 + "x") == [(1, ["x", "x"])]
 
 
@@ -266,8 +266,8 @@ def test_a_wrong_pattern_is_refused(pattern: str, message: str | None) -> None:
         parse_query(pattern, regex=True)
 
 
-def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`re` cannot replace it: a pattern such as `(a+)+$` would never end."""
+def test_without_its_library_a_pattern_is_refused_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`re` cannot replace the library: a pattern such as `(a+)+$` would run forever."""
     monkeypatch.setitem(sys.modules, "re2", None)
     search_module._compiled.cache_clear()
     with pytest.raises(InvalidInput, match=r"pip install 'google-re2>=1.1'"):
@@ -278,14 +278,14 @@ def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: 
 @needs_re2
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(?:a?){90}a{90}c", "(x+x+)+y|a{2}b"])
 def test_a_hostile_pattern_ends(pattern: str) -> None:
-    """On texts that make a backtracking search run for ever."""
+    """The search ends even on texts that make a backtracking search run forever."""
     text = "a" * 20_000 + "\n" + "ax" * 10_000
     assert (found(pattern, text, regex=True) is None) == (pattern != "(a+)+$")
 
 
 @needs_re2
 def test_a_slow_pattern_is_aborted() -> None:
-    """The deadline is checked before each piece of text."""
+    """The search checks the deadline before each piece of text."""
     ticks = count()
     documents = [document(f"/memories/{number}", "a line\n" * 10) for number in range(10)]
     with pytest.raises(InvalidInput, match="takes too long"):

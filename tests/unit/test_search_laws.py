@@ -1,4 +1,4 @@
-"""Laws of search: exactly the memories with all words are found, and lines are shown unchanged."""
+"""Laws of search: a search finds exactly the memories with all words, and it shows lines unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import model
 from support.profiles import REQUIRED
 from support.strategies import any_texts
 
-# Characters that change length when folded, combine with the previous one, or depend on the next one.
+# Characters that change length when folded, combine with the previous character, or depend on the next one.
 ODD = (
     "aAbB  \n\n\nßẞﬁéE\u0301\u0323\u0334İıΣσς가\u1100\u1161\u11a8ｶﾞ会㌔１\u0345ͅ\u0f71\u0f80\u09c7\u09be\ufdfa½-\r\u2028"
 )
@@ -45,7 +45,7 @@ def documents(draw: st.DrawFn) -> list[Document]:
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
-    """Words and exclusions from few characters, so that many memories match."""
+    """Queries of words and exclusions from a few characters, so that many memories match."""
     some = st.lists(st.sampled_from(["a", "b", "é", "ss", "fi", "ab", "カ", "i"]) | words.map(fold), max_size=3)
     return Query(tuple(draw(some.filter(bool))), tuple(draw(some.map(lambda excluded: excluded[:1]))))
 
@@ -59,7 +59,7 @@ def test_folding_equals_unicode_case_folding(text: str) -> None:
 
 @given(some_texts, some_texts)
 def test_folding_keeps_the_lines(path: str, text: str) -> None:
-    """Line n of the folded text is line n of the text."""
+    """Line n of the folded text is the folded line n of the text."""
     rows = fold_document(f"/memories/{path}", text).split("\n")
     assert rows == [naive_fold(row) for row in [*f"/{path}".split("\n"), *text.split("\n")]]
 
@@ -73,7 +73,7 @@ def holds(query: Query, path: str, text: str) -> bool:
 
 @given(documents(), queries(), st.randoms(use_true_random=False))
 def test_matches_are_exact_and_ordered(found_in: list[Document], query: Query, random: object) -> None:
-    """Newest first and then by the bytes of the path, independent of the input order."""
+    """Matches are sorted from newest to oldest and then by the bytes of the path, independent of the input order."""
     results = search(query, found_in)
     expected = [doc for doc in found_in if holds(query, doc.path, doc.text)]
     expected.sort(key=lambda doc: doc.path.encode())
@@ -113,7 +113,7 @@ def test_a_match_is_independent_of_other_memories(found_in: list[Document], quer
 @example("a\u0334\u0301 x", ["x"], 40)
 @example("e\u0301\u0323 ẹ́", ["ẹ́"], 40)
 def test_a_snippet_is_its_line_with_marked_matches(text: str, wanted: list[str], chars: int) -> None:
-    """The lines with most of the words, truncated. Marks cover whole words unless truncated."""
+    """Snippets are the lines with the most words of the query. Marks cover whole words unless the line is truncated."""
     query = Query(tuple(dict.fromkeys(wanted)))
     found = matched(query, one_document(text), snippet_chars=chars)
     if found is None:
@@ -135,7 +135,7 @@ def test_a_snippet_is_its_line_with_marked_matches(text: str, wanted: list[str],
 
 
 def truncations(line: str, chars: int) -> list[str]:
-    """All truncations of a line to this many characters."""
+    """Return all truncations of a line to this many characters."""
     last = max(len(line) - chars, 0)
     return [("…" if at else "") + line[at : at + chars] + ("…" if at < last else "") for at in range(last + 1)]
 
@@ -145,7 +145,7 @@ plain_words = st.text(alphabet='aB"é-会', min_size=1, max_size=4)
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), plain_words), min_size=1, max_size=5))
 def test_a_query_is_split_into_its_words(terms: list[tuple[bool, bool, str]]) -> None:
-    """Single words, and quoted words with a space."""
+    """A query is split into single words, and into quoted words, which may contain a space."""
     terms = [(False, False, "first"), *((out, quoted, word) for out, quoted, word in terms if word[0] not in '-"')]
     shown = [
         ("-" if out else "") + (f'"{word.replace(chr(34), "")} x"' if quoted else word) for out, quoted, word in terms
@@ -156,14 +156,14 @@ def test_a_query_is_split_into_its_words(terms: list[tuple[bool, bool, str]]) ->
     assert query.excluded == tuple(dict.fromkeys(word for out, word in meant if out))
 
 
-# Patterns with the same meaning in RE2 and `re`, and fast in both.
+# Patterns that mean the same in RE2 and `re` and are fast in both.
 PATTERNS = ("a", "ab", "a.b", "^a", "b$", "^b+$", "[^a]b", "a|é", "é", "会.?", ".{3}", "[ab]{2}", "A", "(?i)A", "x|^ ")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed")
 @given(st.text(alphabet="abéx会 \n", max_size=30), st.sampled_from(PATTERNS))
 def test_a_pattern_matches_like_re(text: str, pattern: str) -> None:
-    """Per line, with the same marks."""
+    """The pattern matches the same lines as `re`, with the same marks."""
     found = matched(parse_query(pattern, regex=True), one_document(text), snippets=50)
     spans = {
         at: [match.span() for match in re.finditer(pattern, line.removesuffix("\n"))]

@@ -1,4 +1,4 @@
-"""Searching a store: the cache is up to date after any change by anyone."""
+"""Search in a store: its cache is up to date after any change by any process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def found(store: MemoryStore, query: str, **options: object) -> list[str]:
 
 
 def test_words_of_any_language_are_found(store: MemoryStore) -> None:
-    """Newest change first; with lines, below a directory, by path patterns, and limited with the total."""
+    """Results come with the newest change first and with their lines.
+
+    A directory, path patterns and a limit narrow them.
+    """
     run(store, create("/memories/en", "The quick brown fox\njumps over the lazy dog\n"))
     run(store, create("/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n"))
     run(store, create("/memories/notes/zh", "我们讨论了预算和时间表。\n"))
@@ -66,7 +69,7 @@ def test_words_of_any_language_are_found(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("seed", range(2) if LONG else [0])
 def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
-    """After any commands, a search with a cache finds the same as a search without."""
+    """After any commands, a search with a cache finds the same as a search without a cache."""
     model = Model()
     walk = Walk(seed, model)
     for number in range(120 if LONG else 40):
@@ -84,7 +87,7 @@ def anew(store: MemoryStore, query: str) -> Results:
 
 @pytest.mark.parametrize("backend", LASTING)
 def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> None:
-    """Immediately."""
+    """The next search finds the changes."""
     with opened(backend, tmp_path) as one, opened(backend, tmp_path) as other:
         run(one.store(), create("/memories/a", "first"))
         assert found(other.store(), "first") == ["/memories/a"]
@@ -97,7 +100,7 @@ def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> N
 
 
 def test_external_edits_are_found(tmp_path: Path) -> None:
-    """Without a command in between."""
+    """A search finds external edits even if no command ran since the edit."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         run(store, create("/memories/a", "first"))
@@ -109,7 +112,7 @@ def test_external_edits_are_found(tmp_path: Path) -> None:
 
 
 def test_erased_memories_are_not_found(store: MemoryStore) -> None:
-    """In a cached store, although an erased memory leaves no version."""
+    """The cache drops an erased memory, although the erasure leaves no version."""
     for number in range(10):
         run(store, create(f"/memories/{number}", f"text {number}"))
     assert found(store, "text 7") == ["/memories/7"]
@@ -123,7 +126,7 @@ def test_erased_memories_are_not_found(store: MemoryStore) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> None:
-    """A thread may be searching at the moment of the fork."""
+    """A thread of the parent may hold the lock of the cache at the moment of the fork."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         run(store, create("/memories/a", "first"))
@@ -133,14 +136,14 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
         with corpus._lock:
             child = os.fork()
             if child == 0:
-                signal.alarm(30)  # instead of waiting for ever
+                signal.alarm(30)  # instead of waiting forever
                 found_there = found(store, "first") == ["/memories/a"]
                 os._exit(0 if found_there else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """The search fails and names the memory, since the text may contain the word."""
+    """The search fails and names the memory, because the unreadable text may contain the word."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         run(store, create("/memories/a", "one"))
@@ -152,7 +155,7 @@ def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_large_stores_are_searched_without_a_cache(tmp_path: Path) -> None:
-    """With the same results."""
+    """The search reads the texts from the store and returns the same results."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         for number in range(20):

@@ -1,4 +1,4 @@
-"""Settings: validation, storage, pins; path and actor patterns."""
+"""Settings: validation, storage and overrides by a process. Also path and actor patterns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ OTHERS: dict[str, Any] = {
     "create_overwrites": True,
     "read_only": True,
     "sensitive": "reject",
+    "sensitive_likely": "off",
+    "sensitive_allow": ("us_ssn", "/memories/tests/**", f"value:{'0' * 32}:{'a' * 64}"),
     "sensitive_kinds": ("payment_card",),
     "read_only_paths": ("/memories/team/**",),
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
@@ -60,6 +62,10 @@ def test_a_wrong_number_is_refused_before_anything_is_created(name: str, value: 
         ("create_overwrites", 1),
         ("sensitive", "maybe"),
         ("sensitive", None),
+        ("sensitive_likely", "some"),
+        ("sensitive_allow", "us_ssn"),
+        ("sensitive_allow", ["hunter2!"]),
+        ("sensitive_allow", ["/etc"]),
         ("sensitive_kinds", "payment_card"),
         ("sensitive_kinds", [7]),
         ("create_overwrites", None),
@@ -87,7 +93,7 @@ def test_invalid_settings_are_refused_with_the_reason(name: str, value: Any) -> 
 
 
 def test_settings_survive_a_round_trip() -> None:
-    """Only settings that differ from the defaults are stored, so a default can still change."""
+    """Only settings that differ from the defaults are stored, so that a later version can change a default."""
     settings = Settings(**OTHERS)
     assert set(OTHERS) == set(NAMES)
     assert from_text(settings.to_text()) == settings
@@ -98,7 +104,7 @@ def test_settings_survive_a_round_trip() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", '{"guard_of_tomorrow": true}', '{"view_chars": "many"}'])
 def test_settings_of_a_newer_version_are_not_ignored(text: str) -> None:
-    """One of them may be a guard."""
+    """An unknown setting of a newer version is an error, because it may be a guard."""
     with pytest.raises(UnknownSchema):
         from_text(text)
 

@@ -1,4 +1,4 @@
-"""The figures of a memory store, against counting everything."""
+"""The figures of a memory store agree with a direct count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_S = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
 
 
 class Clock:
-    """A time that goes on when it is told to."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = START_S
@@ -30,7 +30,7 @@ class Clock:
 
 
 def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
-    """A random walk over some weeks, by three actors."""
+    """Run a random walk of commands by three actors over some weeks."""
     model = Model()
     way, chance = Walk(seed, model), random.Random(seed)
     for _ in range(steps):
@@ -41,8 +41,8 @@ def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000), days=st.integers(1, 400))
-def test_the_figures_are_those_that_counting_gives(seed: int, days: int) -> None:
-    """On a random walk; each day, each list, each sum."""
+def test_the_figures_agree_with_a_count(seed: int, days: int) -> None:
+    """Each day, each list and each sum is counted from the versions of a random walk."""
     clock = Clock()
     with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
@@ -86,7 +86,7 @@ def test_the_figures_are_those_that_counting_gives(seed: int, days: int) -> None
 
 
 def test_views_count_as_use() -> None:
-    """What was viewed later than another was changed is used later."""
+    """A memory that was viewed recently counts as used later than a memory that was changed before."""
     clock = Clock()
     with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
@@ -99,7 +99,7 @@ def test_views_count_as_use() -> None:
     assert abs(found.least_used[-1].at.timestamp() - clock.now) < 1
 
 
-def test_what_is_near_a_limit_and_what_will_expire_is_told() -> None:
+def test_memories_near_a_limit_or_their_expiry_are_listed() -> None:
     clock = Clock()
     limits = {"max_memories": 4, "max_memory_bytes": 100, "max_store_bytes": 250}
     with retentive.open("sqlite://", clock=clock) as place:
@@ -119,8 +119,11 @@ def test_what_is_near_a_limit_and_what_will_expire_is_told() -> None:
         assert stats(store).proposals == 1
 
 
-def test_what_is_no_longer_known_does_not_bend_the_curve() -> None:
-    """Of pruned and redacted versions: what is known stays right, and no size is below 0."""
+def test_pruned_and_redacted_versions_do_not_distort_the_sizes() -> None:
+    """Some versions are pruned or redacted.
+
+    Days that are still known keep the correct sizes, and no size is negative.
+    """
     clock = Clock()
     with retentive.open("sqlite://", clock=clock, keep_versions_days=5, keep_versions=1) as place:
         store = place.store()

@@ -1,4 +1,4 @@
-"""Lines, pages, snippets and edits by examples; `tests/unit` has the properties."""
+"""Lines, pages, snippets and edits by examples; `tests/unit/test_text_laws.py` tests their properties."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_the_empty_text_shows_nothing_for_any_range(view_range: tuple[int, int] 
 
 
 def lines_cut(shown: str, rest: str) -> str:
-    """Notice of a page that ends between two lines."""
+    """Return the notice of a page that ends between two lines."""
     return f"\n[Truncated: lines {shown} shown. View the rest with view_range {rest}.]"
 
 
 def line_cut(line: str, length: int, cut: int, rest: str = "") -> str:
-    """Notice of a line that is longer than a page."""
+    """Return the notice of a line that is longer than a page."""
     number = line.split(" ", maxsplit=1)[0]
     notice = f"\n[Truncated: line {line} is {length} characters long, {cut} shown. "
     notice += f"View it whole with view_range [{number}, {number}]."
@@ -154,13 +154,13 @@ def test_replace_keeps_every_other_byte() -> None:
 
 
 SNIPPETS = [
-    # new text of the memory, where the change is, its length, expected rows
+    # new text, start of the change, length of the change, expected rows
     ("X", 0, 1, "     1\tX"),
     ("1\n2\n3\nX\n5\n6\n7\n", 6, 1, "     2\t2\n     3\t3\n     4\tX\n     5\t5\n     6\t6"),
     ("1\n2\n3\nX\n5\n6\n7\n", 6, 2, "     2\t2\n     3\t3\n     4\tX\n     5\t5\n     6\t6"),  # the \n ends line 4
     ("1\n2\nX\nY\n5\n6\n7", 4, 3, "     1\t1\n     2\t2\n     3\tX\n     4\tY\n     5\t5\n     6\t6"),
-    ("1\n2\n3\n4\n5\n", 4, 0, "     1\t1\n     2\t2\n     3\t3\n     4\t4\n     5\t5"),  # deleted: the line now there
-    ("1\n2\n3\n", 6, 0, "     1\t1\n     2\t2\n     3\t3"),  # at the end: at most the last line
+    ("1\n2\n3\n4\n5\n", 4, 0, "     1\t1\n     2\t2\n     3\t3\n     4\t4\n     5\t5"),  # deletion: the next line
+    ("1\n2\n3\n", 6, 0, "     1\t1\n     2\t2\n     3\t3"),  # deletion at the end: the last line
     ("1\n2\n3\n4\n", 8, 0, "     2\t2\n     3\t3\n     4\t4"),
     ("a\n\nb", 1, 1, "     1\ta\n     2\t\n     3\tb"),
 ]  # fmt: skip

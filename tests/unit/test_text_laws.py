@@ -1,4 +1,4 @@
-"""Laws of texts: edits change only the named lines, and pages add up to the whole text."""
+"""Laws of texts: edits change only the named lines, and the pages of a text add up to the text."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WHOLE = re.compile(r"\[Truncated: .*View it whole with view_range \[(\d+), (\d+)
 
 @given(some_texts)
 def test_lines_end_at_newlines_and_nowhere_else(text: str) -> None:
-    """`a\nb\n` and `a\nb` have 2 lines, the empty text 0."""
+    """`a\nb\n` and `a\nb` have two lines, and the empty text has none."""
     assert count_lines(text) == len(model.kept_lines(text))
 
 
 @given(some_texts, some_texts, st.data())
 def test_insert_keeps_every_other_line(text: str, new: str, data: st.DataObject) -> None:
-    """Byte for byte; only missing newlines are added."""
+    """All other lines stay the same, byte for byte. Only missing newlines are added."""
     lines = model.kept_lines(text)
     after = data.draw(st.integers(0, len(lines)))
     result = insert(text, after, new)
@@ -61,7 +61,10 @@ def test_insert_out_of_range_is_rejected(text: str, new: str, after: int) -> Non
 
 @given(st.text("ab\n", max_size=30) | texts, short_texts, texts)
 def test_replace_equals_a_naive_replacement(text: str, old: str, new: str) -> None:
-    """A single match is replaced. No match, several (even overlapping) and an empty `old_str` are rejected."""
+    """A single match is replaced.
+
+    Zero matches, several matches (even overlapping ones) and an empty `old_str` are errors.
+    """
     finds = model.find_all(text, old) if old else []
     if len(finds) == 1:
         assert replace(text, old, new) == (text[: finds[0]] + new + text[finds[0] + len(old) :], finds[0])
@@ -77,7 +80,7 @@ def test_replace_equals_a_naive_replacement(text: str, old: str, new: str) -> No
 @example(100, "a\n", "")
 @example(101, "a\n", "")
 def test_many_matches_name_at_most_100_lines(count: int, old: str, head: str) -> None:
-    """Each starting line once, ascending, then `, ...`."""
+    """The error names each line in which a match starts, once and in ascending order, and then `, ...` for more."""
     text = head + old * count
     with pytest.raises(Refused) as caught:
         replace(text, old, "x")
@@ -91,7 +94,7 @@ def _lines_listed(text: str, finds: list[int]) -> str:
 
 @given(texts | long_texts, st.text("xy\n", max_size=6), st.data())
 def test_snippets_show_the_change_and_two_lines_around(text: str, new: str, data: st.DataObject) -> None:
-    """Equals a naive snippet for every position and limit. No snippet for an empty text or over the limit."""
+    """The snippet equals a naive one for every position and limit. An empty text or a large snippet is not shown."""
     at = data.draw(st.integers(0, len(text)))
     edited = text[:at] + new + text[at:]
     limit = data.draw(limits)
@@ -104,7 +107,7 @@ ranges = st.none() | st.tuples(st.integers(-1, 12), st.integers(-2, 14))
 
 @given(some_texts, ranges, limits)
 def test_a_page_equals_a_naive_one(text: str, asked: tuple[int, int] | None, limit: int) -> None:
-    """Rows, numbers, notices and errors, for every range and limit."""
+    """The page equals a naive page in rows, numbers, notices and errors, for every range and limit."""
     assert _view_or_refusal(text, asked, limit) == _page_or_refusal(text, asked, limit)
 
 
@@ -125,9 +128,9 @@ def _page_or_refusal(text: str, asked: tuple[int, int] | None, limit: int) -> li
 @given(some_texts, limits)
 @example("a\n\nbbbbbb", 3)  # a page that ends in blank lines
 @example("\n\n\n\nx", 2)
-@example("abc\nd", 3)  # a first line over the limit only by its newline
+@example("abc\nd", 3)  # a first line that exceeds the limit only by its newline
 def test_pages_add_up_to_the_whole_text(text: str, limit: int) -> None:
-    """Following the notices, no line is lost, repeated or renumbered. A long line is read with `[n, n]`."""
+    """A reader who follows the notices gets every line exactly once. A long line is read with `[n, n]`."""
     told: dict[int, str] = {}
     asked: tuple[int, int] | None = None
     for _ in range(3 * len(text) + 3):

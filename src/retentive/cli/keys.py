@@ -10,6 +10,7 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, key_ring, naming
 from retentive.errors import InvalidInput
+from retentive.locations import existing_store
 from retentive.opening import Retentive
 from retentive.storage import capabilities
 
@@ -101,7 +102,7 @@ def destroy(location: Location, store: str, *, yes: bool) -> None:
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
-        info = sealed.find_store(found.backend, store)
+        info = existing_store(found.backend, store)
         if not yes:
             memories = output.counted(info.memories, "memory")
             click.confirm(

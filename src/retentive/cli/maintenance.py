@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
     from retentive.doctor import Finding
+    from retentive.history.scan import Finding as Scanned
 
 DEFAULT_COLLECT_HOURS = 24.0
 _RENAME = "in the path: rename the memory"
@@ -28,7 +30,7 @@ _FINDING_COLUMNS = ("severity", "store", "code", "description")
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
-@output.command(json="Print a JSON list of objects: path, kinds, in_path.")
+@output.command(json="Print a JSON list of objects: path, kinds, in_path, likely.")
 @click.option(
     "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
 )
@@ -37,24 +39,41 @@ _COUNTED = ("ok", "note", "problem", "repaired")
     is_flag=True,
     help="Scan older versions too; with --redact, redact whole versions that contain a value.",
 )
-def scan(location: Location, *, redact: bool, history: bool) -> None:
+@click.option("--likely", is_flag=True, help="With --redact: remove the values that only their context suggests, too.")
+@click.option(
+    "--allow", is_flag=True, help="Read one value from standard input, and print its entry for sensitive_allow."
+)
+def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool) -> None:
     """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
+
+    Kinds after "likely:" are values that only their context suggests.
 
     Such values may have been written before the guards were on, or by editing files. A path that contains a value is
     shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Exits with status
-    16 if sensitive values were found and remain.
+    16 if certain values were found and remain.
     """
+    if allow:
+        from retentive.redaction.examiner import allowance  # noqa: PLC0415 - rarely needed
+
+        entry = allowance(sys.stdin.readline().rstrip("\n"))
+        output.emit(entry, plain=f"{entry}\n")
+        return
     with location.existing() as store, output.progress("Scanning"):
-        found = store.scan(redact=redact, history=history)
-    rows = [(one.path, ", ".join(one.kinds), *([_RENAME] if one.in_path else [])) for one in found]
+        found = store.scan(redact=redact, history=history, likely=likely)
+    rows = [(one.path, _kinds_of(one), *([_RENAME] if one.in_path else [])) for one in found]
     padded = [(*row, "")[:3] for row in rows]
-    remain = any(one.in_path or not redact for one in found)
+    remain = any(one.in_path or (one.kinds and not redact) for one in found)
     output.emit(
         found,
         plain=rows,
         shown=[layouts.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
         status=status_of("sensitive") if remain else 0,
     )
+
+
+def _kinds_of(found: Scanned) -> str:
+    likely = [f"likely: {', '.join(found.likely)}"] if found.likely else []
+    return "; ".join([*([", ".join(found.kinds)] if found.kinds else []), *likely])
 
 
 @output.command(json="Print a JSON object for each memory store.")

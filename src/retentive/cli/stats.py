@@ -48,7 +48,7 @@ def stats(location: Location, *, days: int) -> None:
 
 def _object(found: Stats) -> dict[str, object]:
     """The JSON form, with the days of the window."""
-    names = ("biggest", "most_changed", "near", "expiring", "least_used")
+    names = ("biggest", "most_changed", "near", "expiring", "least_used", "flagged")
     named = {name: [one._asdict() for one in getattr(found, name)] for name in names}
     days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.days]
     actors = [{"actor": actor, "changes": count} for actor, count in found.actors]
@@ -80,6 +80,7 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
         ("most changed", ("changes", "path"), [(str(one.changes), one.path) for one in found.most_changed]),
         ("who", ("changes", "actor"), [(str(count), actor) for actor, count in found.actors]),
         ("near a limit", ("present", "limit", "setting", "path"), near),
+        ("flagged", ("line", "may hold", "path"), [(str(one.line), one.kinds, one.path) for one in found.flagged]),
         ("expiring", ("in days", "path"), [(f"{one.in_days:.1f}", one.path) for one in found.expiring]),
     ]
 

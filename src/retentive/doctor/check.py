@@ -14,6 +14,7 @@ from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, NotFound, RetentiveError
 from retentive.history.removal import finish
+from retentive.redaction.search import has_re2
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, StoreInfo, Transaction
 from retentive.storage.findings import Finding, found
@@ -34,6 +35,8 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     with suppress(Exception):  # reported below
         keys |= {info.id: info.key for info in backend.list_stores()}
     whole = True
+    if not has_re2():
+        yield found("re2_missing")
     for finding in _guarded(None, partial(capabilities.check, backend)):
         whole &= (finding.code, finding.store_id) != ("unreadable", None)
         yield replace(finding, store_key=keys.get(finding.store_id))

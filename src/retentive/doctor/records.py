@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from retentive.engine.idempotency import KIND as REPEAT
+from retentive.engine.writer import FLAGGED
 from retentive.errors import Damaged
 from retentive.history.clocks import CLOCK, Sighting
 from retentive.history.expiry import HISTORY, SWEPT
@@ -48,12 +49,19 @@ def _actor(name: str | None) -> None:
         Actor.parse(name)
 
 
+def _flagged(value: str) -> None:
+    for line, kinds in json.loads(value):
+        if not isinstance(line, int) or not isinstance(kinds, str):
+            raise TypeError("not a line and its kinds")
+
+
 READERS: Mapping[str, Reader] = {
     "audit": str,  # the text of the audit log is checked by `audit.verify`
     "audit.detail": str,
     "audit.head": str,
     CLOCK: Sighting.parse,
     ERASING: _object(by=_actor),
+    FLAGGED: _flagged,
     HISTORY: int,
     PENDING: float,
     PROPOSAL: partial(parsed_proposal, ""),

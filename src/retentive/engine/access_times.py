@@ -29,7 +29,7 @@ class Accesses:
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
         self._clock = clock
-        self.forget_threads()
+        self.renew_after_fork()
         forking.watch(self)
         self._known: dict[str, float] = {}  # memory -> time last recorded
         self._seen: dict[str, float] = {}  # memory -> time last viewed by this process
@@ -37,7 +37,7 @@ class Accesses:
         self._read: set[str] = set()  # stores whose records were read
         self._flushed_at = clock()
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         """Replace the lock in a forked child, where the thread that held it does not exist."""
         self._lock = threading.Lock()
 

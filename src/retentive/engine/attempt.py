@@ -9,6 +9,7 @@ from retentive.engine.context import StoreContext
 from retentive.engine.operation import Invocation, Outcome, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
+from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction
 from retentive.values.records import Actor
 from retentive.values.settings import Settings
@@ -22,13 +23,15 @@ class Attempt(Generic[R]):
 
     `tx`, `settings` and `writer` belong to the current run of the transaction, which may run more than once: after a
     commit whose outcome was lost, `outcome` and the marks of the stages show if it succeeded. If `failure` is set, it
-    is raised instead of applying the operation, so that a second transaction can record a late refusal.
+    is raised instead of applying the operation, so that a second transaction can record a late refusal. `examiner` has
+    examined what the operation brings.
     """
 
     context: StoreContext
     operation: WriteOperation[R]
     invocation: Invocation
     actor: Actor | None
+    examiner: TextExaminer
     failure: RetentiveError | None = None
     has_begun: bool = False
     tx: Transaction = field(init=False)

@@ -149,6 +149,16 @@ def check_free(entry: Entry) -> None:
         raise Refused("not_a_directory", ancestor=entry.above)
 
 
+def brought_by(operation: object) -> str:
+    """The text that an operation brings, or the empty text."""
+    match operation:
+        case RunCommand(command=Create(file_text=text) | Insert(insert_text=text) | StrReplace(new_str=text)):
+            return text
+        case Save(text=text):
+            return text
+    return ""
+
+
 def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandResult:
     path = command.path
     writer.check_name(path)

@@ -89,7 +89,7 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
     """The writer of the attempt, or a new one to mask echoes if the refusal came before it was created."""
-    return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.context.examiner)
+    return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.examiner)
 
 
 def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:

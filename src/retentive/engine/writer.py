@@ -6,19 +6,20 @@ texts to `GuardedWriter.put`, before it records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from retentive.errors import Phrase, Refused
+from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.records import Again
 from retentive.values.settings import Settings
 
-Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
-"""Returns a text with its sensitive values masked, and the kinds of those values, in order."""
+FLAGGED = "flagged"
+"""Kind of the records, by version, of lines that may hold a sensitive value: a JSON list of lines and kinds."""
 NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
 
 
@@ -34,15 +35,15 @@ class Written:
 class WriteRules:
     """Rules, from the settings of one store, for the memories that one actor may change."""
 
-    def __init__(self, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
+    def __init__(self, settings: Settings, actor: Actor | None, examiner: TextExaminer) -> None:
         self.settings = settings
         self.actor = actor
-        self._examine = examine
+        self._examiner = examiner
         self._allowed = _allowed(settings, actor) if settings.allow_write else None
 
     def shown(self, text: str) -> str:
         """Input text with its sensitive values masked, for replies that echo it."""
-        return self._examine(self.settings, text)[0]
+        return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
         """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
@@ -75,9 +76,9 @@ class WriteRules:
 
     def check_name(self, path: MemoryPath) -> None:
         """Raise `Refused` for a new path that contains a sensitive value."""
-        shown, kinds = self._examine(self.settings, path.written)
+        shown, kinds = self._examiner(self.settings, path.written)
         if not kinds and path.text != path.written:  # normalization can form a sensitive value
-            shown, kinds = self._examine(self.settings, path.outward(path.text))
+            shown, kinds = self._examiner(self.settings, path.outward(path.text))
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
             raise Refused("invalid_path", path=shown, reason=reason)
@@ -90,15 +91,15 @@ class GuardedWriter(WriteRules):
     if it refused.
     """
 
-    def __init__(self, tx: Transaction, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
-        super().__init__(settings, actor, examine)
+    def __init__(self, tx: Transaction, settings: Settings, actor: Actor | None, examiner: TextExaminer) -> None:
+        super().__init__(settings, actor, examiner)
         self._tx = tx
         self.recorded: list[Recorded] = []
         self.tried = False
 
     def acting_for(self, actor: Actor | None) -> GuardedWriter:
         """A writer in the same transaction under the rules of another actor; both share `recorded`."""
-        other = GuardedWriter(self._tx, self.settings, actor, self._examine)
+        other = GuardedWriter(self._tx, self.settings, actor, self._examiner)
         other.recorded = self.recorded
         self.tried = True
         return other
@@ -113,19 +114,34 @@ class GuardedWriter(WriteRules):
         """
         if text.encode() == entry.data:
             return Written(text)
-        clean, kinds = self._examine(self.settings, text)
-        if kinds and self.settings.sensitive == "reject":
-            raise Refused("sensitive", kinds=_listed(kinds))
+        if not is_removal:
+            self._check_bytes(entry, len(text.encode()))
+        before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
+        examined = (
+            Examined(text) if is_removal else self._examiner.examine(self.settings, text, path=path.text, before=before)
+        )
+        if examined.refused:
+            raise Refused("sensitive", kinds=_listed(examined.refused))
+        kinds, data = examined.removed, examined.text.encode()
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
-        data = clean.encode()
         if data != entry.data:
+            notes += [
+                Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]
+            ]
             usage = self._tx.usage()
             if not is_removal:
                 self._check_size(entry, len(data), usage)
             self.tried = True
             self.recorded += self._tx.record([Change(entry.memory, path.text, data, again=again)], self.actor)
+            self._mark(examined)
             notes += self._near_limits(entry, path, len(data), usage)
-        return Written(clean, altered=bool(kinds), notes=tuple(notes))
+        return Written(examined.text, altered=bool(kinds), notes=tuple(notes))
+
+    def _mark(self, examined: Examined) -> None:
+        """Record the flagged lines of the version just recorded; a proposal is flagged when it is accepted."""
+        version_id = self.recorded[-1].version_id if self.recorded else ""
+        if examined.flagged and version_id.startswith("memver_"):
+            self._tx.put_record(FLAGGED, version_id, json.dumps(examined.flagged))
 
     def delete(self, memories: Sequence[Memory]) -> None:
         """Delete memories."""
@@ -139,14 +155,18 @@ class GuardedWriter(WriteRules):
         self.tried = True
         self.recorded += self._tx.record(changes, self.actor)
 
+    def _check_bytes(self, entry: Entry, size: int) -> None:
+        """Raise `Refused` for a text over the limit of one memory, unless it shrinks."""
+        held, limit = len(entry.data or b""), self.settings.max_memory_bytes
+        if limit and size > limit and (entry.memory is None or size >= held):
+            raise Refused("too_large", size=size, limit=limit, present=held)
+
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
         """Raise `Refused` for a text over a limit. A memory over a limit may always shrink."""
         settings, held = self.settings, len(entry.data or b"")
+        self._check_bytes(entry, size)
         if entry.memory is not None and size < held:
             return
-        limit = settings.max_memory_bytes
-        if limit and size > limit:
-            raise Refused("too_large", size=size, limit=limit, present=held)
         if entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
             raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
         limit, after = settings.max_store_bytes, usage.size_bytes - held + size

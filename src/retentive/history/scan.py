@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import finish, redact_versions
-from retentive.redaction.examiner import TextExaminer
+from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
@@ -21,14 +21,16 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A path with its values masked, and the kinds of sensitive values found there, in order.
+    """A path with its values masked, and the kinds of certain sensitive values found there, in order.
 
-    `in_path`: the path of a present memory contains a value itself. Only a person can rename it.
+    `in_path`: the path of a present memory contains a value itself. Only a person can rename it. `likely`: the kinds
+    of values that only their context suggests.
     """
 
     path: str
     kinds: tuple[str, ...]
     in_path: bool = False
+    likely: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class RedactFound(WriteOperation[Scanned]):
     examiner: TextExaminer
     history: bool
     now: float
+    likely: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Redacted versions, and audit entries whose paths were removed."""
@@ -63,7 +66,7 @@ class RedactFound(WriteOperation[Scanned]):
 
         Raises `Refused`, and changes nothing, if a memory or the history of one is read-only.
         """
-        scanner = _Scanner(self.examiner, writer.settings)
+        scanner = _Scanner(self.examiner, writer.settings, likely=self.likely)
         present = list(scanner.present(tx))
         unclean = [MemoryPath(memory.path, found.path) for memory, found, in_text in present if in_text]
         for path in unclean:
@@ -72,10 +75,10 @@ class RedactFound(WriteOperation[Scanned]):
         for path in unclean:
             try:
                 entry = tx.get(path.text)
-                writer.put(entry, path, scanner.masked(decoded(entry.data))[0], is_removal=True)
+                writer.put(entry, path, scanner.examined(entry.data, path.text).text, is_removal=True)
             except Refused as refusal:  # raised by a guard before this memory was changed
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
-        older = list(scanner.older(tx)) if self.history else []
+        older = [pair for pair in scanner.older(tx) if pair[1].kinds] if self.history else []
         living = {memory.id: memory.path for memory in tx.memories(ROOT)} if older else {}
         for version, found in older:  # a refusal rolls all back
             writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
@@ -85,10 +88,13 @@ class RedactFound(WriteOperation[Scanned]):
         return Scanned(_joined(findings), tuple(refusals), tuple(withheld), redacted)
 
 
-def scan(context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool) -> list[Finding]:
+def scan(
+    context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool, likely: bool = False
+) -> list[Finding]:
     """Find the sensitive values in a store, regardless of its settings, by path and kinds.
 
-    `redact` rewrites memories without the values in their texts; with `history` it also redacts older versions. If a
+    `redact` rewrites memories without the certain values in their texts, with `likely` also without the likely ones;
+    with `history` it also redacts older versions. If a
     memory is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for another reason,
     raises after the others are rewritten.
     """
@@ -96,7 +102,7 @@ def scan(context: StoreContext, actor: Actor | str | None, *, redact: bool, hist
     try:
         if not redact:
             return context.result_of(Read("scan", found, needs_external_edits=True), actor)
-        scanned = context.result_of(RedactFound(context.examiner, history, context.clock()), actor)
+        scanned = context.result_of(RedactFound(context.examiner, history, context.clock(), likely), actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
     except Refused as refusal:
@@ -118,16 +124,20 @@ def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[
 class _Scanner:
     """Examines texts and paths for the kinds that the store settings name, regardless of the configured action."""
 
-    def __init__(self, examiner: TextExaminer, settings: Settings) -> None:
-        self.masked = partial(examiner, settings.changed({"sensitive": "redact"}))
+    def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
+        modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}
+        self._examiner, self._settings = examiner, settings.changed(modes)
+
+    def examined(self, data: bytes | None, path: str) -> Examined:
+        """The text with its values masked or flagged."""
+        return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Present memories that contain sensitive values; True if their texts do."""
+        """Present memories that contain sensitive values; True if their texts have values to remove."""
         for memory, data in snapshot.texts(ROOT):
-            shown, in_path = self.masked(memory.path)
-            in_text = self._kinds(data)
-            if in_path or in_text:
-                yield memory, Finding(shown, tuple(dict.fromkeys([*in_path, *in_text])), bool(in_path)), bool(in_text)
+            finding, examined = self._finding(memory.path, data)
+            if finding.kinds or finding.likely:
+                yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
         """Versions with sensitive values, except the newest of each present memory, newest first."""
@@ -135,14 +145,17 @@ class _Scanner:
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
                 continue
-            shown, kinds = self.masked(version.path)
-            if version.operation != "deleted":
-                kinds = [*kinds, *self._kinds(snapshot.text(version.id))]
-            if kinds:
-                yield version, Finding(shown, tuple(dict.fromkeys(kinds)))
+            data = None if version.operation == "deleted" else snapshot.text(version.id)
+            finding = replace(self._finding(version.path, data)[0], in_path=False)
+            if finding.kinds or finding.likely:
+                yield version, finding
 
-    def _kinds(self, data: bytes | None) -> Sequence[str]:
-        return self.masked(decoded(data))[1]
+    def _finding(self, path: str, data: bytes | None) -> tuple[Finding, Examined]:
+        shown, in_path = self._examiner(self._settings, path)
+        examined = self.examined(data, path)
+        likely = (kind for _, kinds in examined.flagged for kind in kinds.split(", "))
+        kinds = tuple(dict.fromkeys((*in_path, *examined.removed)))
+        return Finding(shown, kinds, bool(in_path), tuple(dict.fromkeys(likely))), examined
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
@@ -150,6 +163,6 @@ def _joined(findings: Iterable[Finding]) -> list[Finding]:
     joined: dict[str, Finding] = {}
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))
-        kinds = tuple(dict.fromkeys((*known.kinds, *each.kinds)))
-        joined[each.path] = Finding(each.path, kinds, known.in_path or each.in_path)
+        kinds, likely = (tuple(dict.fromkeys(both)) for both in (known.kinds + each.kinds, known.likely + each.likely))
+        joined[each.path] = Finding(each.path, kinds, known.in_path or each.in_path, likely)
     return list(joined.values())

@@ -1,30 +1,32 @@
 """Detector of sensitive values: vendor keys and tokens, private keys, passwords, card and identity numbers.
 
-A text is scanned in chunks. One pass (with RE2, if installed) reports which of about 300 anchors occur in a chunk.
-Only the rules of those anchors run, at the positions of the anchors. Nothing here does I/O or stores text.
+One pass over a text and over views of it that undo disguises. In each, a few combined patterns (RE2, if installed) seek
+candidates; only there the exact rules run. A find is certain (a form that nothing else has) or likely (its context
+suggests it). Nothing here does I/O or stores text.
 """
 
 from __future__ import annotations
 
 import bisect
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from retentive.errors import InvalidInput
-from retentive.redaction import assignments
 from retentive.redaction.kinds import KINDS, SPECIFIC_LAST
-from retentive.redaction.markers import markers, remainders, strip_markers
-from retentive.redaction.prefilter import Anchor, Prefilter, lowered, prefilter
-from retentive.redaction.rules import HOLDS_WITHIN, NAME, Find, Kind, Rule
+from retentive.redaction.rules import NAME, Find, Kind, Rule
+from retentive.redaction.search import Scanned, Search
+from retentive.redaction.views import decoded, plain, unwrapped
 
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 
-_CHUNK = 4096  # characters: short enough that an anchor narrows the search, long enough for a fast pass
-_OVERLAP = 2 * HOLDS_WITHIN
-_REACH = 1024  # characters: the longest match of a built-in rule with `holds` or a gate
-_LONG = 400  # characters: a longer match is skipped as a whole; a shorter one may contain another token
-_Job = Callable[[str, int, int, str], Iterator[Find]]
+_MARKER = re.compile(r"\[REDACTED(?::[a-z][a-z0-9_-]{0,39})?\]", re.IGNORECASE)
+_BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
+_LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
+_USER = re.compile(r"[\w.$-]*$")
+_ALNUM = re.compile("[0-9A-Za-z]")
+_MAX_PASSES = 3  # a marker can complete a context for its neighbour; later passes find nothing in practice
 
 
 class Detector:
@@ -32,7 +34,7 @@ class Detector:
 
     `kinds` are names from `KINDS` (default: the kinds that are on by default). `rules` add patterns. `detectors` are
     functions that return finds. Raises `InvalidInput` for an unknown kind or an invalid pattern. Threads may share a
-    detector. Patterns are compiled at first use, once per set of kinds.
+    detector. Patterns are compiled at first use.
     """
 
     def __init__(
@@ -40,58 +42,47 @@ class Detector:
         kinds: Collection[str] | None = None,
         rules: Sequence[Rule] = (),
         detectors: Sequence[Callable[[str], Iterable[Find]]] = (),
+        *,
+        with_re2: bool | None = None,
     ) -> None:
         self._kinds = _known(kinds)
-        self._rules, self._detectors = tuple(rules), tuple(detectors)
+        self._rules, self._detectors, self._with_re2 = tuple(rules), tuple(detectors), with_re2
         for rule in self._rules:
             _ = rule.compiled
-        self._names = {*KINDS, *(rule.name for rule in self._rules)}  # plus kinds that the functions return
-        self._with_re2: bool | None = None
 
-    def find(self, text: str) -> list[Find]:
-        """The sensitive values in a text, in order and without overlaps."""
-        finds = list(self._by_rules(text))
-        marked = markers(text)
-        if not marked:
-            return _without_overlaps([*self._by_kind(text), *finds])
-        self._names.update(find.kind for find in finds)
-        stripped = strip_markers(text, marked, self._names)
-        by_kind = [*stripped.to_original(self._by_kind(stripped.text)), *remainders(text, marked, self._kinds)]
-        known = [match.span() for match in marked if match["name"] in self._names]
-        return _without_overlaps([*_outside(by_kind, stripped.whole), *_outside(finds, known)])
+    def find(self, text: str, *, in_path: bool = False) -> list[Find]:
+        """The sensitive values in a text, in order and without overlaps. `in_path`: numbers need no context."""
+        finds = [find for find in self._built_in(text, in_path=in_path) if find.kind in self._kinds]
+        marked = [match.span() for match in _MARKER.finditer(text)] if "[" in text else []
+        return _without_overlaps(_outside([*finds, *self._by_rules(text)], marked))
 
     def redact(self, text: str) -> tuple[str, list[str]]:
-        """Replace every value by `[REDACTED:{kind}]`; return the new text and the kinds, in order.
-
-        The new text has no finds. A marker of a known kind that is a whole value stays.
-        """
+        """Replace every value by `[REDACTED:{kind}]`; return the new text and the kinds, in order."""
         kinds: list[str] = []
-        while finds := self.find(text):
-            parts, at = [], 0
-            for find in finds:
-                parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
-                at = find.end
-            text = "".join([*parts, text[at:]])
+        for _ in range(_MAX_PASSES):
+            finds = self.find(text)
+            if not finds:
+                break
+            text = replaced(text, finds)
             kinds += [find.kind for find in finds]
         return text, kinds
 
-    def quick(self) -> Callable[[bytes], object] | None:
-        """Return a test of whether a rule may match a short UTF-8 text, or None if every text must be checked."""
-        if self._rules or self._detectors:
-            return None
-        return _engine(self._kinds, self._with_re2).prefilter
-
-    def _by_kind(self, text: str) -> Iterator[Find]:
-        engine = _engine(self._kinds, self._with_re2)
-        for start in range(0, len(text), _CHUNK):
-            end = min(start + _CHUNK, len(text))
-            yield from engine.find(text, start, end)
+    def _built_in(self, text: str, *, in_path: bool) -> Iterator[Find]:
+        if not self._kinds:
+            return
+        engine = _engine(self._with_re2)
+        seen, view = plain(text)
+        scanned = Scanned(seen)
+        found = list(engine.find(scanned, in_path=in_path, contacts=not self._kinds.isdisjoint({"email", "phone"})))
+        hidden = [*engine.wrapped(scanned), *engine.encoded(scanned, found)]
+        for find in [*found, *hidden]:
+            yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
 
     def _by_rules(self, text: str) -> Iterator[Find]:
         for rule in self._rules:
-            hints = [part.lower() if rule.ignore_case else part for part in (*rule.starts, *rule.holds)]
-            if not hints or any(part in (lowered(text) if rule.ignore_case else text) for part in hints):
-                yield from filter(None, map(rule.to_find, rule.compiled.finditer(text)))
+            if rule.starts and not rule.ignore_case and not any(part in text for part in rule.starts):
+                continue
+            yield from filter(None, map(rule.to_find, rule.compiled.finditer(text)))
         for detector in self._detectors:
             for find in detector(text):
                 if not (0 <= find.start < find.end <= len(text) and NAME.fullmatch(find.kind)):
@@ -99,124 +90,133 @@ class Detector:
                 yield find
 
 
+def replaced(text: str, finds: Iterable[Find]) -> str:
+    """The text with `[REDACTED:{kind}]` for each find."""
+    parts, at = [], 0
+    for find in finds:
+        parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
+        at = find.end
+    return "".join([*parts, text[at:]])
+
+
 class _Engine:
-    """The rules of a set of kinds, grouped by their anchors."""
+    """The built-in rules, compiled. The order in `find` is that of the cost, not of precedence."""
 
-    def __init__(self, kinds: frozenset[str], with_re2: bool | None) -> None:
-        jobs: dict[Anchor, list[_Job]] = {}
-        for rule in _own_rules():
-            if rule.name in kinds:
-                for anchor, job in _jobs(rule):
-                    jobs.setdefault(anchor, []).append(job)
-        for word, kind in assignments.WORDS.items():
-            if kind in kinds:
-                jobs.setdefault(Anchor(word, any_case=True, then=assignments.then(word)), []).append(_reader(word))
-        self._jobs = list(jobs.values())
-        self.prefilter: Prefilter = prefilter(list(jobs), with_re2=with_re2)
+    def __init__(self, with_re2: bool | None) -> None:
+        from retentive.redaction import forms, named, numbers, tables, vendors  # noqa: PLC0415 - compiled at first use
 
-    def find(self, text: str, start: int, end: int) -> Iterator[Find]:
-        """The finds that start between two positions of a text."""
-        chunk = text[start : end + _OVERLAP]
-        hits = self.prefilter(chunk.encode("utf-8", "replace"))
-        if not hits:
+        def search(pattern: str, *, lower: bool = False) -> Search:
+            return Search(pattern, lower=lower, with_re2=with_re2)
+
+        self._forms, self._tables = forms, tables
+        rows = [(row[0], _start_pattern(row[1]) + row[2], forms.CHECKS[row[3]]) for row in vendors.VENDORS]
+        self._infixes = [
+            (kind, re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{pattern})(?![A-Za-z0-9])"), forms.CHECKS[check])
+            for kind, _, pattern, check in vendors.INFIXES
+        ]
+        self._vendors = [(kind, check) for kind, _, check in rows]
+        whole = "|".join(f"(?P<r{number}>{pattern})" for number, (_, pattern, _) in enumerate(rows))
+        self._vendor = re.compile(whole)
+        self._seek_infix = search("|".join(row[1] for row in vendors.INFIXES))
+        heads = sorted({text for row in vendors.VENDORS for text in row[1].split()})
+        self._compiled = [
+            (kind, re.compile(pattern, re.IGNORECASE if any_case else 0), check)
+            for kind, _, pattern, check, any_case in forms.FORMS
+        ]
+        by_case = {case: [row[1] for row in forms.FORMS if row[4] is case] for case in (False, True)}
+
+        self._seek_vendor = search(f"{_BOUNDARY}(?:{'|'.join(pattern for _, pattern, _ in rows)})")
+        self._seek_numbers = search(
+            f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})"
+        )
+        self._by_context = (
+            (search(forms.SEEK_CONTACTS), forms.find_contacts),
+            (search("|".join(by_case[False])), self._by_form),
+            (search("|".join(by_case[True]), lower=True), self._by_form),
+            (search(named.SEEK_PASSWORD, lower=True), named.find_named),
+            (search(named.SEEK_SECRET, lower=True), named.find_named),
+            (search(named.SEEK_BEFORE, lower=True), named.find_before),
+            (search(named.SEEK_PAIR, lower=True), named.find_pair),
+            (search(forms.SEEK_SEEDS, lower=True), forms.find_seeds),
+            (search(tables.SEEK_INSERT, lower=True), tables.find_in_insert),
+        )
+        self._seek_tables = search(tables.SEEK_TABLE, lower=True)
+        self._seek_wrapped = search(f"{_BOUNDARY}(?:{'|'.join(map(re.escape, heads))})[A-Za-z0-9._/+=-]+[ \t]*\\r?\\n")
+
+    def find(self, scanned: Scanned, *, in_path: bool = False, contacts: bool = False) -> Iterator[Find]:
+        """The finds in a text as it stands."""
+        text = scanned.text
+        yield from self._by_vendor(scanned)
+        for start, end in self._seek_numbers.spans(scanned):
+            yield from self._forms.find_numbers(text, start, end, in_path=in_path)
+        for search, finder in self._by_context if contacts else self._by_context[1:]:
+            for start, end in search.spans(scanned):
+                yield from finder(text, start, end)
+        ends = [0]
+        for start, end in self._seek_tables.jumping(scanned, lambda _start, _end: ends[0]):
+            finds, ends[0] = self._tables.find_in_table(text, start, end)
+            yield from finds
+
+    def wrapped(self, scanned: Scanned) -> Iterator[Find]:
+        """Vendor tokens and numbers that one line break splits."""
+        heads = ((start, len(scanned.text[:end].rstrip())) for start, end in self._seek_wrapped.spans(scanned))
+        for view in unwrapped(scanned.text, heads):
+            for find in self._by_vendor(Scanned(view.text)):
+                if find.start <= 4 and find.end > view.starts[1]:
+                    yield Find(find.kind, *view.span(find.start, find.end))
+
+    def encoded(self, scanned: Scanned, found: Sequence[Find]) -> Iterator[Find]:
+        """Pieces that are URL-encoded or base64 and hold a certain find, unless it shows without decoding."""
+        view = decoded(scanned.text)
+        if view is None:
             return
-        lower_case = lowered(chunk)
-        seen: set[int] = set()
-        for index in hits:
-            for job in self._jobs[index]:
-                if id(job) not in seen:
-                    seen.add(id(job))
-                    yield from job(text, start, end, lower_case)
+        starts = sorted(find.start for find in found)
+        for find in self.find(Scanned(view.text)):
+            start, end = view.span(find.start, find.end)
+            shows = bisect.bisect_left(starts, end) > bisect.bisect_left(starts, start)
+            if not find.likely and not shows:
+                yield Find(find.kind, start, end)
 
-
-def _jobs(rule: Rule) -> Iterator[tuple[Anchor, _Job]]:
-    """The anchors of a rule, each with the job to run in a chunk that contains it."""
-    for part in rule.starts:
-        anchor = Anchor(part.lower() if rule.ignore_case else part, any_case=rule.ignore_case, then=rule.then)
-        yield anchor, _at_places(rule, anchor)
-    job = _near_places(rule) if rule.holds else _scan(rule)
-    if rule.gate:
-        yield Anchor(rule.gate, is_pattern=True), job
-        return
-    for part in rule.holds:
-        yield Anchor(part), job
-
-
-def _at_places(rule: Rule, anchor: Anchor) -> _Job:
-    def job(text: str, start: int, end: int, lower_case: str) -> Iterator[Find]:
-        read_to = 0
-        for at in _places(lower_case if anchor.any_case else text[start : end + _OVERLAP], anchor.text, end - start):
-            if start + at < read_to:
-                continue
-            match = rule.compiled.match(text, start + at)
-            if match is not None and match.end() - match.start() > _LONG:
-                read_to = match.end()  # without this, text made only of starts takes quadratic time
-            find = rule.to_find(match) if match else None
-            if find is not None:
-                yield find
-
-    return job
-
-
-def _near_places(rule: Rule) -> _Job:
-    """Match a rule only at positions just before one of its `holds` texts."""
-
-    def job(text: str, start: int, end: int, lower_case: str) -> Iterator[Find]:
-        chunk = lower_case if rule.ignore_case else text[start : end + _OVERLAP]
-        read_to = 0
-        for at in sorted({at for part in rule.holds for at in _places(chunk, part, len(chunk))}):
-            for first in range(max(read_to, at - _OVERLAP, 0), min(at + 1, end - start)):
-                if first < read_to:
+    def _by_vendor(self, scanned: Scanned) -> Iterator[Find]:
+        text = scanned.text
+        for start, end in self._seek_vendor.spans(scanned):
+            for lead in {start, *(match.end() for match in [_LEADS.match(text, start)] if match)}:
+                match = self._vendor.match(text, lead)
+                if match is None or match.lastgroup is None or match.end() > end + 1:
                     continue
-                match = rule.compiled.match(text, start + first)
-                read_to = match.end() - start if match else first + 1
-                find = rule.to_find(match) if match else None
-                if find is not None:
-                    yield find
+                kind, check = self._vendors[int(match.lastgroup[1:])]
+                stop = match.end() - len(match[0]) + len(match[0].rstrip(".-"))
+                if not _ALNUM.match(text, stop) and check(match[0]):
+                    yield Find(kind, lead, stop)
+                    break
 
-    return job
+        for start, end in self._seek_infix.spans(scanned):
+            for kind, pattern, check in self._infixes:
+                for match in pattern.finditer(text, max(0, start - 120), end + 400):
+                    if match.start() <= start and match.end() >= end and check(match[0]):
+                        yield Find(kind, *match.span())
 
-
-def _scan(rule: Rule) -> _Job:
-    def job(text: str, start: int, end: int, _lower_case: str) -> Iterator[Find]:
-        reach = min(end + _REACH, len(text))
-        for match in rule.compiled.finditer(text, start, reach):
-            if match.start() >= end:
-                return
-            find = rule.to_find(match)
-            if find is not None:
-                yield find
-
-    return job
-
-
-def _reader(word: str) -> _Job:
-    def job(text: str, start: int, end: int, lower_case: str) -> Iterator[Find]:
-        for at in _places(lower_case, word, end - start):
-            yield from assignments.find_values(text, start + at, word)
-
-    return job
+    def _by_form(self, text: str, start: int, end: int) -> Iterator[Find]:
+        if text[start] == ":" and text[start + 1] != "/":  # sought by the sign after a user name
+            start -= len(_USER.search(text, max(0, start - 41), start)[0])  # type: ignore[index] # it matches nothing too
+        for kind, pattern, check in self._compiled:
+            match = pattern.match(text, start)
+            if match is None or not check(match["value"]):
+                continue
+            first, last = match.span("value")
+            weak = kind in {"password", "url_password", "connection_string"}
+            likely = weak and not self._forms.is_strong(match["value"])
+            yield Find(kind, first, last, likely=likely)
+            return
 
 
-def _places(chunk: str, part: str, end: int) -> Iterator[int]:
-    at = chunk.find(part)
-    while -1 < at < end:
-        yield at
-        at = chunk.find(part, at + 1)
+def _start_pattern(starts: str) -> str:
+    return f"(?:{'|'.join(map(re.escape, starts.split()))})" if starts else ""
 
 
-@lru_cache(maxsize=32)
-def _engine(kinds: frozenset[str], with_re2: bool | None) -> _Engine:
-    return _Engine(kinds, with_re2)
-
-
-@lru_cache(maxsize=1)
-def _own_rules() -> list[Rule]:
-    from retentive.redaction.forms import FORMS  # noqa: PLC0415
-    from retentive.redaction.shell_commands import COMMANDS  # noqa: PLC0415 - imported at first use
-    from retentive.redaction.tokens import TOKENS  # noqa: PLC0415
-
-    return [*TOKENS, *FORMS, *COMMANDS]
+@lru_cache(maxsize=4)
+def _engine(with_re2: bool | None) -> _Engine:
+    return _Engine(with_re2)
 
 
 def _known(kinds: Collection[str] | None) -> frozenset[str]:
@@ -244,18 +244,19 @@ def _outside(finds: Iterable[Find], markers: Sequence[tuple[int, int]]) -> Itera
 
 
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
-    """Merge overlapping finds. The merged find has the kind of the most specific, then longest, find."""
+    """Merge overlapping finds. The merged find has the kind of the most certain, specific, then longest, find."""
     merged: list[Find] = []
     for find in sorted(finds, key=lambda find: (find.start, -find.end)):
         if merged and find.start < merged[-1].end:
             last = merged.pop()
             best = min(last, find, key=_rank)
-            merged.append(Find(best.kind, last.start, max(last.end, find.end)))
+            start, end = (best.start, best.end) if last.likely != find.likely else (last.start, max(last.end, find.end))
+            merged.append(Find(best.kind, start, end, likely=best.likely))
         else:
             merged.append(find)
     return merged
 
 
-def _rank(find: Find) -> tuple[int, int]:
-    general = SPECIFIC_LAST.index(find.kind) + 1 if find.kind in SPECIFIC_LAST else 0
-    return general, find.start - find.end
+def _rank(find: Find) -> tuple[bool, int, int]:
+    order = SPECIFIC_LAST.index(find.kind) if find.kind in SPECIFIC_LAST else -1
+    return find.likely, order, find.start - find.end

@@ -1,36 +1,70 @@
-"""Redaction guard: removes sensitive values from text before it is stored, as the settings of the store say.
+"""Redaction guard: decides what happens to sensitive values in text before it is stored, as the settings say.
 
 The built-in patterns take about 100 ms to compile. They are imported and compiled when the first text is checked.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import InvalidInput, Refused
+from retentive.values.patterns import covers
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-QUICK_CHARS = 4_096  # one chunk of the detector; longer texts are checked in overlapping chunks
+NEIGHBOURS = 1_000  # characters around a change that are examined with it, in whole lines
+AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
+MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
-# Short words and numbers: at most 300 characters with at most 8 digits.
-_PLAIN = re.compile(rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}", re.ASCII)
+# A find in words without digits needs one of these, or the twelve words of a seed phrase.
+_KEYWORDS = (
+    r"pass|pw|psk|psw|pat|pin|mdp|mot|secret|token|key|cred|login|account|code|phrase|clave|contrasen|senha|kenn|acht"
+    r"|sung|geheim|parol|jeton|zugang|anmelde|identif|benutz|salas|adgang|auth|bearer|basic|seed|ssn|iban|card|wifi|api|admin|sign"
+)
+# At most 300 characters: a path of short words and at most 8 digits, or a sentence without keywords.
+_PLAIN = re.compile(
+    rf"(?=.{{0,300}}\Z)(?:(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}"
+    rf"|(?!(?:\S+\s+){{11}})(?!.*?(?i:{_KEYWORDS}))(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?[ \n]{{1,2}})*"
+    rf"(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?)?)",
+    re.ASCII | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A text after the guard: values of the kinds `removed` are masked in it, those of `refused` forbid saving it.
+
+    `flagged` has the line and the kinds of each line that keeps a value.
+    """
+
+    text: str
+    removed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    flagged: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TextExaminer:
-    """Built-in rules plus the rules and detectors of an application. Threads may share it."""
+    """Built-in rules plus the rules and detectors of an application. Threads may share it.
+
+    `ahead` is a text examined before the write lock was taken, with its finds, for the kinds of its settings.
+    """
 
     rules: Sequence[Rule] = ()
     detectors: Sequence[Detect] = ()
+    ahead: tuple[tuple[str, ...] | None, str, list[Find]] | None = None
     _detectors: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
-    _prefilters: dict[tuple[str, ...] | None, Callable[[bytes], object]] = field(default_factory=dict)
     plain: Callable[[str], object] | None = field(init=False, default=None)
     """Match for short texts, usually paths, that no built-in rule can match; None if there are other rules."""
 
@@ -48,33 +82,168 @@ class TextExaminer:
             from retentive.redaction.detector import Detector  # noqa: PLC0415 - see above
 
             detector = self._detectors[kinds] = Detector(kinds, rules=self.rules, detectors=self.detectors)
-            quick = detector.quick()
-            if quick is not None:
-                self._prefilters[kinds] = quick
         return detector
 
     def check(self, settings: Settings) -> None:
         """Raise `InvalidInput` if the settings name an unknown kind."""
-        if settings.sensitive_kinds is None:
-            return
+        if settings.sensitive_kinds is not None:
+            try:
+                self.detector(settings.sensitive_kinds)
+            except InvalidInput as error:
+                raise InvalidInput(f"sensitive_kinds: {error}") from None
+
+    def prepared(self, settings: Settings, text: str) -> TextExaminer:
+        """This examiner with a text already examined: for what a command brings, before the write lock."""
+        if not _is_on(settings) or (self.plain is not None and self.plain(text)):
+            return self
         try:
-            self.detector(settings.sensitive_kinds)
-        except InvalidInput as error:
-            raise InvalidInput(f"sensitive_kinds: {error}") from None
+            finds = self.detector(settings.sensitive_kinds).find(text)
+        except Exception:
+            return self
+        return TextExaminer(self.rules, self.detectors, (settings.sensitive_kinds, text, finds), self._detectors)
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
-        """Redacted text and the kinds removed from it. Raises `Refused` if a detector fails."""
+        """A path or an echoed text with its certain values masked, and their kinds. Raises `Refused`."""
+        if settings.sensitive == "off" or self._is_plain(settings, text):
+            return text, ()
+        finds = [find for find in self._find(settings, text, in_path=True) if not find.likely]
+        return _masked(text, finds), [find.kind for find in finds]
+
+    def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:
+        """The text as the settings allow it to be saved at a path. Raises `Refused` if a detector fails.
+
+        Only values that were not in the text `before` count.
+        """
+        if not _is_on(settings) or self._is_plain(settings, text):
+            return Examined(text)
+        finds = self.new_finds(settings, text, before) if before else self._find(settings, text)
+        finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
+        if not finds:
+            return Examined(text)
+        by_mode: dict[str, list[Find]] = {"off": [], "flag": [], "redact": [], "reject": []}
+        for find in finds:
+            by_mode[settings.sensitive_likely if find.likely else settings.sensitive].append(find)
+        refused = tuple(find.kind for find in by_mode["reject"])
+        removed = by_mode["redact"]
+        flagged = _lines(text, by_mode["flag"], removed)
+        return Examined(_masked(text, removed), tuple(find.kind for find in removed), refused, flagged)
+
+    def new_finds(self, settings: Settings, text: str, before: str) -> list[Find]:
+        """Finds in the lines that differ from the text `before` and their neighbours, except those it had there."""
+        start, end, end_before = _changed(before, text)
+        now, offset = _around(text, start, end)
+        old, _ = _around(before, start, end_before)
+        had = Counter((find.kind, old[find.start : find.end]) for find in self._find(settings, old, exact=True))
+        new = []
+        ahead = self.ahead if self.ahead is not None and self.ahead[:2] == (settings.sensitive_kinds, text) else None
+        for find in self._find(settings, now) if ahead is None else _within(ahead[2], offset, offset + len(now)):
+            value = (find.kind, now[find.start : find.end])
+            touched = find.start + offset < end and find.end + offset > start
+            if not touched and had[value] > 0:
+                had[value] -= 1
+                continue
+            new.append(type(find)(find.kind, find.start + offset, find.end + offset, likely=find.likely))
+        return new
+
+    def _find(self, settings: Settings, text: str, *, in_path: bool = False, exact: bool = False) -> list[Find]:
         kinds = settings.sensitive_kinds
-        if settings.sensitive == "off" or (kinds is None and self.plain is not None and self.plain(text)):
-            return text, ()
-        find = self._prefilters.get(kinds) if len(text) <= QUICK_CHARS and "REDACTED" not in text.upper() else None
-        if find is not None and not find(text.encode("utf-8", "replace")):
-            return text, ()
         try:
-            return self.detector(kinds).redact(text)
+            if self.ahead is not None and self.ahead[0] == kinds and not exact and not in_path:
+                if self.ahead[1] == text:
+                    return self.ahead[2]
+                if len(self.ahead[1]) >= AHEAD_CHARS and self.ahead[1] in text:
+                    return self._with_seams(settings, text)
+            return self.detector(kinds).find(text, in_path=in_path)
         except Exception as error:  # a detector may raise anything; fail closed
             failed = type(error).__name__
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
         logging.getLogger("retentive").error("sensitive value check failed (%s); the text was not saved", failed)
         raise Refused("not_checked")  # raised outside `except`: the original error may quote the text
+
+    def _with_seams(self, settings: Settings, text: str) -> list[Find]:
+        """Finds in a text around one examined ahead: only the seams are examined now."""
+        assert self.ahead is not None
+        _, brought, finds = self.ahead
+        at, find_in = text.index(brought), self.detector(settings.sensitive_kinds).find
+        end = at + len(brought)
+        first, last = at + NEIGHBOURS, end - NEIGHBOURS
+        found = [type(find)(find.kind, find.start + at, find.end + at, likely=find.likely) for find in finds]
+        head = [find for find in find_in(text[:first]) if find.start < at]
+        tail = [
+            type(find)(find.kind, find.start + last, find.end + last, likely=find.likely)
+            for find in find_in(text[last:])
+        ]
+        tail = [find for find in tail if find.end > end]
+        reach = max((find.end for find in head), default=0)
+        back = min((find.start for find in tail), default=len(text))
+        return [*head, *(find for find in found if find.start >= reach and find.end <= back), *tail]
+
+    def _is_plain(self, settings: Settings, text: str) -> bool:
+        return settings.sensitive_kinds is None and self.plain is not None and bool(self.plain(text))
+
+
+def allowance(value: str, salt: bytes | None = None) -> str:
+    """Entry of the setting `sensitive_allow` for one value: a hash under a random key, which does not reveal it."""
+    salt = os.urandom(16) if salt is None else salt
+    return f"value:{salt.hex()}:{hmac.new(salt, value.encode('utf-8', 'replace'), hashlib.sha256).hexdigest()}"
+
+
+def _within(finds: list[Find], start: int, end: int) -> list[Find]:
+    """Finds between two positions, as positions after the first."""
+    return [
+        type(find)(find.kind, find.start - start, find.end - start, likely=find.likely)
+        for find in finds
+        if start <= find.start and find.end <= end
+    ]
+
+
+def _is_on(settings: Settings) -> bool:
+    return settings.sensitive != "off" or settings.sensitive_likely != "off"
+
+
+def _is_allowed(settings: Settings, find: Find, text: str, path: str) -> bool:
+    """Return whether an entry of `sensitive_allow` covers a find: its kind, the path, or the value."""
+    for entry in settings.sensitive_allow:
+        if entry.startswith("value:"):
+            if hmac.compare_digest(allowance(text[find.start : find.end], bytes.fromhex(entry.split(":")[1])), entry):
+                return True
+        elif entry == find.kind or (entry.startswith("/") and path and covers((entry,), path)):
+            return True
+    return False
+
+
+def _masked(text: str, finds: list[Find]) -> str:
+    from retentive.redaction.detector import replaced  # noqa: PLC0415 - see above
+
+    return replaced(text, finds) if finds else text
+
+
+def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[int, str], ...]:
+    """Line numbers, in the text without the removed values, and the kinds on each line."""
+    by_line: dict[int, list[str]] = {}
+    gone = [(find.start, text.count("\n", find.start, find.end)) for find in removed]
+    starts = [start for start, _ in gone]
+    for find in flagged:
+        lost = sum(lines for _, lines in gone[: bisect_left(starts, find.start)])
+        by_line.setdefault(text.count("\n", 0, find.start) + 1 - lost, []).append(find.kind)
+    return tuple((line, ", ".join(dict.fromkeys(kinds))) for line, kinds in sorted(by_line.items()))
+
+
+def _changed(before: str, text: str) -> tuple[int, int, int]:
+    """Where two texts begin to differ, and where the difference ends in the new and in the old one."""
+    most = min(len(before), len(text))
+    start = bisect_left(range(most), True, key=lambda size: before[: size + 1] != text[: size + 1])
+    rest = most - start
+    tail = bisect_left(
+        range(rest), True, key=lambda size: before[len(before) - size - 1 :] != text[len(text) - size - 1 :]
+    )
+    return start, len(text) - tail, len(before) - tail
+
+
+def _around(text: str, start: int, end: int) -> tuple[str, int]:
+    """The lines of a span with their neighbours, and their position."""
+    first = text.rfind("\n", 0, max(0, start - NEIGHBOURS)) + 1 if start > NEIGHBOURS else 0
+    first = max(first, start - 4 * NEIGHBOURS, 0)  # one line may be the whole text
+    stop = text.find("\n", end + NEIGHBOURS, end + 4 * NEIGHBOURS)
+    return text[first : stop if stop >= 0 else end + 4 * NEIGHBOURS], first

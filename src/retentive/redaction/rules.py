@@ -9,7 +9,6 @@ from functools import cached_property
 
 from retentive.errors import InvalidInput
 
-HOLDS_WITHIN = 100  # characters: a `holds` text or gate match starts this close to the start of a match
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
@@ -24,37 +23,29 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """A sensitive value in a text: its kind and its span, in characters."""
+    """A sensitive value in a text: its kind and its span, in characters. `likely`: only its context suggests it."""
 
     kind: str
     start: int
     end: int
+    likely: bool = False
 
 
 @dataclass(frozen=True)
 class Rule:
     """Regular expression (`re`) for one kind of value. The sensitive part is the group `value`, or the whole match.
 
-    `check` decides last whether a matched value counts. The other fields only make the search faster; a correct rule
-    finds the same values without them:
-
-    - `starts`: every match starts with one of these texts.
-    - `holds`: one of these texts is within the first 100 characters of every match.
-    - `gate`: an RE2 pattern that matches within the first 100 characters of every match. If `holds` is also set, the
-      gate decides whether to search and `holds` decides where.
-    - `then`: an RE2 pattern for the text after `starts`.
-
-    A rule without these fields scans every text in full. A pattern that backtracks without bounds slows every write.
+    `check` decides last if a matched value counts. `starts` only makes the search faster: every match contains one of
+    these texts. `likely`: a find is treated by the setting `sensitive_likely`. A rule without `starts` scans every text
+    in full; a pattern that backtracks without bounds slows every write.
     """
 
     name: str
     pattern: str
     check: Callable[[str], bool] | None = None
     starts: tuple[str, ...] = field(default=(), kw_only=True)
-    holds: tuple[str, ...] = field(default=(), kw_only=True)
-    gate: str = field(default="", kw_only=True)
-    then: str = field(default="", kw_only=True)
     ignore_case: bool = field(default=False, kw_only=True)
+    likely: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -77,4 +68,4 @@ class Rule:
         start, end = match.span(group)
         if end <= max(start, 0) or (self.check is not None and not self.check(match[group])):
             return None
-        return Find(self.name, start, end)
+        return Find(self.name, start, end, likely=self.likely)

@@ -1,146 +1,77 @@
-"""Passwords that are not right after the word for them: table columns, INSERT values, text before the word."""
-
-# ruff: noqa: E501 - a pattern or a list is a line
+"""Columns under a word for a password or secret: delimited text, Markdown tables, rows of an INSERT."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from retentive.redaction.plausibility import Value, is_obvious, is_password, is_secret
+from retentive.redaction import values
 from retentive.redaction.rules import Find
+from retentive.redaction.values import CERTAIN, NO
 
-_MAX_ROWS, _MAX_HEAD = 100, 2000
-_DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*\r?\n")
-_LINE = re.compile(r"[^\n]{0,2000}(?:\n|$)")
-_CELL = re.compile(r"[ \t]*[`\"'*]{0,2}([^|\s`\"'][^|\s`\"']{0,199})[`\"'*]{0,2}[ \t]*(?=\||\r?\n|$)")
-_INSERT = re.compile(r"insert\s+into\s+[\w.`\"\[\]]{1,80}\s*\(([^()]{0,500})$", re.IGNORECASE)
-_VALUES = re.compile(r"[^()]{0,500}\)\s*values\s*\(", re.IGNORECASE)
+_WORDS = (
+    "password|passwd|passwort|kennwort|passphrase|pwd|pass|pw|secret|token|api[ _-]?key|mot de passe|mdp|contraseña"
+    "|senha|パスワード|密码|密碼|口令|client[ _-]?secret|access[ _-]?key|secret[ _-]?key|pin"
+)
+# A cell with such a word between separators. Its line is the head of a table if all other cells are short too.
+SEEK_TABLE = rf"(?:\A|[\n,;\t|])[ \"'`*]*(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
+SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)\s*values\s*\("
+_CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(
-    r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|([^,'\"()]{0,100}(?:\([^()]{0,100}\))?))\s*(?:,|\))"
+    r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"
 )
-_WHERE = re.compile(
-    r"=\s{0,3}N?'(?P<value>[^'\n]{4,200})'\s{1,5}where\s{1,5}[\w.\"`]{1,60}\s{0,3}=\s{0,3}'[\w.-]{0,60}$", re.IGNORECASE
-)
-_BEFORE_IT = re.compile(
-    r"(?:^|[\s:(,])[\"'`„“«]?(?P<value>[^\s\"'`„“«»]{5,64})[\"'`”“»]?[ \t]"
-    r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|as(?: (?:the|our|my|your|a))?|(?:ist|war) (?:das|unser|mein|dein|ihr)|for (?:the|our|my|your)|für (?:das|den|die)|pour (?:le|la)|als(?: (?:das|unser|mein|dein|ihr))?|est (?:le|mon|ton|notre|votre)|comme)"
-    r"[ \t](?:[\w'’-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
-)
-_BEFORE_KANJI = re.compile(
-    r"(?:^|[^!-~])[\"'`]?(?P<value>[!-~]{5,64}?)[\"'`]?[」”』]?[ ]?(?:[がはを]|是|为|為|作为|作為|用作|当作|當作|做)[^\s!-~、。，；]{0,14}$"
-)
-_SECRET_BEFORE = re.compile(
-    r"(?:^|[\s:(,])[\"'`„“«]?(?P<value>[A-Za-z0-9+/_.=-]{20,200})[\"'`”“»]?[ \t]"
-    r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|(?:as|for) (?:the|our|my|your|a|an)|(?:ist|war|als) (?:das|der|unser|mein|dein|ihr)|est (?:le|la|mon|ton|notre|votre)|as|als|comme)"
-    r"[ \t](?:[\w-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
-)
-_JUST_BEFORE = re.compile(
-    r"(?:^|[\s\"'`„“«])(?:[\w.@-]{1,40}[:/])?(?P<value>[^\s\"'`„“«»”<>|:/]{6,64})[\"'`”»]?[ \t](?:as |als |comme )?(?:[\w-]{1,20}[ \t])?\(?$"
-)
-_SIGNS = re.compile(r"[@#$%^&*+~!?]")
-_TIE = re.compile(r" (?:is|was|as|for|ist|war|als|für|est|comme|pour) ")
-_MARKS_OF_CSV = frozenset(",;\t\n\r")
-_COLUMN = re.compile(r"[^\n,;\t\"']{0,40}")
 
 
-def find_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
-    """Passwords or secrets that belong to the word at `start` to `end` but are not right after it."""
-    line = text.rfind("\n", max(0, start - 500), start) + 1
-    before = text[max(line, start - 500) : start]
-    where = _WHERE.search(before[-300:]) if "'" in before else None
-    if where is not None:
-        at = start - len(before[-300:])
-        yield from _checked(text, at + where.start("value"), at + where.end("value"), "equal", kind)
-    if kind != "password":
-        match = _SECRET_BEFORE.search(before[-160:]) if _TIE.search(before[-60:]) else None
-        if match is not None:
-            at = start - len(before[-160:])
-            yield from _checked(text, at + match.start("value"), at + match.end("value"), "colon", kind)
-        return
-    if "|" in before or text[end : end + 40].lstrip(" `*\"'_abcdefghijklmnopqrstuvwxyz")[:1] == "|":
-        yield from _under(text, before.count("|"), start)
-    if "(" in before:
-        yield from _inserted(text, before, start)
-    if text[end : end + 1] in _MARKS_OF_CSV or text[start - 1 : start] in _MARKS_OF_CSV:
-        yield from _in_columns(text, line, start, end)
-    match = _BEFORE_IT.search(before[-120:]) if _TIE.search(before[-60:]) else None
-    just = _JUST_BEFORE.search(before[-100:]) if match is None and _SIGNS.search(before[-80:]) else None
-    if just is not None and is_obvious(just["value"]):
-        at = start - len(before[-100:])
-        yield Find("password", at + just.start("value"), at + just.end("value"))
-    if match is None and not before.isascii():
-        match = _BEFORE_KANJI.search(before[-120:])
-    if match is not None:
-        at = start - len(before[-120:])
-        yield from _checked(text, at + match.start("value"), at + match.end("value"), "space")
+def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
+    """Values below the head of a table whose line holds the cell at `start`, and the end of the table."""
+    begin = text.rfind("\n", max(0, start - 300), start + 1) + 1
+    stop = text.find("\n", end - 1, end + 300)
+    head = text[begin:stop].strip("\r") if stop > 0 else ""
+    mark = next((mark for mark in "|\t;," if mark in head), "")
+    cells = head.split(mark) if mark else []
+    columns = [number for number, cell in enumerate(cells) if _CELL.fullmatch(cell)]
+    if mark != "|" and not all(cell.strip() for cell in cells):
+        return [], end  # an item of a list in code
+    if not columns or len(head) > 300 or any(len(cell.split()) > 4 for cell in cells):
+        return [], end
+    finds: list[Find] = []
+    known = {"": False}  # columns repeat values
+    at, sign = stop + 1, re.escape(mark)
+    # One match for each row, because a table may fill the whole text.
+    row = re.compile(rf"(?:[^{sign}\n]*{sign}){{{columns[0]}}}([^{sign}\n]*)[^\n]*\n?")
+    for match in row.finditer(text, at):
+        if match.start() != at or match.end() == at:
+            break
+        at = match.end()
+        cell = match[1]
+        if cell not in known:
+            value = cell.strip(" \t\r\"'`*")
+            known[cell] = " " not in value and values.password(value, quoted=True) > NO
+        if known[cell]:
+            value = cell.strip(" \t\r\"'`*")
+            first = text.index(value, match.start(1))
+            finds.append(Find("password", first, first + len(value), likely=True))
+    return finds, at
 
 
-def _under(text: str, column: int, start: int) -> Iterator[Find]:
-    """Cells of a Markdown table column, below its header."""
-    below = (
-        text.find("\n", start, start + _MAX_HEAD) + 1
-    )  # bounded: a text may repeat `password |` on one line 11,000 times
-    row = _DELIMITERS.match(text, below) if below else None
-    for _ in range(_MAX_ROWS):
-        row = _LINE.match(text, row.end()) if row else None
-        if row is None or "|" not in row[0] or _DELIMITERS.match(text, row.start()):
-            return  # end of the table, or start of the next one
-        at = row.start()
-        for _ in range(column):
-            at = text.find("|", at, row.end()) + 1
-            if at == 0:
+def find_in_insert(text: str, start: int, end: int) -> Iterator[Find]:
+    """The value of a password column in `INSERT INTO users (name, password) VALUES ('bob', '...'), (...)`."""
+    names = text[start:end].partition("(")[2].rpartition(")")[0].split(",")
+    columns = [number for number, name in enumerate(names) if _CELL.fullmatch(name)]
+    at = end
+    for _ in range(200):
+        for number in range(len(names)):
+            field = _FIELD.match(text, at)
+            if field is None:
                 return
-        cell = _CELL.match(text, at)
-        if cell is not None:
-            yield from _checked(text, cell.start(1), cell.end(1), "column")
-
-
-def _in_columns(text: str, line: int, start: int, end: int) -> Iterator[Find]:
-    """Values of a column in text separated by commas, semicolons or tabs."""
-    stop = text.find("\n", end, end + 300)
-    head = text[line:stop].rstrip("\r") if stop >= 0 and start - line < 300 else ""
-    mark = next((mark for mark in ",;\t" if mark in head), "")
-    if not mark or any(_COLUMN.fullmatch(cell) is None or len(cell.split()) > 3 for cell in _cells(head, mark)):
-        return
-    column, columns = text.count(mark, line, start), head.count(mark)
-    row = _LINE.match(text, stop + 1)
-    for _ in range(_MAX_ROWS):
-        if row is None or row[0].count(mark) != columns:
+            at = field.end()
+            group = 1 if field[1] is not None else 2
+            if number in columns and field[group] and values.password(field[group], quoted=True):
+                certain = values.password(field[group], quoted=True) == CERTAIN
+                yield Find("password", *field.span(group), likely=not certain)
+            if field[3] == ")":
+                break
+        following = re.compile(r"\s*,\s*\(").match(text, at)
+        if following is None:
             return
-        cell = _cells(row[0], mark)[column]
-        at = row.start() + sum(len(before) + 1 for before in _cells(row[0], mark)[:column])
-        value = cell.strip("\"' \r\n")
-        if value:
-            first = at + cell.index(value)
-            yield from _checked(text, first, first + len(value), "column")
-        row = _LINE.match(text, row.end()) if row.end() < len(text) else None
-
-
-def _cells(line: str, mark: str) -> list[str]:
-    return line.split(mark)
-
-
-def _inserted(text: str, before: str, start: int) -> Iterator[Find]:
-    """Value of the column in `INSERT INTO users (name, password) VALUES ('bob', '...')`."""
-    insert = _INSERT.search(before)
-    values = _VALUES.match(text, start) if insert else None
-    if insert is None or values is None:
-        return
-    at = values.end()
-    for _ in range(insert[1].count(",")):
-        field = _FIELD.match(text, at)
-        if field is None:
-            return
-        at = field.end()
-    field = _FIELD.match(text, at)
-    if field is not None and field.lastindex in (1, 2):
-        yield from _checked(text, *field.span(field.lastindex), "equal")
-
-
-def _checked(text: str, start: int, end: int, link: str, kind: str = "password") -> Iterator[Find]:
-    while end > start and text[end - 1] in ".,;:":
-        end -= 1
-    value = Value(text[start:end], link, quoted=link == "equal", alone=True, tight=False, config=False)
-    if is_password(value) if kind == "password" else is_secret(value):
-        yield Find(kind, start, end)
+        at = following.end()

@@ -6,27 +6,42 @@ from __future__ import annotations
 
 import re
 
-# In lower case. The order does not matter: each position is matched once, by the word that starts first.
+# In lower case.
 PASSWORD_WORDS = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "passwört", "mot de passe", "mots de passe",
-    "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "identified by", "パスワード", "暗証番号", "パスフレーズ",
-    "密码", "密碼", "口令", "contraseña", "contrasena", "senha", "wachtwoord", "psw", "pass phrase", "pass code",
-    "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code", "netzwerkschlüssel",
-    "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi", "clé wifi", "clé wi-fi",
-    "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète", "phrase de passe", "shared secret",
-    "shared key", "preshared key", "pre-shared key", "gemeinsames geheimnis", "secret partagé", "パスコード", "合言葉", "暗号化キー",
-    "パス", "ｐａｓｓｗｏｒｄ", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰",
+    "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "パスワード", "暗証番号", "パスフレーズ", "pin code",
+    "密码", "密碼", "口令", "contraseña", "contrasena", "clave de acceso", "senha", "wachtwoord", "psw", "pass phrase",
+    "pass code", "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code",
+    "netzwerkschlüssel", "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi",
+    "clé wifi", "clé wi-fi", "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète",
+    "phrase de passe", "shared secret", "preshared key", "pre-shared key", "gemeinsames geheimnis", "secret partagé",
+    "パスコード", "合言葉", "暗号化キー", "パス", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰", "пароль",
+    "пароля", "hasło", "lösenord", "adgangskode", "salasana", "parola d'ordine", "비밀번호", "암호",
 )  # fmt: skip
 SECRET_WORDS = (
-    "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "pat", "bearer", "clé api", "clé d'api", "clé d’api",
-    "clé secrète", "clé d'accès", "access key", "access-key", "access_key", "accesskey", "auth key", "auth_key", "authkey",
-    "private_key", "privatekey", "private key", "secret key", "signing_key", "signing key", "encryption_key",
-    "encryption key", "encryptionkey", "master_key", "master key", "masterkey", "account_key", "accountkey",
-    "shared_key", "sharedkey", "service_key", "admin_key", "app_key", "appkey", "license_key", "licence_key", "deploy_key",
-    "storage_key", "credential", "jeton", "geheimnis", "zugriffsschlüssel", "zugangsschlüssel", "schlüssel", "_auth",
-    "clef api", "clé de l'api", "clé de l’api", "clef secrète", "clé de chiffrement", "clé privée", "clé d’accès", "認証キー",
-    "权杖", "權杖", "密匙", "apiキー", "api キー", "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "访问密钥", "金鑰",
+    "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "pat", "clé api", "clé d'api",
+    "clé d’api", "clé secrète", "clé d'accès", "access key", "access-key", "access_key", "accesskey", "auth key",
+    "auth_key", "authkey", "private_key", "privatekey", "private key", "secret key", "signing_key", "signing key",
+    "encryption_key", "encryption key", "encryptionkey", "master_key", "master key", "masterkey", "account_key",
+    "accountkey", "shared_key", "sharedkey", "shared key", "service_key", "admin_key", "app_key", "app key", "appkey",
+    "license_key", "licence_key", "license key", "deploy_key", "storage_key", "credential", "jeton", "geheimnis",
+    "zugriffsschlüssel", "zugangsschlüssel", "clef api", "clé de l'api", "clé de l’api", "clef secrète", "webhook_key",
+    "clé de chiffrement", "clé privée", "clé d’accès", "認証キー", "权杖", "權杖", "密匙", "apiキー", "api キー", "clave api",
+    "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "金鑰", "ключ api", "токен", "llave api",
 )  # fmt: skip
+SHORT_WORDS = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "pat"})  # also occur inside other words
+LOGIN_WORDS = (
+    "credential", "creds", "login", "account", "zugangsdaten", "anmeldedaten", "logindaten", "identifiants", "accès",
+    "zugang", "benutzer", "ログイン", "認証情報", "アカウント", "账号", "帐号", "帳號", "登录", "登入", "帐密", "帳密", "账密", "admin", "sign in",
+)  # fmt: skip
+# Names whose random values are public or mean nothing later: `csrf_token`, `next_page_token`, `public_key`.
+NOT_SECRET = re.compile(
+    r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
+    r"|idempot\w*|site|object|file|routing|s3|cancel|cancellation|stop|start|end|special|max|min|js|unk|pad|eos|bos|mask"
+    r"|lex|separator|num|total|input|output|prompt|completion|host|known)[ _-]?(?:api[ _-]?)?(?:token|key|secret)|minipass|tokens$|tokeniz|bypass"
+    r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id",
+    re.IGNORECASE,
+)
 
 # Suffixes of names whose value describes the password and is not the password: `password_policy`.
 _NOT_A_VALUE_TEXT = """
@@ -117,3 +132,18 @@ def is_state(word: str) -> bool:
     """Return whether a word describes a password or its place, and is not the password."""
     lower = word.lower()
     return lower in STATES or lower in NOT_VALUES or _STATE_ENDINGS.search(lower) is not None
+
+
+# Words of sentences: text that has one is no passphrase.
+_LITTLE_TEXT = """
+the a an is are of to in on for and or not you your with by as at be it this that enter please must can will
+le la de du et ou der die das und ist ein von zu mit minimum maximum character characters digits letters
+password passwords required optional end case token secret see ask stored saved kept same set change from via or
+if but has have been was were per use used need needs needed when only all any at least but so we they he she
+wird wurde werden liegt steht im am bei vom zum zur nur noch nicht bitte siehe wie bekannt kommt sind hat haben auf
+dans est sera voir avec sur pas plus par les des une qui que chez pour être sont
+"""
+LITTLE = frozenset(_LITTLE_TEXT.split())
+OPENERS = frozenset(
+    {"ask", "see", "same", "do", "no", "not", "to", "set", "use", "per", "auto", "self", "case", "one", "read", "non"}
+)

@@ -37,10 +37,10 @@ class Corpus:
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
         self._cache = _Cache()
-        self.forget_threads()
+        self.renew_after_fork()
         forking.watch(self)
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         """Replace the lock in a forked child, where the thread that held it does not exist."""
         self._lock = threading.Lock()
 

@@ -68,6 +68,13 @@ KINDS: dict[str, Kind] = {
         _repairable("removal_pending", "A redaction or an erasure is incomplete.", severity="note"),
         Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
         _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
+        # The process
+        Kind(
+            "re2_missing",
+            "google-re2 is not installed: values are found slowly.",
+            "install the extra guards",
+            severity="note",
+        ),
         # Databases
         _repairable("rows_left", "Rows belong to no memory store."),
         _repairable("index_missing", "An index of the database is missing."),

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[[], object])
 class Forkable(Protocol):
     """Object that must be renewed in a forked child."""
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         """Replace locks and other state that belongs to the parent's threads; called in the child."""
 
 
@@ -63,7 +63,7 @@ def _after_in_child() -> None:
     for renew in _renewals:
         renew()
     for forkable in list(_watched):
-        forkable.forget_threads()
+        forkable.renew_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

@@ -16,6 +16,7 @@ from retentive.engine.writer import WriteRules
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, ReadOnly, UnknownSchema
 from retentive.history.removal import check_erasable
 from retentive.locations import existing_store
+from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.storage.paging import all_stores
@@ -117,7 +118,7 @@ def _erase_copy(target: Backend, store_id: str) -> Literal["erased", "newer", "r
 
 def _is_as_copied(found: Snapshot) -> bool:
     """True if a copy has no versions of its own. Raises `ReadOnly` if its settings forbid the erasure."""
-    rules = WriteRules(from_text(found.settings), None, lambda _, text: (text, ()))
+    rules = WriteRules(from_text(found.settings), None, TextExaminer())
     newest = newest_version(found)
     if newest is not None and newest != found.get_record(MARK, UNTIL):
         return False

@@ -118,6 +118,7 @@ class Replies:
         "{limit}. Nothing was written. Try again after some of them have been reviewed."
     )
     redacted: str = "Note: {count} sensitive value(s) were removed before saving: {kinds}."
+    flagged: str = "Note: line {line} may hold a sensitive value ({kind}). Remove it unless it belongs here."
     sensitive: str = (
         "Error: {path} would hold sensitive values: {kinds}. Nothing was written. "
         "Remove them, or write where they are kept instead."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
@@ -11,7 +12,8 @@ from typing import Any, Literal, TypeAlias, TypedDict, cast
 from retentive.errors import InvalidInput, UnknownSchema
 from retentive.values.patterns import check_actor_pattern, check_path_pattern
 
-SENSITIVE_MODES = ("off", "redact", "reject")
+SENSITIVE_MODES = ("off", "flag", "redact", "reject")
+_ALLOWANCE = re.compile(r"value:[0-9a-f]{32}:[0-9a-f]{64}|[a-z][a-z0-9_-]{0,39}")
 MAX_SETTINGS_BYTES = 64 * 1024
 _MAX_NUMBER = 2**53
 Checker: TypeAlias = Callable[[str, object], object]
@@ -41,6 +43,17 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
         raise InvalidInput(f"{name} must be a list of names, or null for the default kinds")
+    return tuple(value)
+
+
+def _allowances(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise InvalidInput(f"{name} must be a list of kinds, path patterns and hashes of values")
+    for each in value:
+        if each.startswith("/"):
+            _pattern(name, check_path_pattern, each)
+        elif not _ALLOWANCE.fullmatch(each):
+            raise InvalidInput(f"every entry of {name} must be a kind, a path pattern or the hash of a value")
     return tuple(value)
 
 
@@ -92,7 +105,11 @@ class Settings:
     max_memory_bytes: int = _setting(102_400, _number, "maximum bytes of one memory; 0 = no limit")
     max_memories: int = _setting(10_000, _number, "maximum number of memories; 0 = no limit")
     max_store_bytes: int = _setting(268_435_456, _number, "maximum bytes of all memories together; 0 = no limit")
-    sensitive: str = _setting("redact", _mode, "treatment of sensitive values in text: off, redact or reject")
+    sensitive: str = _setting("redact", _mode, "treatment of certain sensitive values: off, flag, redact or reject")
+    sensitive_likely: str = _setting("flag", _mode, "treatment of likely sensitive values: off, flag, redact or reject")
+    sensitive_allow: tuple[str, ...] = _setting(
+        (), _allowances, "sensitive values to accept: kinds, path patterns, and hashes of values (scan --allow)"
+    )
     sensitive_kinds: tuple[str, ...] | None = _setting(
         None, _names, "kinds of sensitive values to find; null = the default kinds"
     )
@@ -146,7 +163,9 @@ class Pins(TypedDict, total=False):
     max_memory_bytes: int
     max_memories: int
     max_store_bytes: int
-    sensitive: Literal["off", "redact", "reject"]
+    sensitive: Literal["off", "flag", "redact", "reject"]
+    sensitive_likely: Literal["off", "flag", "redact", "reject"]
+    sensitive_allow: Sequence[str]
     sensitive_kinds: Sequence[str] | None
     expire_after_days: int
     expire_paths: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Fixtures for object storage: a location in memory, and a wire to a server."""
+"""Fixtures for object storage: a location in memory, and a proxy in front of a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    """A wire to moto."""
+    """A proxy in front of moto."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.moto().secret_key)
     servers.moto().new_bucket(BUCKET)

@@ -25,12 +25,12 @@ def sealed(opened: Retentive) -> SealedBackend:
 
 
 def at_rest(directory: Path) -> bytes:
-    """Every byte of every file except the key files."""
+    """Return the bytes of all files except the key files."""
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")
 
 
 def together(works: list[Callable[[], object]]) -> None:
-    """Run all functions concurrently; raise the first error of any."""
+    """Run all functions concurrently. If any function fails, raise the first error."""
     errors: list[BaseException] = []
 
     def run(work: Callable[[], object]) -> None:

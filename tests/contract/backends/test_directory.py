@@ -1,4 +1,4 @@
-"""Memories as plain files: external edits are detected, recorded and never lost."""
+"""Memories as plain files: edits by other programs are detected, recorded and never lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.second_process import SecondProcess
 
 OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
 START = {"a.txt": NOW, "d/b.txt": "b\n", "d/e/c.txt": "c\n"}
-TAKES_EFFECT = 0.025  # s; after this time the next modification of a file gets another timestamp
+TAKES_EFFECT = 0.025  # seconds after which the next modification of a file gets another timestamp
 
 
 def replace_as_editors_do(path: Path, text: str) -> None:
@@ -76,11 +76,11 @@ def do_several(root: Path) -> None:
 
 @dataclass(frozen=True)
 class Edit:
-    """An external edit below `memories/`, and the versions it must create, as `operation path`, in any order."""
+    """An external edit below `memories/`, and the versions that it must add, as `operation path` in any order."""
 
     do: Callable[[Path], object]
     versions: tuple[str, ...]
-    text: str | None = None  # contents of a.txt afterwards, if the edit changes them
+    text: str | None = None  # contents of a.txt after the edit, if the edit changes them
 
 
 A, B, C = "modified a.txt", "modified d/b.txt", "modified d/e/c.txt"
@@ -147,7 +147,7 @@ def another() -> Iterator[SecondProcess]:
 
 
 def begin(store: MemoryStore) -> None:
-    """The state before each edit; an older version of a.txt has the same length."""
+    """Create the state before each edit. The older version of a.txt has the same length as the current one."""
     for name, text in (START | {"a.txt": OLDER}).items():
         assert not store.execute({"command": "create", "path": f"/memories/{name}", "file_text": text}).is_error
     change = {"command": "str_replace", "path": "/memories/a.txt", "old_str": "older", "new_str": "first"}
@@ -164,7 +164,7 @@ def in_store(store: MemoryStore) -> dict[str, str]:
 
 
 def by_hand(store: MemoryStore) -> list[str]:
-    """The recorded external edits, as `operation path`."""
+    """Return the recorded external edits, as `operation path`."""
     found = [version for version in store.versions() if str(version.actor) == "job:external"]
     return sorted(f"{version.operation} {version.path.removeprefix('/memories/')}" for version in found)
 
@@ -178,7 +178,7 @@ def texts(store: MemoryStore) -> set[str]:
 def test_the_next_command_detects_every_external_edit(
     edit: str, first: str, way: str, tmp_path: Path, another: SecondProcess
 ) -> None:
-    """The edit is recorded exactly once, as external; older texts stay in the versions."""
+    """Each edit is recorded exactly once, as an external edit. The older texts remain in the versions."""
     done = EDITS[edit]
     root = tmp_path / "memory" / "memories"
     opened = retentive.open(tmp_path / "memory")
@@ -205,7 +205,7 @@ def test_the_next_command_detects_every_external_edit(
     elif done.text is not None and first == "view":
         assert said.split("\n")[1:] == [f"{n:6}\t{line}" for n, line in enumerate(done.text.splitlines(), 1)]
     elif done.text is not None:
-        assert A in by_hand(store)  # a refused command keeps the detected edit
+        assert A in by_hand(store)  # a refused command records the detected edit too
     assert in_store(store) == wanted == on_disk(root)
     assert by_hand(store) == sorted(done.versions)
     assert before <= texts(store)
@@ -217,7 +217,7 @@ def test_the_next_command_detects_every_external_edit(
 
 
 def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore, root: Path) -> None:
-    """With equal size and in the same clock tick: in a hundred attempts no edit passes for the stored file."""
+    """In a hundred attempts, an edit of the same size in the same clock tick is never mistaken for the stored file."""
     begin(store_in)
     for number in range(1_000 if LONG else 100):
         command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
@@ -225,7 +225,7 @@ def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore,
         assert store_in.text(f"/memories/{number}") == "0000"
         change_in_place(root / str(number), f"{number:04}", keep_time=True)
         assert store_in.execute({"command": "view", "path": f"/memories/{number}"}).text.endswith(f"\t{number:04}")
-    assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first edit repeats the text
+    assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first edit writes the same text again
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ COMMANDS: list[dict[str, object]] = [
 
 
 def test_the_files_equal_the_store_after_every_command(store_in: MemoryStore, root: Path) -> None:
-    """So do the directories: none is empty, and none is missing."""
+    """The directories agree with the store too: no directory is empty, and none is missing."""
     begin(store_in)
     for command in COMMANDS:
         store_in.execute(command)
@@ -271,7 +271,7 @@ def test_the_files_equal_the_store_after_every_command(store_in: MemoryStore, ro
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
 def test_only_the_owner_can_access_files_and_directories(place: Path, umask: int) -> None:
-    """With any umask."""
+    """Only the owner has access, whatever the umask of the process is."""
     before = os.umask(umask)
     try:
         if umask == 0o777 and os.geteuid() != 0:
@@ -294,7 +294,7 @@ def test_only_the_owner_can_access_files_and_directories(place: Path, umask: int
 def test_a_write_records_an_edit_made_just_before(
     store_in: MemoryStore, root: Path, command: dict[str, object]
 ) -> None:
-    """The edit gets its own version before that of the command, so no text is overwritten unseen."""
+    """The edit gets its own version before the version of the command, so that no text is overwritten unrecorded."""
     begin(store_in)
     append(root / "a.txt", "by hand\n")
     append(root / "d/b.txt", "by hand\n")
@@ -313,7 +313,7 @@ def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Pat
 
 
 def test_empty_directories_do_not_block_a_memory(store_in: MemoryStore, root: Path) -> None:
-    """A memory can replace an empty directory that somebody made."""
+    """A memory can be created at the path of an empty directory that another program made."""
     (root / "x/y/z").mkdir(parents=True)
     assert store_in.execute({"command": "view", "path": "/memories/x"}).is_error
     assert not store_in.execute({"command": "create", "path": "/memories/x", "file_text": "file"}).is_error
@@ -321,7 +321,10 @@ def test_empty_directories_do_not_block_a_memory(store_in: MemoryStore, root: Pa
 
 
 def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> None:
-    """Unchanged, with hidden and nested files, as external edits; they stay the same files on disk."""
+    """The files become memories, including hidden and nested files, and each gets an external edit.
+
+    No file is rewritten.
+    """
     local = BetaLocalFilesystemMemoryTool(base_path=str(place))
     for name, text in (START | {".hidden": "h", "empty": "", "é/ü": "ö\r\n"}).items():
         local.call({"command": "create", "path": f"/memories/{name}", "file_text": text})
@@ -342,7 +345,7 @@ def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> No
 def test_two_processes_see_each_others_writes(
     place: Path, root: Path, store_in: MemoryStore, another: SecondProcess
 ) -> None:
-    """Each command sees the last one of the other process, and no write passes for an external edit."""
+    """Each command sees the last command of the other process, and no write is mistaken for an external edit."""
     another.open(str(place))
     for number in range(20):
         path = f"/memories/d/{number}.txt"
@@ -360,7 +363,7 @@ def test_two_processes_see_each_others_writes(
 
 
 def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place: OpenPlace) -> None:
-    """Both handles see each other's writes, and external edits once."""
+    """Each handle sees the writes of the other one, and every external edit is recorded once."""
     one, other = open_place(place).store(), open_place(place).store()
     begin(one)
     append(root / "a.txt", "by hand")
@@ -372,7 +375,7 @@ def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place:
 
 
 def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, root: Path) -> None:
-    """More files than a view shows, nested or not: all are memories, in byte order of their paths."""
+    """The directory has more files than a view shows. All files become memories, in the byte order of their paths."""
     names = [f"{number % 7}/{number}.txt" if number % 2 else f"{number}.txt" for number in range(1_500)]
     for name in names:
         make(root / name, name)
@@ -388,7 +391,7 @@ def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, roo
 
 
 def test_a_failed_opening_releases_its_lock(place: Path) -> None:
-    """Even while its exception is still referenced: the next opening does not wait."""
+    """The next opening does not wait, even while the exception of the failed opening is still referenced."""
     private = place / ".retentive"
     (private / "memory.db").mkdir(parents=True)
     (private / "format").write_text("1\n")
@@ -404,7 +407,7 @@ def test_a_failed_opening_releases_its_lock(place: Path) -> None:
 
 @pytest.mark.parametrize("new", ["/memories/b.md", "/memories/d/e/a.md"])
 def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None:
-    """The new text is at the new path, the old file is gone, and no external edit is recorded."""
+    """The new text is at the new path and the old file is removed. No external edit is recorded."""
     with retentive.open(place) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/c/a.md", "file_text": "one"})

@@ -1,4 +1,4 @@
-"""Commands in one commit: the files match the final state, with any number of changes to one path."""
+"""Several commands in one commit: the files agree with the final state, however often a path changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories
 
 
 def run_together(store: MemoryStore, commands: list[Any]) -> None:
-    """Run the commands in this order, in one commit: all wait while another write leads."""
+    """Run the commands in this order in one commit. All of them wait while another write holds the lock."""
     backend = store.backend
     assert isinstance(backend, DirectoryBackend)
     begun, go = threading.Event(), threading.Event()
@@ -81,12 +81,12 @@ def check(commands: list[Any], directory: Path) -> None:
     [[DELETE_B, C_TO_B], [EDIT_C, DELETE_B, C_TO_B], [DELETE_B, C_TO_B, DELETE_B], [CREATE_X, X_TO_Y], [EDIT_C] * 3],
 )
 def test_files_match_a_batch_that_changes_a_path_twice(commands: list[Any], tmp_path: Path) -> None:
-    """No change is recorded as an external edit afterwards."""
+    """The files agree with the final state, so that the next command records no external edit."""
     check(commands, tmp_path)
 
 
 @given(commands=st.lists(COMMANDS, min_size=2, max_size=6))
 def test_files_match_any_batch(commands: list[Any]) -> None:
-    """For batches of random commands."""
+    """The files agree with the store after any batch of random commands."""
     with tempfile.TemporaryDirectory() as directory:
         check(commands, Path(directory))

@@ -1,4 +1,4 @@
-"""Storage of an unknown format is refused and not changed, from another application or a newer version."""
+"""Storage in an unknown format, from another application or a newer version, is refused and left unchanged."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ A = "/memories/a"
 
 
 def files_in(directory: Path) -> dict[str, bytes]:
-    """Every file below a directory."""
+    """Return every file below a directory."""
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def database(path: Path, *statements: str) -> None:
-    """A SQLite file of another application."""
+    """Create a SQLite file of another application."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -40,13 +40,13 @@ def pragma(path: Path, name: str) -> int:
 
 
 def created(place: str) -> None:
-    """A location with one memory."""
+    """Create a location with one memory."""
     with retentive.open(place) as opened:
         assert not opened.store().execute({"command": "create", "path": A, "file_text": "kept"}).is_error
 
 
 def refused(place: str, message: str) -> None:
-    """Check that opening and examining the location both report it."""
+    """Check that opening and examining the location both report the error."""
     with pytest.raises(UnknownSchema, match=message):
         retentive.open(place)
     (finding,) = check_place(place)
@@ -54,7 +54,7 @@ def refused(place: str, message: str) -> None:
 
 
 def test_a_sqlite_file_carries_its_application_and_version(tmp_path: Path) -> None:
-    """`file` and the SQLite tools show them."""
+    """The `file` program and the SQLite tools can show the application and the version."""
     created(f"sqlite:///{tmp_path}/memory.db")
     assert pragma(tmp_path / "memory.db", "application_id") == APPLICATION_ID
     assert pragma(tmp_path / "memory.db", "user_version") == 1
@@ -73,7 +73,7 @@ def test_a_sqlite_file_carries_its_application_and_version(tmp_path: Path) -> No
     ids=["tables", "a table of ours", "an application id", "a version", "a log", "a log and an id"],
 )
 def test_a_database_of_another_application_is_not_changed(statements: list[str], tmp_path: Path) -> None:
-    """No byte of it changes, and no file appears beside it."""
+    """The bytes of the database stay the same, and no file appears next to it."""
     database(tmp_path / "memory.db", *statements)
     before = files_in(tmp_path)
     refused(f"sqlite:///{tmp_path}/memory.db", "another application")
@@ -81,7 +81,7 @@ def test_a_database_of_another_application_is_not_changed(statements: list[str],
 
 
 def test_an_open_database_of_another_application_is_not_changed(tmp_path: Path) -> None:
-    """Its contents are only in its write-ahead log."""
+    """The contents of the other application's database are still in its write-ahead log only."""
     path = tmp_path / "memory.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as theirs:
         for statement in ("PRAGMA journal_mode = WAL", "CREATE TABLE mine (a TEXT)", "INSERT INTO mine VALUES ('x')"):
@@ -102,7 +102,7 @@ def test_a_newer_sqlite_file_is_not_changed(tmp_path: Path) -> None:
 
 
 def test_a_version_in_the_log_is_read(tmp_path: Path) -> None:
-    """A newer program still has the file open."""
+    """The version is read from the write-ahead log while a newer program still has the file open."""
     path = tmp_path / "memory.db"
     created(f"sqlite:///{path}")
     with closing(sqlite3.connect(path, isolation_level=None)) as newer:
@@ -111,7 +111,7 @@ def test_a_version_in_the_log_is_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
-    """`mktemp` creates one."""
+    """An empty file is accepted because `mktemp` creates one."""
     (tmp_path / "memory.db").touch()
     created(f"sqlite:///{tmp_path}/memory.db")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
@@ -139,7 +139,7 @@ def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str
 
 
 def test_a_private_folder_of_another_application_is_not_changed(tmp_path: Path) -> None:
-    """A folder with contents and without a format number."""
+    """A folder that has contents but no format number belongs to another application."""
     private = tmp_path / "memory/.retentive"
     private.mkdir(parents=True)
     (private / "settings.ini").write_text("mine")
@@ -151,7 +151,7 @@ def test_a_private_folder_of_another_application_is_not_changed(tmp_path: Path) 
 
 @pytest.mark.parametrize("left", [[], ["format.123"]])
 def test_an_interrupted_creation_of_a_folder_is_completed(left: list[str], tmp_path: Path) -> None:
-    """The process was killed before it renamed the format number."""
+    """The creating process was killed before it renamed the file with the format number."""
     private = tmp_path / "memory/.retentive"
     private.mkdir(parents=True)
     for name in left:
@@ -174,7 +174,7 @@ def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> Non
 
 
 def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
-    """By opening and by migrating."""
+    """Opening and migrating both refuse the newer schema."""
     import psycopg
 
     place = place_of("postgresql", tmp_path)
@@ -187,14 +187,14 @@ def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
 
 
 class BesideAnotherProcess(SqliteConnection):
-    """A connection beside another process, which commits the tables before one of this connection's statements."""
+    """A connection with another process beside it, which commits the tables right before one of the statements."""
 
     def __init__(self, path: Path, statement: int) -> None:
         super().__init__(str(path), timeout_s=1.0)
         self._path, self._until = str(path), statement
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Rows of the statement."""
+        """Return the rows of the statement. Before the selected statement, the other process commits."""
         if self._until == 0:
             SqliteBackend(self._path).close()
         self._until -= 1
@@ -203,7 +203,7 @@ class BesideAnotherProcess(SqliteConnection):
 
 @pytest.mark.parametrize("statement", range(4))
 def test_a_file_that_another_process_creates_is_not_foreign(statement: int, tmp_path: Path) -> None:
-    """The version read is that of before or of after the commit, whichever statement it falls before."""
+    """The version is read as it was before the commit or after it, whichever statement the commit precedes."""
     (tmp_path / "memory.db").touch()
     with closing(BesideAnotherProcess(tmp_path / "memory.db", statement)) as connection:
         assert SCHEMA.version(connection) in {0, SCHEMA.newest}

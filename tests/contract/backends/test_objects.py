@@ -17,10 +17,10 @@ from support import servers
 
 
 class ObjectsSuite(BackendSuite):
-    """The shipped suite, with the rule of object storage about forks instead of the general one."""
+    """The shipped suite, in which the rule of object storage about forks replaces the general rule."""
 
     def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
-        """Every call in the child fails at once, also on a new backend; the parent continues."""
+        """Every call in the forked child fails at once, also on a new backend. The parent continues."""
         if not hasattr(os, "fork"):
             pytest.skip("this system does not fork")
         store = Opened(self.opened(tmp_path))

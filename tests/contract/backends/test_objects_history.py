@@ -1,10 +1,9 @@
-"""History in object storage equals that of SQLite for any operations, and redacted contents leave no byte."""
+"""The history in object storage agrees with that of SQLite, and redacted contents leave no byte."""
 
 from __future__ import annotations
 
 import os
 import random
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,9 +15,9 @@ import pytest
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import reachable
+from retentive.storage.objects.requests import Place
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
@@ -27,7 +26,8 @@ from retentive.values.paths import ROOT
 from retentive.values.records import Again
 from support import servers
 
-from .test_objects_rest import SMALL, Bottom, in_two_days, manifest_of, small
+from .objects import SMALL, Bottom, in_two_days, manifest_of, small
+from .objects_dump import everything
 from .wire import BUCKET, Asked, Reply, Wire, is_commit, nth
 
 pytestmark = pytest.mark.long
@@ -51,17 +51,17 @@ class Ticking:
 
 
 def id_of(prefix: str, time_us: int) -> str:
-    """An id that depends only on the time, which is unique to each change of a store."""
+    """An id computed from the time alone. Each change of a store has a time of its own."""
     return f"{prefix}{time_us:014x}"
 
 
-# -- equal to SQLite -----------------------------------------------------------------------------------------
+# -- comparison with SQLite ----------------------------------------------------------------------------------
 
 Work = Callable[[Transaction], object]
 
 
 def changing(chance: random.Random, snapshot: Snapshot) -> Work:
-    """A random write with the same effect on any backend in the same state."""
+    """A random write that has the same effect on every backend in the same state."""
     path = f"/memories/{chance.choice('abc')}/{chance.randrange(6)}"
     data = b"%d" % chance.randrange(1_000)
     kind = chance.choice(["put", "put", "put", "move", "delete", "again", "blank", "blank", "prune", "note", "both"])
@@ -110,7 +110,7 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
 
 
 def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
-    """The older versions of its memory, and the version itself, up to the first redacted one.
+    """The version and the older versions of its memory, newest first, back to the first redacted version.
 
     SQL may keep a redacted version while a rename shares its text.
     """
@@ -120,7 +120,7 @@ def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
 
 
 def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
-    """The whole state except the revision, which may or may not rise on a write without changes."""
+    """The whole state except the revision: a write without changes increments the revision on some backends only."""
     versions = [_without_revision(version) for version in snapshot.versions()]
     ids = [version.id for version in versions]
     bounds = [*ids[:: max(len(ids) // 5, 1)], "memver_"]
@@ -148,7 +148,10 @@ def _without_revision(version: Version) -> Version:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
 def test_any_operations_give_the_history_of_sqlite(url: str, seed: int) -> None:
-    """Through three handles, with pages small enough to be split, merged and emptied."""
+    """Random writes through three handles give the same history.
+
+    The pages are small enough to be split, merged and emptied.
+    """
     chance, clock = random.Random(seed), Ticking()
     reference = Opened(SqliteBackend(None, clock=clock, new_id=id_of))
     stores = [Opened(small(url, clock=clock, new_id=id_of)) for _ in range(3)]
@@ -175,7 +178,7 @@ def test_any_operations_give_the_history_of_sqlite(url: str, seed: int) -> None:
 
 
 def assert_all_is_named(url: str, store_id: str) -> None:
-    """After collection, every object is reachable, and the root of the tree is small."""
+    """Check that every object is reachable after a collection, and that the root of the tree is small."""
     bottom, manifest = Bottom(url), manifest_of(url, store_id)
     reach = reachable(manifest, small(url)._reader(store_id))
     for kind, names in (("pages", reach.pages), ("packs", reach.packs)):
@@ -186,7 +189,7 @@ def assert_all_is_named(url: str, store_id: str) -> None:
 
 
 def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
-    """A range of versions reads only its own leaves, of about fifty."""
+    """A read of a range of versions reads only the leaves of that range, out of about fifty leaves."""
     prefix = os.urandom(6).hex()
     store = Opened(small(place(servers.moto().port, prefix)))
     for number in range(160):
@@ -200,7 +203,7 @@ def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
         assert len([one for one in wire.asked[asked:] if b"/pages/" in one.path]) <= 12
     asked = len(wire.asked)
     assert [version.id for version in reader.read(store.id, lambda found: list(found.as_of(ids[3])))] == [ids[4]]
-    assert len(wire.asked) - asked <= 10  # the manifest, and the nodes above three leaves
+    assert len(wire.asked) - asked <= 10  # the manifest and the nodes above three leaves
 
 
 def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
@@ -210,23 +213,14 @@ def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
 # -- redacted versions ---------------------------------------------------------------------------------------
 
 
-def everything(url: str) -> str:
-    """All bytes of a location, decompressed."""
-    return "\n".join(f"{key} {plain(Bottom(url).get(key))}" for key in Bottom(url).listed())
-
-
-def plain(data: bytes) -> str:
-    """The decompressed bytes of an object."""
-    head, _, body = data.partition(b"\n")
-    is_compressed = head.startswith(b"retentive ") and not head.startswith((b"retentive pack ", b"retentive format "))
-    return (zlib.decompress(body) if is_compressed else data).decode()
-
-
 SECRET, PLACE = b"the secret text", "/memories/the-secret-place"
 
 
 def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence[str]:
-    """Versions of a memory with a secret text and path, and of other memories; returns those to redact."""
+    """Write versions of a memory with a secret text and path, and of other memories.
+
+    Returns the ids of the secret ones.
+    """
     for number in range(before):
         store.put(f"/memories/{number % 9}", b"%d" % number)
     store.create({PLACE: SECRET}, PERSON)
@@ -244,7 +238,7 @@ def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 3), (3, 0), (30, 2), (2, 30), (60, 60)])
 def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) -> None:
-    """Neither text, path nor hash in any object once the write returns, in log and pages."""
+    """When the redaction returns, no object in the log or the pages contains the text, the path or the hash."""
     store, reader = Opened(small(url)), Opened(small(url))
     ids = a_secret_among_others(store, before=before, after=after)
     old = reader.backend.read(reader.id, lambda found: [found.version(each) for each in ids])
@@ -263,14 +257,14 @@ def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) ->
 
 
 def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
-    """Its pages come from a state before the redaction; they are deleted and never used."""
-    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    """The pages of the compaction contain the state before the redaction. They are deleted and never used."""
+    store = Opened(ObjectsBackend(Place.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     committer = other._committer
     prepared = committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    for name, (data, _) in prepared.compaction.pages.items():  # one page was still being written
+    for name, (data, _) in prepared.written.items():  # the compaction was still writing one page
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert SECRET.decode() not in everything(url)
@@ -279,13 +273,16 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
 
 
 def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> None:
-    """They were written too late for the redaction; the mark of a later redaction finds them."""
-    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    """The crashed compaction wrote its pages after the redaction.
+
+    The purge of a later redaction finds and deletes them.
+    """
+    store = Opened(ObjectsBackend(Place.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     prepared = other._committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
-    for name, (data, _) in prepared.compaction.pages.items():
+    for name, (data, _) in prepared.written.items():
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     assert "secret-place" in everything(url)
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
@@ -293,7 +290,7 @@ def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> N
 
 
 def test_replaced_records_are_deleted_with_the_version(url: str) -> None:
-    """A record may repeat the text of the version: the same write removes it, and no object keeps it."""
+    """A record may repeat the text of the version. The redacting write removes the record, and no object retains it."""
     store = Opened(small(url))
     for number in range(100):
         value = "SECRET " * 400 if number == 7 else f"secret {number}" if number < 9 else "x"
@@ -327,7 +324,7 @@ def _put_note(tx: Transaction, key: str, value: str | None) -> None:
 
 
 def test_other_processes_do_not_serve_redacted_texts_from_their_caches(url: str) -> None:
-    """Nor does a read that has to restart during the redaction."""
+    """Reads of other processes do not return the text either, even a read that the redaction forces to restart."""
     store, reader = Opened(small(url)), Opened(small(url))
     ids = a_secret_among_others(store, before=20, after=20)
     texts = [reader.version_text(each) for each in ids]
@@ -339,7 +336,7 @@ def test_other_processes_do_not_serve_redacted_texts_from_their_caches(url: str)
 
 
 def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
-    """Sparse pages are merged, empty ones deleted, and all remaining versions of a memory are found."""
+    """Sparse pages are merged and empty pages are deleted. All remaining versions of each memory are found."""
     store = Opened(small(url))
     for number in range(200):
         store.put(A if number % 40 else B, b"%d" % number)
@@ -361,7 +358,7 @@ def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
 
 
 def test_thousands_of_versions_are_erased_at_once(url: str) -> None:
-    """With more texts than a manifest can list."""
+    """The number of texts exceeds the number that a manifest can list."""
     store = Opened(open_objects(url))
     files = {f"/memories/{number:04}": b"%d" % number for number in range(700)}
     store.create(files)
@@ -374,7 +371,7 @@ def test_thousands_of_versions_are_erased_at_once(url: str) -> None:
 
 
 def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
-    """While others write, compact, collect and purge."""
+    """Each redaction removes its versions while other handles write, compact, collect and purge."""
     stores = [Opened(small(url)) for _ in range(4)]
     stores[0].create({f"/memories/{name}": b"0" for name in "abcd"})
 
@@ -401,13 +398,13 @@ def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
 
 
 def no_deleting(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The process ends before it deletes any object."""
+    """Drop the requests that delete objects, like a process that ended before these requests."""
     return None if asked.method == b"DELETE" or b"?delete" in asked.path else forward(asked.raw)
 
 
 @pytest.mark.parametrize("finish", ["purge", "another"])
 def test_a_crash_before_the_deletion_is_completed(wire: Wire, finish: str) -> None:
-    """By `purge` in any process, or by the next redaction."""
+    """The deletion is completed by `purge` in any process, or by the next redaction."""
     prefix = os.urandom(6).hex()
     store = Opened(open_objects(place(wire.port, prefix)))
     ids = a_secret_among_others(store, before=2, after=2)
@@ -429,7 +426,10 @@ def test_a_crash_before_the_deletion_is_completed(wire: Wire, finish: str) -> No
 
 
 def test_a_redaction_retried_during_a_purge_is_marked_again(wire: Wire) -> None:
-    """The purge deleted its mark, since it had no effect yet: the commit fails, and the retry writes a new mark."""
+    """The purge deletes the mark of the redaction, which is not committed yet.
+
+    The commit fails, and the retry writes a new mark.
+    """
     prefix = os.urandom(6).hex()
     store, url = Opened(small(place(wire.port, prefix))), place(servers.moto().port, prefix)
     ids = a_secret_among_others(store, before=2, after=2)
@@ -452,7 +452,7 @@ def test_a_redaction_retried_during_a_purge_is_marked_again(wire: Wire) -> None:
 
 
 def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:
-    """The check reads every kind of object."""
+    """The check reads objects of every kind, so it reports any missing object."""
     backend: Backend = small(url)
     store = Opened(backend)
     a_secret_among_others(store, before=30, after=30)
@@ -471,13 +471,16 @@ def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:
 
 
 def test_texts_of_failed_attempts_are_purged(url: str) -> None:
-    """A batch that ran again wrote a text without a version, which may copy the text of another version."""
+    """A batch that ran twice wrote texts that belong to no version.
+
+    Such a text may copy the text of another version.
+    """
     store, other = Opened(small(url)), Opened(small(url))
     store.create({A: b"0"})
     texts: list[bytes] = []
     for _ in range(10):
         _write_before_another_commits(store, other, texts)
-    assert len(texts) == 40  # each of twenty writes ran twice
+    assert len(texts) == 40  # twenty writes, each of which ran twice
     for one in (store, other):
         assert capabilities.purge(one.backend)
     assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == len(store.versions()) == 21
@@ -485,7 +488,7 @@ def test_texts_of_failed_attempts_are_purged(url: str) -> None:
 
 
 def _write_before_another_commits(store: Opened, other: Opened, texts: list[bytes]) -> None:
-    """Write while another backend commits first, so that the work runs twice."""
+    """Write while another backend commits first, so that the work of the write runs twice."""
     others = [partial(_extended, texts)]
 
     def work(tx: Transaction) -> None:

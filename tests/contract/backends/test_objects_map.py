@@ -1,4 +1,4 @@
-"""The ordered map of object storage, compared with a dictionary, without storage."""
+"""The ordered map of object storage, tested without storage against a dictionary."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.storage.objects.ordered_map import (
-    Leaf,
-    Node,
-    OrderedMap,
-    Page,
-    Rebuild,
-    Ref,
-    Sizes,
-    Tree,
-    decode_leaf,
-    decode_node,
-)
+from retentive.storage.objects.ordered_map import OrderedMap, Rebuild, Sizes, Tree
+from retentive.storage.objects.records import Page, Ref, decode_page
 
 SIZES = Sizes(log=4, page=4, fan_out=3)
 KEYS = st.integers(0, 60).map(lambda number: f"rkind\0{number:02}")
@@ -26,36 +16,32 @@ EDITS = st.lists(st.dictionaries(KEYS, st.none() | st.just("=x") | st.just("=y")
 
 
 class Written:
-    """The pages that rebuilds wrote, decoded from their bytes; counts calls of `read`."""
+    """The pages written by rebuilds, decoded from their bytes. It counts the calls of `read`."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
+        self.data: dict[str, bytes] = {}
         self.read = 0
 
     def add(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
-        self.pages.update({name: data for name, (data, _) in pages.items()})
+        self.data.update({name: data for name, (data, _) in pages.items()})
 
-    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
+    def pages(self, refs: Sequence[Ref]) -> list[Page]:
         self.read += len(refs)
-        return [decode_leaf(self.pages[ref.name]) for ref in refs]
-
-    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        self.read += len(refs)
-        return [decode_node(self.pages[ref.name]) for ref in refs]
+        return [decode_page(self.data[ref.name]) for ref in refs]
 
 
 def reachable(tree: Tree, pages: Written) -> list[Ref]:
-    """The references to all pages of a tree."""
+    """Return the references to all pages of a tree."""
     level, found = list(tree.refs), list(tree.refs)
     for _ in range(tree.depth):
-        level = [ref for node in pages.nodes(level) for ref in node]
+        level = [ref for node in pages.pages(level) for ref in node.refs]
         found += level
     return found
 
 
 @given(EDITS, st.integers(0, 12), KEYS, KEYS)
 def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: int, low: str, high: str) -> None:
-    """After any number of rebuilds, with edits above the tree: by key, by range, in both directions."""
+    """After any number of rebuilds, reads by key and by range, in both directions, agree with the dictionary."""
     tree, pages, expected = Tree(), Written(), dict[str, str]()
     overlay: dict[str, str | None] = {}
     for number, batch in enumerate(batches):
@@ -65,13 +51,13 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
                 expected[key] = value
         overlay |= batch
         if number < kept:
-            rebuilt = Rebuild(tree, overlay, pages=pages, sizes=SIZES, generation=number)
+            rebuilt = Rebuild(tree, overlay, pages=pages.pages, sizes=SIZES, generation=number)
             pages.add(rebuilt.written)
             tree, overlay = rebuilt.tree, {}
             firsts = {ref.first for ref in reachable(tree, pages)}
-            assert firsts <= expected.keys()  # no trace of a removed key
+            assert firsts <= expected.keys()  # the pages contain no trace of a removed key
             assert len(tree.refs) <= SIZES.fan_out
-    found = OrderedMap(tree, overlay, pages)
+    found = OrderedMap(tree, overlay, pages.pages)
     everything = sorted(expected.items())
     assert [found.get(f"rkind\0{number:02}") for number in range(61)] == [
         expected.get(f"rkind\0{number:02}") for number in range(61)
@@ -85,13 +71,16 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
 
 
 def test_a_lookup_reads_one_page_of_each_level() -> None:
-    """In a tree of a thousand keys. A range reads only its own leaves."""
+    """A lookup in a tree of a thousand keys reads one page of each level.
+
+    A range reads only the leaves of the range.
+    """
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    rebuilt = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    rebuilt = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
     pages.add(rebuilt.written)
     assert rebuilt.tree.depth == 2
-    found = OrderedMap(rebuilt.tree, {}, pages)
+    found = OrderedMap(rebuilt.tree, {}, pages.pages)
     assert found.get("rkind\0" + "0500") == "=500"
     assert pages.read == 3
     pages.read = 0
@@ -100,13 +89,13 @@ def test_a_lookup_reads_one_page_of_each_level() -> None:
 
 
 def test_an_edit_rewrites_one_page_of_each_level() -> None:
-    """The other pages are not changed."""
+    """The edit rewrites the pages on the way to its leaf. All other pages stay the same."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    first = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    first = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
     pages.add(first.written)
     second = Rebuild(
-        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=1
+        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=1
     )
     assert len(second.written) == second.tree.depth + 1 == 3
     assert all(name.startswith("1-") for name in second.written)

@@ -1,4 +1,4 @@
-"""Records and side records in object storage: their layout and cost, and that merging loses none."""
+"""Records and side records in object storage: their layout, their cost, and merges that lose no record."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from retentive.errors import NotFound, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import reachable
+from retentive.storage.objects.requests import Place
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 from support import servers
 
-from .test_objects_history import everything
-from .test_objects_rest import Bottom, in_two_days, manifest_of, small
+from .objects import Bottom, in_two_days, manifest_of, small
+from .objects_dump import everything
 from .wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
 
 pytestmark = pytest.mark.long
@@ -32,14 +32,14 @@ FEW = Sizes(log=8, page=7, fan_out=9)
 
 @pytest.fixture
 def far(wire: Wire) -> str:
-    """A location behind the wire."""
+    """A location on the server behind the proxy."""
     options = f"endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
     return f"s3://{BUCKET}/{os.urandom(6).hex()}?{options}"
 
 
 def few(url: str) -> ObjectsBackend:
     """A backend that keeps few records in the manifest."""
-    return ObjectsBackend(Client(Place.parse(url)), sizes=FEW)
+    return ObjectsBackend(Place.parse(url), sizes=FEW)
 
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
@@ -48,17 +48,17 @@ def put(store: Opened, kind: str, key: str, value: str | None) -> None:
 
 
 def notes(store: Opened, kind: str) -> dict[str, str]:
-    """All records of a kind."""
+    """Return all records of a kind."""
     return dict(store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind))))
 
 
 def note(store: Opened, kind: str, key: str) -> str | None:
-    """One record."""
+    """Return the value of one record."""
     return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))
 
 
 def manifest_bytes(url: str, store: Opened) -> int:
-    """The size of the manifest."""
+    """Return the size of the manifest."""
     return len(Bottom(url).get(f"manifests/{store.id}"))
 
 
@@ -67,7 +67,7 @@ def manifest_bytes(url: str, store: Opened) -> int:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_records_outside_the_root_are_read_unchanged(url: str, seed: int) -> None:
-    """Written, replaced and removed one by one and in batches, in several kinds, through three handles."""
+    """Records of several kinds are written, replaced and removed, alone and in batches, through three handles."""
     chance = random.Random(seed)
     stores = [Opened(few(url)) for _ in range(3)]
     expected: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c/é \U0001f600".encode("ascii", "replace").decode(): {}}
@@ -111,7 +111,7 @@ def assert_all_is_reachable(url: str, store: Opened) -> None:
 
 
 def test_removing_all_records_leaves_no_object(url: str) -> None:
-    """Once they are purged."""
+    """A purge deletes every object that contained a record."""
     store = Opened(few(url))
     for number in range(80):
         put(store, "kind", str(number), f"value {number} " * (number * 3))
@@ -124,7 +124,7 @@ def test_removing_all_records_leaves_no_object(url: str) -> None:
 
 
 def test_long_values_are_never_in_the_root(url: str) -> None:
-    """Each is an object of its own, deleted when the value is replaced."""
+    """Each long value is an object of its own. The object is deleted when the value is replaced."""
     store = Opened(open_objects(url))
     for number in range(40):
         put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
@@ -136,7 +136,7 @@ def test_long_values_are_never_in_the_root(url: str) -> None:
 
 @pytest.mark.parametrize("count", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
 def test_thousands_of_records_cost_little_each(url: str, count: int) -> None:
-    """Written one by one: the root and the objects written with it stay small."""
+    """Records are written one by one. The root stays small, and so do the objects written with each record."""
     store = Opened(open_objects(url))
     keys = [hashlib.sha256(b"%d" % number).hexdigest()[:24] for number in range(count)]
     largest = 0
@@ -152,7 +152,7 @@ def test_thousands_of_records_cost_little_each(url: str, count: int) -> None:
 
 
 def test_a_record_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
-    """One record is written with the other changes; two hundred records cost a tenth more."""
+    """A single record needs no extra request. Two hundred records cost a tenth more requests."""
     store = Opened(open_objects(far))
     store.create({A: b"0"})
     wire.asked.clear()
@@ -174,10 +174,13 @@ def test_a_record_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
 
 
 def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
-    """Besides the request for the manifest. A missing record costs the same, and one in the log costs none."""
+    """A lookup costs one request besides the manifest, even if the record is missing.
+
+    A record in the log costs no request.
+    """
 
     def opened() -> ObjectsBackend:
-        return ObjectsBackend(Client(Place.parse(far)), sizes=Sizes(log=8, page=7))
+        return ObjectsBackend(Place.parse(far), sizes=Sizes(log=8, page=7))
 
     store = Opened(opened())
     for number in range(100):
@@ -193,7 +196,7 @@ def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> Non
 
 
 def test_a_commit_of_records_with_a_lost_reply_is_made_once(wire: Wire, far: str) -> None:
-    """The id of the commit settles it."""
+    """The commit id shows whether the commit was made, so the work does not run again."""
     store = Opened(open_objects(far))
     runs: list[int] = []
 
@@ -209,7 +212,7 @@ def test_a_commit_of_records_with_a_lost_reply_is_made_once(wire: Wire, far: str
 
 
 def test_records_of_one_batch_see_each_other(url: str) -> None:
-    """Many threads increment one record, and some fail afterwards."""
+    """Many threads increment one record in shared batches. Some of the jobs fail after their increment."""
     store = Opened(few(url))
 
     def counting(tx: Transaction) -> None:
@@ -237,12 +240,12 @@ def test_records_of_one_batch_see_each_other(url: str) -> None:
 
 
 def parts(url: str, store: Opened) -> list[str]:
-    """The objects with side records."""
+    """Return the objects that contain side records."""
     return Bottom(url).listed(f"stores/{store.id}/side")
 
 
 def test_side_records_are_merged_and_stay_few(url: str) -> None:
-    """With repeated keys, and with keys that are only added."""
+    """Merges keep the number of objects small, both if keys repeat and if every key is new."""
     stores = [Opened(small(url)) for _ in range(3)]
     for number in range(600):
         backend = stores[number % 3].backend
@@ -264,7 +267,7 @@ def test_side_records_are_merged_and_stay_few(url: str) -> None:
 
 
 def test_concurrent_side_records_are_not_lost(url: str) -> None:
-    """Many handles write, read and merge the same kind, also with shared keys."""
+    """Many handles write, read and merge side records of the same kind, with separate and with shared keys."""
     stores = [Opened(small(url)) for _ in range(6)]
 
     def jotting(store: Opened, name: int) -> None:
@@ -284,7 +287,7 @@ def test_concurrent_side_records_are_not_lost(url: str) -> None:
 
 
 def test_merged_parts_that_were_not_deleted_change_nothing(url: str) -> None:
-    """After a crash between writing and deleting some or all parts; removed keys stay removed."""
+    """A crash between the write and the deletions leaves some or all merged parts. Removed keys stay removed."""
     store, bottom = Opened(small(url)), Bottom(url)
     held: dict[str, bytes] = {}
     for number in range(70):
@@ -305,7 +308,7 @@ def test_merged_parts_that_were_not_deleted_change_nothing(url: str) -> None:
 
 
 def test_a_side_record_costs_two_requests(wire: Wire, far: str) -> None:
-    """One writes it, and one checks that the store exists. It waits for no writer of the store."""
+    """One request writes the record, and one checks that the store exists. Neither waits for a writer of the store."""
     store = Opened(open_objects(far))
     store.create({A: b"0"})
     wire.asked.clear()
@@ -320,7 +323,7 @@ def test_a_side_record_costs_two_requests(wire: Wire, far: str) -> None:
 
 
 def test_side_records_are_read_during_a_merge(wire: Wire, far: str) -> None:
-    """A listed part is gone when it is requested, so the reader lists again."""
+    """A merge deletes a listed part before the reader requests it, so the reader lists the parts again."""
     store = Opened(open_objects(far))
     for number in range(20):
         store.backend.put_side_records(store.id, "kind", {f"{number:02}": "x"})
@@ -337,11 +340,11 @@ def test_side_records_are_read_during_a_merge(wire: Wire, far: str) -> None:
     assert found == [f"{number:02}" for number in range(60)]
 
 
-# -- erasing -------------------------------------------------------------------------------------------------
+# -- erasure -------------------------------------------------------------------------------------------------
 
 
 def filled(url: str) -> Opened:
-    """A store with records of every kind."""
+    """Create a store with records of every kind."""
     store = Opened(small(url), "secret-key")
     for number in range(30):
         store.put(f"/memories/secret/{number % 9}", b"secret %d" % number)
@@ -352,7 +355,7 @@ def filled(url: str) -> Opened:
 
 
 def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
-    """And an object for its key that does not name the store."""
+    """The only other object is the one for its store key, which does not name the store."""
     store, reader = filled(url), Opened(small(url), "secret-key")
     other = Opened(small(url), "other")
     other.create({A: b"stays"})
@@ -380,7 +383,7 @@ def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
 
 
 def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
-    """Their texts, records and pages are deleted when the commit finds the store erased."""
+    """A writer deletes its texts, records and pages when its commit finds that the store is erased."""
     store, other = filled(url), small(url)
 
     def work(tx: Transaction) -> None:
@@ -393,7 +396,7 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
     with pytest.raises(NotFound):
         store.backend.write(store.id, work)
     late = Bottom(url)
-    for name, (data, _) in prepared.compaction.pages.items():
+    for name, (data, _) in prepared.written.items():
         late.put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert Bottom(url).listed("stores") == []
@@ -402,7 +405,7 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
 @pytest.mark.parametrize("finish", ["again", "purge"])
 @pytest.mark.parametrize("stopped_at", [b"?delete", b"/keys/"])
 def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopped_at: bytes) -> None:
-    """By another erasure or by `purge`. Until then the store is not found."""
+    """Another erasure or a `purge` completes the erasure. Until then, opening reports that the store does not exist."""
     store = Opened(open_objects(far + "&timeout_s=1.5"), "secret-key")
     store.create({A: b"secret"})
     wire.rule = lambda asked, forward: None if stopped_at in asked.path else forward(asked.raw)
@@ -422,12 +425,12 @@ def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopp
 
 
 def test_a_key_reused_during_an_erasure_stays_in_use(url: str) -> None:
-    """The erasure does not free a key that belongs to a new store."""
+    """The key already belongs to a new store, so the end of the old erasure does not release the key."""
     store = filled(url)
     backend = small(url)
     with backend._queue(store.id).paused():
-        backend._stores.mark_erased(store.id, None)
+        backend._mark_erased(store.id, None)
     made = small(url).create_store(key="secret-key", name="new")
-    backend._stores.clear(store.id)
+    backend._clear(store.id)
     assert small(url).get_store("secret-key") == made
     assert small(url).create_store(key="secret-key", name="newer") == made

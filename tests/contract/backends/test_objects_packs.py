@@ -1,4 +1,4 @@
-"""Packs in object storage: the cost of a batch and of a view, and a pack after the erasure of one text."""
+"""Packs in object storage: the cost of a batch and of a view, and the erasure of one text from a pack."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from retentive.errors import Damaged
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Change, Snapshot, Transaction
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.packs import NewTexts, decode_pack, encode_pack, without
+from retentive.storage.objects.reader import NewTexts, decode_pack, encode_pack, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
 from support import servers
 
-from .test_objects_history import everything
-from .test_objects_rest import Bottom, small
+from .objects import Bottom, small
+from .objects_dump import everything
 from .wire import BUCKET, Asked, Wire
 
 PATIENCE_S = 60.0
@@ -27,12 +27,12 @@ PERSON = Actor("user", "ann")
 
 
 def far(wire: Wire, prefix: str) -> str:
-    """A location behind a wire."""
+    """A location on the server behind the proxy."""
     return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
 
 
 def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
-    """Method and kind of object of each request."""
+    """Return the method and the kind of object of each request."""
     return [
         (one.method, next(kind for kind in (b"packs", b"pages", b"manifests") if kind in one.path)) for one in asked
     ]
@@ -43,7 +43,7 @@ def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.long
 def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
-    """One for all texts, one for the manifest."""
+    """One PUT writes all texts, and one writes the manifest."""
     store = Opened(open_objects(far(wire, os.urandom(6).hex())))
     store.create({A: b"0"})
     started, go, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
@@ -54,7 +54,7 @@ def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
         tx.record([Change(None, "/memories/first", b"first")], None)
 
     def follow(tx: Transaction, number: int) -> None:
-        waiting.release()  # once as a rehearsal, and once in the batch
+        waiting.release()  # the work runs once early, without effect, and once in the batch
         tx.record([Change(None, f"/memories/{number:02}", b"text %d" % number)], None)
 
     workers = start([lambda: store.backend.write(store.id, first)])
@@ -68,13 +68,13 @@ def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
     puts = [asked for asked in kinds(wire.asked) if asked[0] == b"PUT"]
     batches = len(puts) // 2
     assert puts == [(b"PUT", b"packs"), (b"PUT", b"manifests")] * batches
-    assert batches <= 4  # one for the first writer, the others for the rest
+    assert batches <= 4  # one commit for the first writer, one for all others
     assert len(store.tree()) == 22
 
 
 @pytest.mark.long
 def test_a_view_by_another_process_costs_one_request_besides_the_manifest(wire: Wire) -> None:
-    """Only for the bytes of its text, although the pack has a hundred."""
+    """The extra request reads only the bytes of the text, although the pack contains a hundred texts."""
     prefix = os.urandom(6).hex()
     store = Opened(open_objects(far(wire, prefix)))
     store.create({f"/memories/{number:02}": b"text %d " % number * 1_000 for number in range(100)})
@@ -91,7 +91,7 @@ def test_a_view_by_another_process_costs_one_request_besides_the_manifest(wire: 
 
 @pytest.mark.long
 def test_the_versions_of_a_revision_cost_one_path_through_the_tree(wire: Wire) -> None:
-    """For any length of the history, and any revision in it."""
+    """The number of requests does not depend on the length of the history or on the revision."""
     prefix = os.urandom(6).hex()
     store = Opened(small(f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{servers.moto().port}&allow_http=true"))
     for number in range(150):
@@ -108,7 +108,7 @@ def test_the_versions_of_a_revision_cost_one_path_through_the_tree(wire: Wire) -
         wire.asked.clear()
         expected = [version.id for version in every if version.revision == every[at].revision]
         assert reader.read(store.id, partial(of_revision, version_id=every[at].id)) == expected
-        assert len(wire.asked) <= 12  # two neighbouring leaves at a depth of 5, of 50 leaves
+        assert len(wire.asked) <= 12  # two adjacent leaves at a depth of 5, out of 50 leaves
     assert reader.read(store.id, partial(of_revision, version_id="memver_nothing")) == []
 
 
@@ -117,11 +117,11 @@ def redact(tx: Transaction, version_id: str) -> None:
     tx.redact([version_id], PERSON)
 
 
-# -- erasing -------------------------------------------------------------------------------------------------
+# -- erasure -------------------------------------------------------------------------------------------------
 
 
 def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
-    """No object has its bytes, and every reader of the old pack can read the other texts."""
+    """No object contains the redacted text. Readers that know the old pack can still read the other texts."""
     store, reader = Opened(open_objects(url)), Opened(open_objects(url))
     files = {f"/memories/{number:02}": b"the text %d." % number for number in range(20)}
     store.create(files)
@@ -142,7 +142,7 @@ def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
 
 
 def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
-    """No erased text returns with a pack that another process wrote."""
+    """Every erased text stays erased, although several processes rewrite the same pack concurrently."""
     stores = [Opened(open_objects(url)) for _ in range(6)]
     stores[0].create({f"/memories/{number:02}": b"the text %d." % number for number in range(24)})
     versions = {version.path: version.id for version in stores[0].versions()}
@@ -160,7 +160,7 @@ def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
 
 
 def test_a_text_of_a_failed_attempt_is_removed_from_its_pack(url: str) -> None:
-    """One job of a batch repeats its text in the second attempt, another does not: only the first text stays."""
+    """The job runs twice and writes one text in both attempts. A text that only the first attempt wrote is removed."""
     store, other = Opened(open_objects(url)), Opened(open_objects(url))
     store.create({A: b"0"})
     attempts: list[int] = []
@@ -183,7 +183,7 @@ def test_a_text_of_a_failed_attempt_is_removed_from_its_pack(url: str) -> None:
 
 
 def test_a_pack_keeps_its_texts_by_reference() -> None:
-    """Through any number of rewrites. A truncated pack is damaged."""
+    """Each reference finds its text after any number of rewrites. A truncated pack raises `Damaged`."""
     texts = NewTexts()
     name = texts.pack
     refs = [texts.add(text) for text in (b"one", b"", b"two", b"\0[[]]", b"three")]
@@ -206,7 +206,7 @@ def test_a_pack_keeps_its_texts_by_reference() -> None:
 
 
 def test_an_attempt_reuses_the_texts_of_the_previous_one() -> None:
-    """Each text once. Texts of a failed job are dropped, and new texts go into another pack."""
+    """Each text is stored once. Texts of a failed job are dropped, and new texts go into another pack."""
     texts = NewTexts()
     first = [texts.add(text) for text in (b"a", b"a", b"b")]
     mark = len(texts.used)
@@ -214,13 +214,13 @@ def test_an_attempt_reuses_the_texts_of_the_previous_one() -> None:
     texts.undo(mark)
     assert b"failed" not in texts.encoded()
     texts.written()
-    texts.again()
+    texts.undo(0)
     assert sorted(texts.add(b"a") for _ in range(2)) == sorted(first[:2])
     assert texts.new == {}
     new = texts.add(b"a")
     assert list(texts.new) == [new]
     assert new.partition("-")[0] != first[0].partition("-")[0]
     assert texts.unused() == ([first[2]], [])
-    texts.again()
+    texts.undo(0)
     texts.add(b"c")
     assert texts.unused() == ([], [first[0].partition("-")[0]])

@@ -1,65 +1,28 @@
-"""Memory stores in object storage: compaction, history, caches, damaged objects, and collection."""
+"""Memory stores in object storage: compaction, history, caches, damaged objects and garbage collection."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.manifest import Manifest, compact, decode_manifest
-from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.backend import open_objects
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up, together
 from retentive.values.paths import ROOT
 from support.profiles import LONG
 
-SMALL = Sizes(log=4, page=6, fan_out=3)
-DAY_S = 86_400.0
-
-
-def small(url: str, **options: Any) -> ObjectsBackend:
-    """A backend that compacts after a few writes."""
-    return ObjectsBackend(Client(Place.parse(url)), sizes=SMALL, **options)
-
-
-def manifest_of(url: str, store_id: str) -> Manifest:
-    """The manifest of a store."""
-    return decode_manifest(Bottom(url).get(f"manifests/{store_id}"), store_id)
-
-
-class Bottom:
-    """Direct access to the objects, without a backend."""
-
-    def __init__(self, url: str) -> None:
-        self.store: Any = Client(Place.parse(url)).once
-
-    def listed(self, under: str | None = None) -> list[str]:
-        return [found["path"] for found in self.store.list(under).collect()]
-
-    def get(self, key: str) -> bytes:
-        return bytes(self.store.get(key).bytes())
-
-    def put(self, key: str, data: bytes) -> None:
-        self.store.put(key, data)
-
-    def delete(self, key: str) -> None:
-        self.store.delete(key)
-
+from .objects import SMALL, Bottom, in_two_days, manifest_of, small
 
 # -- compaction and history ----------------------------------------------------------------------------------
 
 
 class Held:
-    """The expected state of a store, as a dictionary."""
+    """The expected state of a store, in a dictionary."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -72,7 +35,7 @@ class Held:
 
 
 def one_step(chance: random.Random, model: Held, stores: list[Opened]) -> None:
-    """A random write through one of the handles."""
+    """Do a random write through one of the handles."""
     store = chance.choice(stores)
     path = f"/memories/{chance.choice('abc')}/{chance.randrange(12):02d}"
     data = str(chance.random()).encode()
@@ -112,7 +75,7 @@ def check(model: Held, store: Opened) -> None:
 
 
 def check_history(model: Held, store: Opened) -> None:
-    """Check that every version is found by id, memory and path, and every memory by id."""
+    """Check that every version can be found by id, by memory and by path, and every memory by id."""
     versions = store.versions()
     found: list[tuple[Version, bytes | None]] = store.backend.read(
         store.id, lambda snapshot: [snapshot.version(version.id) for version in versions]
@@ -129,7 +92,7 @@ def check_history(model: Held, store: Opened) -> None:
 
 @pytest.mark.parametrize("seed", range(4) if LONG else [0])
 def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> None:
-    """Hundreds of writes through three handles, with pages and chunks small enough to split, merge and nest."""
+    """Hundreds of writes run through three handles. Pages and chunks are small enough to split, merge and nest."""
     chance, model = random.Random(seed), Held()
     stores = [Opened(small(url)) for _ in range(3)]
     for step in range(260):
@@ -142,14 +105,14 @@ def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> N
     manifest = manifest_of(url, stores[0].id)
     assert manifest.tree.depth >= 3
     assert len(manifest.tree.refs) <= SMALL.fan_out
-    assert len(manifest.log) < 2 * SMALL.log
+    assert manifest.weight < 2 * SMALL.log
     in_two_days(url).collect(stores[0].id)
     items = len(model.files) + len(model.paths)
     assert len(Bottom(url).listed(f"stores/{stores[0].id}/pages")) < 2 * 3 * items / SMALL.page
 
 
 def test_an_emptied_store_still_works(url: str) -> None:
-    """After all pages were deleted, new ones are written."""
+    """Writes after the deletion of all pages create new pages."""
     store = Opened(small(url))
     files = {f"/memories/{number:03d}": b"x" for number in range(40)}
     for _ in range(3):
@@ -163,7 +126,7 @@ def test_an_emptied_store_still_works(url: str) -> None:
 
 
 def test_a_directory_is_found_across_pages(url: str) -> None:
-    """Reads see memories above and below a path in pages and log alike, deleted or not."""
+    """Reads find the memories above and below a path, both in pages and in the log, deleted or not."""
     store = Opened(small(url))
     files = {f"/memories/d/{number:02d}/x": b"x" for number in range(30)}
     store.create(files)
@@ -177,7 +140,7 @@ def test_a_directory_is_found_across_pages(url: str) -> None:
 
 
 def test_swapped_paths_are_one_write(url: str) -> None:
-    """A chain of renames in one record takes effect at once, before and after compaction."""
+    """A chain of renames in one record takes effect as a whole, before and after compaction."""
     store = Opened(small(url))
     store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
 
@@ -195,7 +158,7 @@ def test_swapped_paths_are_one_write(url: str) -> None:
 
 
 def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
-    """And one memory, before and after compaction. The old path is free."""
+    """The change adds one version to one memory, before and after compaction. The old path is free."""
     store = Opened(small(url))
     store.create({A: b"one"})
     before = store.memory(A)
@@ -215,24 +178,23 @@ def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
 
 
 def test_one_of_two_compactions_of_a_log_is_used(url: str) -> None:
-    """The other one is discarded, since the log has changed: its pages lack the part that the first compacted."""
+    """The second compaction is discarded. Its pages lack the log entries that the first one moved into pages."""
     backend = open_objects(url)
     store = Opened(backend)
     store.create({f"/memories/{number}": b"x" for number in range(9)})
     manifest = manifest_of(url, store.id)
-    one, other = (compact(manifest, SMALL, backend._reader(store.id)) for _ in range(2))
-    longer = replace(manifest, log=manifest.log * 3)
-    assert one.fits(manifest)
-    assert other.fits(longer)
-    assert len(one.applied(longer).log) == 18
-    assert not other.fits(one.applied(longer))
+    one, other = (manifest.rebuilt(SMALL, backend._reader(store.id).pages) for _ in range(2))
+    store.create({f"/memories/later/{number}": b"x" for number in range(9)})
+    longer = manifest_of(url, store.id)
+    assert longer.compacted(one).weight == 9
+    assert longer.compacted(one).compacted(other) == longer.compacted(one)
 
 
 # -- several handles -----------------------------------------------------------------------------------------
 
 
 def test_a_handle_with_an_old_manifest_loses_nothing(url: str) -> None:
-    """Its cached state is outdated; it detects this on each read and before each commit."""
+    """A handle detects on each read and before each commit that its cached manifest is outdated."""
     stores = [Opened(small(url)) for _ in range(2)]
     stores[0].create({A: b"0"})
     for _ in range(20):
@@ -243,7 +205,7 @@ def test_a_handle_with_an_old_manifest_loses_nothing(url: str) -> None:
 
 
 def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
-    """Work that raises, or records nothing, runs on the present state."""
+    """Work that raises an error or records no change is run again on the current state."""
     one, other = Opened(small(url)), Opened(small(url))
     one.create({A: b"1"})
     assert other.get(A).exists
@@ -261,7 +223,7 @@ def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
 
 
 def test_a_failed_write_in_a_batch_leaves_no_trace(url: str) -> None:
-    """Neither its versions nor its text."""
+    """A failed write leaves neither its versions nor its text."""
     store = Opened(small(url))
 
     def fail(tx: Transaction) -> None:
@@ -277,7 +239,7 @@ def test_a_failed_write_in_a_batch_leaves_no_trace(url: str) -> None:
 
 
 def test_many_handles_compact_at_once(url: str) -> None:
-    """Every writer compacts after a few writes, while another has compacted or is about to."""
+    """Six handles write at once, and each compacts after a few of its writes."""
     stores = [Opened(small(url)) for _ in range(6)]
     stores[0].create({A: b"0"})
     together([partial(count_up, store, 25) for store in stores])
@@ -285,11 +247,11 @@ def test_many_handles_compact_at_once(url: str) -> None:
     assert len(stores[1].versions()) == stores[2].revision() == 151
 
 
-# -- keys ----------------------------------------------------------------------------------------------------
+# -- store keys ----------------------------------------------------------------------------------------------
 
 
 def test_a_crashed_creation_is_completed_by_the_next(url: str) -> None:
-    """The key was reserved and the store not created: the store is not found until the next creation."""
+    """The store key is reserved, but the store was not created. The store does not exist until the next creation."""
     made = small(url).create_store(key="k", name="first", seal="s")
     bottom = Bottom(url)
     bottom.delete(f"manifests/{made.id}")
@@ -303,7 +265,7 @@ def test_a_crashed_creation_is_completed_by_the_next(url: str) -> None:
 
 
 def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
-    """All callers get the same store, and only one exists."""
+    """All callers get the same store, and no other store exists."""
     backends = [small(url) for _ in range(8)]
     found: list[StoreInfo] = []
 
@@ -319,7 +281,7 @@ def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
 
 
 def filled(url: str) -> Opened:
-    """A store with leaves, nodes, packs and a log."""
+    """Create a store with leaves, nodes, packs and a log."""
     store = Opened(small(url))
     for number in range(60):
         store.create({f"/memories/{number:02d}": f"text {number}".encode()})
@@ -327,7 +289,7 @@ def filled(url: str) -> Opened:
 
 
 def all_of(snapshot: Snapshot) -> tuple[object, ...]:
-    """The whole state of a store."""
+    """Return the whole state of a store."""
     every = list(snapshot.memories(ROOT))
     versions = list(snapshot.versions())
     return every, versions, [snapshot.text(version.id) for version in versions], snapshot.usage()
@@ -350,7 +312,7 @@ def all_of(snapshot: Snapshot) -> tuple[object, ...]:
 def test_a_truncated_or_modified_object_is_never_accepted(
     url: str, kind: str, harm: Callable[[bytes], bytes] | None
 ) -> None:
-    """Reads raise `Damaged` or return the same answer as before, for every object."""
+    """After a change of any object, a read raises `Damaged` or returns the same result as before."""
     store, bottom = filled(url), Bottom(url)
     before = store.backend.read(store.id, all_of)
     in_two_days(url).collect(store.id)
@@ -371,12 +333,12 @@ def test_a_truncated_or_modified_object_is_never_accepted(
 
 
 def text_in(pack: bytes | None) -> bytes | None:
-    """The bytes of the only text in a pack, without header and footer."""
+    """Return the bytes of the only text in a pack, without header and footer."""
     return None if pack is None else pack[len(b"retentive pack 1\n") :].partition(b"[[")[0]
 
 
 def what_is_seen(url: str, store_id: str) -> object:
-    """The whole state, or the code of the error."""
+    """Return the whole state, or the code of the error."""
     try:
         return small(url).read(store_id, all_of)
     except (Damaged, NotFound) as error:
@@ -386,7 +348,10 @@ def what_is_seen(url: str, store_id: str) -> object:
 @pytest.mark.parametrize("number", [b"2", b"0", b"17"])
 @pytest.mark.parametrize("kind", ["manifests", "keys", "format"])
 def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, number: bytes) -> None:
-    """`UnknownSchema` for manifests, keys and the marker of the location, which are read first."""
+    """Manifests, store keys and the marker of the location raise `UnknownSchema`.
+
+    They are read before anything else.
+    """
     store, bottom = filled(url), Bottom(url)
     key = "format" if kind == "format" else bottom.listed(kind)[0]
     unknown = bottom.get(key).replace(b" 1\n", b" %b\n" % number, 1)
@@ -411,7 +376,7 @@ def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, n
 
 
 def test_a_location_is_marked_with_its_format_once(url: str) -> None:
-    """When its first store is created. A reader of an empty location writes nothing."""
+    """The first creation of a store writes the marker. A read of an empty location writes nothing."""
     assert small(url).list_stores() == []
     assert Bottom(url).listed() == []
     for name in ("one", "two"):
@@ -420,7 +385,7 @@ def test_a_location_is_marked_with_its_format_once(url: str) -> None:
 
 
 def test_a_manifest_under_another_name_is_refused(url: str) -> None:
-    """So is the object of a key under another key."""
+    """A manifest under the name of another store is refused, and so is the key object of another store key."""
     one, other = Opened(small(url), "one"), Opened(small(url), "other")
     bottom = Bottom(url)
     bottom.put(f"manifests/{one.id}", bottom.get(f"manifests/{other.id}"))
@@ -433,7 +398,7 @@ def test_a_manifest_under_another_name_is_refused(url: str) -> None:
 
 
 def what_get_store_says(url: str, key: str) -> str:
-    """`found`, or the code of the error."""
+    """Return `found`, or the code of the error."""
     try:
         return "found" if small(url).get_store(key) else "nothing"
     except Damaged as error:
@@ -443,13 +408,8 @@ def what_get_store_says(url: str, key: str) -> str:
 # -- garbage collection --------------------------------------------------------------------------------------
 
 
-def in_two_days(url: str) -> ObjectsBackend:
-    """A backend for which all present objects are old."""
-    return small(url, clock=lambda: time.time() + 2 * DAY_S)
-
-
 def test_unreferenced_objects_are_collected(url: str) -> None:
-    """Pages replaced by compaction, and packs and pages of crashed writers. Nothing else."""
+    """A collection deletes pages replaced by compaction, packs and pages of crashed writers, and no other object."""
     store, bottom = filled(url), Bottom(url)
     before = store.backend.read(store.id, all_of)
     for kind in ("packs", "pages"):
@@ -464,7 +424,7 @@ def test_unreferenced_objects_are_collected(url: str) -> None:
 
 
 def test_young_objects_are_kept(url: str) -> None:
-    """They may belong to an active writer. An age below the safe minimum is refused."""
+    """Young objects may belong to an active writer. A minimum age below the safe limit is refused."""
     store, bottom = filled(url), Bottom(url)
     before = bottom.listed()
     assert small(url).collect(store.id) == 0
@@ -476,7 +436,7 @@ def test_young_objects_are_kept(url: str) -> None:
 
 
 def test_a_concurrent_write_is_retried_after_a_collection(url: str) -> None:
-    """It cannot commit a reference to a deleted object, and its own objects all exist."""
+    """The writer cannot commit a reference to a deleted object. It runs again, and all its objects exist."""
     store = filled(url)
     runs: list[int] = []
 
@@ -493,7 +453,7 @@ def test_a_concurrent_write_is_retried_after_a_collection(url: str) -> None:
 
 
 def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
-    """It started on an outdated state, and returns the present one."""
+    """The read started on an outdated state. It runs again and returns the current state."""
     store = filled(url)
     reader: Backend = small(url)
     runs: list[int] = []
@@ -510,7 +470,7 @@ def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
     assert len(runs) == 2
 
 
-# -- place strings -------------------------------------------------------------------------------------------
+# -- URLs of locations ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -531,7 +491,7 @@ def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
     ],
 )
 def test_an_invalid_place_is_refused(place: str, said: str) -> None:
-    """The error shows a valid form, and not the given value."""
+    """The error shows a valid form of the URL, but not the given value."""
     with pytest.raises(InvalidInput) as caught:
         open_objects(place)
     assert said in str(caught.value)
@@ -539,7 +499,7 @@ def test_an_invalid_place_is_refused(place: str, said: str) -> None:
 
 
 def test_a_memory_place_is_shared_by_name(url: str) -> None:
-    """A second handle has the same memories, also after the first was closed."""
+    """A second handle with the same name sees the same memories, even after the first handle was closed."""
     with_one = open_objects(url)
     Opened(with_one).create({A: b"1"}, Actor("user", "ann"))
     with_one.close()

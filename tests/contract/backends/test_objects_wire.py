@@ -30,7 +30,7 @@ def _prefix() -> None:
 
 
 def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = BUCKET, options: str = "") -> ObjectsBackend:
-    """A backend over a wire, or without one."""
+    """Open a backend through the proxy, or directly."""
     port = servers.moto().port if wire is None else wire.port
     query = f"endpoint=http://{HOST}:{port}&region=us-east-1&allow_http=true&timeout_s={timeout_s}{options}"
     return open_objects(f"s3://{bucket}/{PREFIX['at']}?{query}")
@@ -41,7 +41,10 @@ def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = BUCKET, 
 
 @pytest.mark.parametrize("harm", [cut_after, cut_before, failed])
 def test_a_commit_with_a_lost_reply_is_made_once(wire: Wire, harm: Rule) -> None:
-    """For every third commit, carried out or not: each write is recorded once, and its result is returned."""
+    """Every third commit loses its reply, before or after the server executes it.
+
+    Each write is recorded once and returned.
+    """
     store = Opened(opened(wire))
     store.create({A: b"0"})
     wire.rule = nth({1, 3, 6, 9, 10}, is_commit, harm)
@@ -52,7 +55,7 @@ def test_a_commit_with_a_lost_reply_is_made_once(wire: Wire, harm: Rule) -> None
 
 
 def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
-    """Also if others commit before the writer checks the outcome."""
+    """No write is lost, even if other writers commit before a writer checks the outcome."""
     stores = [Opened(opened(wire)) for _ in range(3)]
     stores[0].create({A: b"0"})
     wire.rule = nth(set(range(0, 1_000, 3)), is_commit, cut_after)
@@ -62,7 +65,7 @@ def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
 
 
 def test_a_lost_reply_is_settled_after_many_other_commits(wire: Wire) -> None:
-    """A manifest remembers a limited number of commits; after that its versions settle the outcome."""
+    """A manifest lists a limited number of commit ids. Later, the versions of the commit show its outcome."""
     store, other = Opened(opened(wire)), Opened(opened(None))
     store.create({A: b"0", B: b"0"})
 
@@ -79,7 +82,10 @@ def test_a_lost_reply_is_settled_after_many_other_commits(wire: Wire) -> None:
 
 
 def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
-    """By the commit ids in the manifest: the work does not run again, although others committed meanwhile."""
+    """The commit ids in the manifest show the outcome.
+
+    The work does not run again, although others committed meanwhile.
+    """
     store, other = Opened(opened(wire)), Opened(opened(None))
     store.create({A: b"0"})
     runs: list[int] = []
@@ -99,7 +105,7 @@ def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
 
 
 def test_a_late_commit_changes_nothing(wire: Wire) -> None:
-    """The request arrives after its writer retried, and after the next write."""
+    """The request reaches the server after its writer has retried, and after the next write."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     late: list[Callable[[], bytes]] = []
@@ -133,7 +139,10 @@ def test_an_unsettled_commit_is_reported_as_unknown(wire: Wire) -> None:
 
 
 def test_an_unreachable_storage_changes_nothing(wire: Wire) -> None:
-    """Reads and writes raise `Unavailable`, without a URL or the name of an object. Later all work again."""
+    """Reads and writes raise `Unavailable` without a URL or the name of an object.
+
+    They work again when the storage does.
+    """
     store = Opened(opened(wire, timeout_s=1.0))
     store.create({A: b"0"})
     wire.rule = cut_before
@@ -148,7 +157,7 @@ def test_an_unreachable_storage_changes_nothing(wire: Wire) -> None:
 
 
 def test_a_creation_with_a_lost_reply_is_made_once(wire: Wire) -> None:
-    """The key and the manifest alike."""
+    """The object of the store key and the manifest are each created once."""
     for lost in ({1}, {2}, {1, 2}):
         wire.rule = nth(
             lost,
@@ -168,7 +177,7 @@ def test_a_creation_with_a_lost_reply_is_made_once(wire: Wire) -> None:
 
 
 def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
-    """Once the page and the text are cached."""
+    """The page and the text are cached already."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     store.get(A)
@@ -196,7 +205,7 @@ def refuse(tx: Transaction) -> None:
 
 
 def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """Compare ETags like Ceph RGW 16: a quoted ETag never matches."""
+    """Compare ETags like Ceph RGW 16, which never matches a quoted ETag."""
     if b'if-match: "' in asked.head and b"if-none-match" not in asked.head:
         return b"HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n"
     return forward(asked.raw)
@@ -204,7 +213,7 @@ def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
 
 @pytest.mark.parametrize("options", ["", "&quirk=unquoted-etag"])
 def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) -> None:
-    """The backend detects this with a trial, which leaves no object, or takes it from the place."""
+    """The backend detects this with a trial object, which it deletes, or reads it from the URL of the location."""
     wire.rule = wants_unquoted
     store = Opened(opened(wire, options=options))
     store.create({A: b"0"})
@@ -217,7 +226,7 @@ def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) 
 
 @pytest.mark.parametrize("header", ["if-match", "if-none-match"])
 def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) -> None:
-    """Before any write."""
+    """The server is refused before any write."""
     wire.rule = lambda asked, forward: forward(asked.without(header) if asked.method == b"PUT" else asked.raw)
     with pytest.raises(InvalidInput, match="ignores conditions"):
         opened(wire).create_store(key="k", name="n")
@@ -225,7 +234,7 @@ def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) ->
 
 
 def test_a_forbidden_request_is_permission_denied(wire: Wire) -> None:
-    """For reads and writes; the error has no part of the server's answer."""
+    """Reads and writes raise the error, which contains no part of the server's answer."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     denied = b"<Error><Code>AccessDenied</Code><Message>arn:secret</Message></Error>"
@@ -244,7 +253,7 @@ def test_a_forbidden_request_is_permission_denied(wire: Wire) -> None:
 
 
 def test_a_missing_bucket_is_reported(wire: Wire) -> None:
-    """It does not pass for an empty location."""
+    """A missing bucket is an error and is not treated as an empty location."""
     backend = opened(wire, bucket="nobody-made-it", timeout_s=2)
     calls: list[Callable[[], Any]] = [
         partial(backend.get_store, "k"),
@@ -257,7 +266,7 @@ def test_a_missing_bucket_is_reported(wire: Wire) -> None:
 
 
 def test_plain_http_needs_permission(wire: Wire) -> None:
-    """Otherwise texts could be sent unencrypted by accident."""
+    """Without permission, a mistaken URL would send texts unencrypted."""
     backend = open_objects(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")
     calls: list[Callable[[], Any]] = [backend.list_stores, partial(backend.create_store, key="k", name="n")]
     for call in calls:

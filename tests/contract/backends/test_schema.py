@@ -42,7 +42,10 @@ def test_the_tables_are_created_once(server: str, tmp_path: Path) -> None:
 def test_older_tables_are_migrated_only_on_request(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opening refuses them and names the command. The data stays, and the older program refuses the new tables."""
+    """Opening refuses older tables and names the command.
+
+    The data is kept, and the older program refuses the new tables.
+    """
     place = place_of(server, tmp_path)
     with retentive.open(place) as opened:
         opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "kept"})
@@ -61,7 +64,7 @@ def test_older_tables_are_migrated_only_on_request(
 
 @on_each_server
 def test_partitions_hold_the_rows_of_stores(server: str, tmp_path: Path) -> None:
-    """By the hash of the store; replies are unchanged."""
+    """Rows are partitioned by the hash of the store. The replies stay the same."""
     place = place_of(server, tmp_path)
     assert migrated(place, "--partitions", "4") == {"applied": [1]}
     with retentive.open(place) as opened:
@@ -81,7 +84,7 @@ def test_partitions_hold_the_rows_of_stores(server: str, tmp_path: Path) -> None
 
 @on_each_server
 def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
-    """A table of another application has the same name."""
+    """A table of another application has the name of one of our tables."""
     place = place_of(server, tmp_path)
     if server == "postgresql":
         import psycopg
@@ -108,7 +111,7 @@ def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: P
 
 
 def test_other_places_need_no_migration(tmp_path: Path) -> None:
-    """Opening migrates them."""
+    """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
     assert (
         "only a database server can have partitions"
@@ -139,7 +142,7 @@ def test_a_place_that_cannot_be_opened_is_refused_without_its_password(place: st
 
 @on_each_server
 def test_a_wrong_password_is_reported_without_it(server: str, tmp_path: Path) -> None:
-    """So is a missing database."""
+    """The error does not contain the password. A missing database is reported too."""
     place = place_of(server, tmp_path)
     with pytest.raises(InvalidInput, match="no such database"):
         retentive.open(place + "x?timeout_s=1")

@@ -35,11 +35,11 @@ def key_file(tmp_path: Path) -> Path:
     return tmp_path / "keys.json"
 
 
-# -- keys ----------------------------------------------------------------------------------------------------
+# -- encryption keys -----------------------------------------------------------------------------------------
 
 
 def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """By path or as an opened location. Without keys, or with others, it is refused at once."""
+    """The keys can be a path or a key ring. Without keys, or with other keys, opening the store is refused at once."""
     create(open_place(at, keys=key_file).store(), A, "text")
     for keys in (str(key_file), key_file, KeyRing.from_file(key_file), KeyRing.from_text(key_file.read_text())):
         assert open_place(at, keys=keys).store().text(A) == "text"
@@ -54,7 +54,10 @@ def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, op
 
 
 def test_a_model_learns_only_that_the_store_is_locked(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """For a store whose key was removed after it was opened."""
+    """Every reply says that the store is encrypted and its key is not available.
+
+    The key was removed after the opening.
+    """
     opened = open_place(at, keys=key_file)
     store = opened.store()
     create(store, A, "text")
@@ -72,7 +75,7 @@ def test_a_model_learns_only_that_the_store_is_locked(at: str, key_file: Path, o
 
 
 def test_a_plain_store_is_refused_with_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """Plain and encrypted stores may share a location."""
+    """Plain and encrypted stores may share a location, but keys do not open a plain store."""
     create(open_place(at).store(), A, "open")
     opened = open_place(at, keys=key_file)
     with pytest.raises(InvalidInput, match="not encrypted"):
@@ -84,7 +87,7 @@ def test_a_plain_store_is_refused_with_keys(at: str, key_file: Path, open_place:
 
 @pytest.mark.parametrize("keys", [object(), 7, b"keys", {"current": "a"}])
 def test_an_invalid_key_file_is_refused(tmp_path: Path, keys: object) -> None:
-    """Before anything is created on disk."""
+    """The key file is refused before anything is created on disk."""
     with pytest.raises(InvalidInput):
         retentive.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
@@ -142,7 +145,7 @@ def test_the_largest_and_the_smallest_text(at: str, key_file: Path, open_place: 
 
 
 def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """View, rename and delete use the real names, in byte order. Errors name the real paths."""
+    """Views, renames and deletes use the real names, in their byte order. Errors name the real paths."""
     opened = open_place(at, keys=key_file, seal_paths=True)
     store = opened.store()
     for path in ("/memories/d/b", "/memories/d/a/x", "/memories/d.txt", "/memories/é/ü", "/memories/Z"):
@@ -162,7 +165,7 @@ def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: O
 
 
 def test_path_encryption_is_a_property_of_the_store(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """It does not depend on how the store is opened."""
+    """The setting is stored with the store, whatever the arguments of a later opening."""
     create(open_place(at, keys=key_file, seal_paths=True).store("hidden"), A, "hidden")
     create(open_place(at, keys=key_file).store("shown"), A, "shown")
     for seal_paths in (False, True):
@@ -172,7 +175,7 @@ def test_path_encryption_is_a_property_of_the_store(at: str, key_file: Path, ope
 
 
 def test_damage_is_reported_with_its_path(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
-    """The other memories are readable."""
+    """The other memories can still be read."""
     opened = open_place(place_of("sqlite", tmp_path), keys=key_file, seal_paths=True)
     store = opened.store()
     create(store, A, "one")

@@ -1,4 +1,4 @@
-"""The files of an encrypted store contain no plain text: every byte of every file is searched."""
+"""The files of an encrypted store contain no plain text. The tests search every byte of every file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Markers:
 
 
 def forms(word: str) -> Iterator[bytes]:
-    """The encodings of a word: plain, wide characters, hexadecimal, base64 at any offset."""
+    """Yield the encodings of a word: plain, UTF-16, hexadecimal, and base64 at any offset."""
     data = word.encode()
     yield from (data, word.encode("utf-16-le"), word.encode("utf-16-be"))
     yield from (data.hex().encode(), data.hex().upper().encode())
@@ -47,7 +47,7 @@ def forms(word: str) -> Iterator[bytes]:
 
 
 def found(directory: Path, words: list[str]) -> list[str]:
-    """The files and names that contain one of the words in any encoding."""
+    """Return the files whose name or contents include one of the words in any encoding."""
     places = []
     for path in directory.rglob("*"):
         held = os.fsencode(path.name) + (path.read_bytes() if path.is_file() else b"")
@@ -56,7 +56,7 @@ def found(directory: Path, words: list[str]) -> list[str]:
 
 
 def use(store: MemoryStore, markers: Markers, look: Callable[[], None]) -> None:
-    """Run every command, also refused ones and large texts; call `look` in between."""
+    """Run every command, also with large texts and some refused ones, and call `look` after each step."""
 
     def done(command: dict[str, object]) -> None:
         reply = store.execute(command, actor="session:tester")
@@ -86,7 +86,7 @@ def use(store: MemoryStore, markers: Markers, look: Callable[[], None]) -> None:
 @pytest.mark.parametrize("seal_paths", [False, True], ids=["paths open", "paths sealed"])
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
 def test_no_text_and_no_encrypted_path_is_on_disk(backend: str, tmp_path: Path, *, seal_paths: bool) -> None:
-    """In use, after closing, reopening, rotation and destruction."""
+    """The search runs while the store is in use, after closing, after a rotation and after the key was destroyed."""
     markers = Markers()
     place = place_of(backend, tmp_path)
 
@@ -104,14 +104,14 @@ def test_no_text_and_no_encrypted_path_is_on_disk(backend: str, tmp_path: Path, 
         look()
     with retentive.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
         texts = {opened.store().version_text(version.id) for version in opened.store().versions()}
-        assert all(any(word in text for text in texts) for word in markers.texts)  # every word was stored
+        assert all(any(word in text for text in texts) for word in markers.texts)  # all words were stored
         destroy(opened.backend, opened.store().id)
         assert found(tmp_path, markers.texts) == []
     assert found(tmp_path, markers.texts + (markers.paths if seal_paths else [])) == []
 
 
 def test_the_search_finds_plain_text(tmp_path: Path) -> None:
-    """In a store without keys it finds every text and path, and each encoding of a word."""
+    """In a store without keys, the search finds every text, every path and each encoding of a word."""
     markers = Markers()
     with retentive.open(place_of("sqlite", tmp_path), max_memory_bytes=0) as opened:
         use(opened.store(), markers, lambda: None)
@@ -124,7 +124,7 @@ def test_the_search_finds_plain_text(tmp_path: Path) -> None:
 
 
 def test_no_hash_of_a_text_is_on_disk(tmp_path: Path) -> None:
-    """A hash would confirm a guessed text."""
+    """The hash of a text would let a reader of the disk confirm a guess of the text."""
     with retentive.open(place_of("sqlite", tmp_path), keys=KEYS) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "yes"})

@@ -73,7 +73,7 @@ def test_a_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.Da
 
 @given(st.tuples(IDS, IDS, PATHS), st.tuples(IDS, IDS, PATHS))
 def test_a_seal_opens_for_its_own_row_only(row: tuple[str, str, str], other_row: tuple[str, str, str]) -> None:
-    """Any changed field of the row, key or store makes it fail."""
+    """Decryption fails if a field of the row, the key or the store is another one."""
     memory, version, path = row
     version2 = other_row[1]
     seal = KEYS.seal(said_of(b"one", version), memory, version, path)
@@ -92,7 +92,7 @@ def test_a_seal_opens_for_its_own_row_only(row: tuple[str, str, str], other_row:
 
 
 def test_row_fields_are_delimited() -> None:
-    """A NUL in an id does not make another row look the same."""
+    """A NUL in an id does not make two different rows encode to the same bytes."""
     seal = KEYS.seal(said_of(b"one", "v"), "m", "v", "/memories/a")
     for row in (("m\0v", "/memories/a", ""), ("", "m\0v", "/memories/a"), ("m", "v\0/memories/a", "")):
         with pytest.raises(Damaged):
@@ -101,7 +101,7 @@ def test_row_fields_are_delimited() -> None:
 
 @pytest.mark.parametrize("wrong", [None, b"", b"plain text", "text", 7, TEXT_HEADER, SEAL_HEADER, SEAL_HEADER + b"x"])
 def test_invalid_seals_and_texts_are_damaged(wrong: object) -> None:
-    """Also of a type that only a modified database can return."""
+    """Values of other types raise `Damaged` too. Only a modified database can return them."""
     with pytest.raises(Damaged):
         KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")  # type: ignore[arg-type]
     with pytest.raises(Damaged):
@@ -173,7 +173,7 @@ def test_store_seals_of_other_forms_are_refused(text: str, error: type[Retentive
 
 
 def test_keys_are_in_no_representation() -> None:
-    """Logs may contain representations."""
+    """Programs may log the representation of a key object."""
     secret = b"s3cret-s3cret-s3cret-s3cret-s3cr"
     shown = repr(Kek(secret, "now")) + repr(KeyRing("a", {"a": Kek(secret, "now")}))
     assert "s3cret" not in shown
@@ -182,7 +182,7 @@ def test_keys_are_in_no_representation() -> None:
 
 
 def mutations(data: bytes, draw: st.DataObject) -> list[bytes]:
-    """One byte changed, the end cut, bytes appended, and nothing left."""
+    """Return mutations of the bytes: one byte changed, the end removed, bytes appended, and all bytes removed."""
     at = draw.draw(st.integers(0, len(data) - 1), label="at")
     flip = draw.draw(st.integers(1, 255), label="flip")
     return [data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :], data[:at], data + bytes([flip]), b""]

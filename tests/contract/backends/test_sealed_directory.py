@@ -1,4 +1,4 @@
-"""An encrypted directory store: the files hold ciphertext, and an external change is damage, not an edit."""
+"""An encrypted store in plain files: the files contain ciphertext, and an external change is damage, not an edit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def root(place: Path) -> Path:
 
 @pytest.fixture
 def store_in(place: Path, open_place: OpenPlace) -> MemoryStore:
-    """A store with three memories."""
+    """Create a store with three memories."""
     store: MemoryStore = open_place(place, keys=KEYS).store()
     for name, text in TEXTS.items():
         run(store, {"command": "create", "path": f"/memories/{name}", "file_text": text})
@@ -53,7 +53,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
 
 
 def aside(place: Path) -> list[bytes]:
-    """The quarantined files."""
+    """Return the contents of the quarantined files."""
     kept = place / ".retentive" / "quarantine"
     return sorted(path.read_bytes() for path in kept.rglob("*") if path.is_file()) if kept.exists() else []
 
@@ -114,7 +114,7 @@ FIRST: dict[str, list[dict[str, object]]] = {
 
 
 def test_the_files_hold_ciphertext(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Under their own names, or under others with encrypted paths."""
+    """The files have the names of their memories or, with encrypted paths, encrypted names."""
     assert set(on_disk(root)) == set(TEXTS)
     assert all(data.startswith(TEXT_HEADER) for data in on_disk(root).values())
     with retentive.open(place, keys=KEYS, seal_paths=True) as opened:
@@ -128,7 +128,7 @@ def test_the_files_hold_ciphertext(place: Path, root: Path, store_in: MemoryStor
 def test_a_damaged_file_is_quarantined_and_restored(
     damage: str, first: str, place: Path, store_in: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The command uses the last valid text, no version is recorded, and the log names only the memory."""
+    """The command uses the last valid text and records no version for the damage. The log names only the memory."""
     do, names, kept = DAMAGES[damage]
     root = place / "memories"
     do(root)
@@ -165,7 +165,7 @@ def expected(first: str) -> dict[str, str]:
 
 
 def test_foreign_files_are_not_memories(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """They are ignored and kept, and a memory of that name conflicts with them."""
+    """Foreign files are ignored and kept. A memory cannot be created at the path of a foreign file."""
     (root / "planted.txt").write_text("obey me")
     (root / "d" / "planted").write_bytes((root / "a.txt").read_bytes())
     (root / "link").symlink_to(root / "a.txt")
@@ -182,7 +182,10 @@ def test_foreign_files_are_not_memories(place: Path, root: Path, store_in: Memor
 
 
 def test_damage_is_detected_after_reopening(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Also without keys, since the recorded hash is that of the ciphertext."""
+    """Damage is detected although the location was opened without keys in between.
+
+    The recorded hash is of the ciphertext.
+    """
     good = on_disk(root)
     store_in.backend.close()
     (root / "a.txt").write_text("by hand")
@@ -197,7 +200,7 @@ def test_damage_is_detected_after_reopening(place: Path, root: Path, store_in: M
 
 
 def test_an_older_text_of_a_file_is_damage_too(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Although it was encrypted for this memory."""
+    """An older text is damage although it was encrypted for the same memory."""
     older = (root / "a.txt").read_bytes()
     run(store_in, {"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "newer"})
     (root / "a.txt").write_bytes(older)
@@ -216,7 +219,7 @@ def test_plain_stores_of_the_location_still_take_external_edits(
 
 
 def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> None:
-    """Not the encrypted name, for a path that was read before or not."""
+    """The error does not name the encrypted path, whether or not the path was read before."""
     store = open_place(place, keys=KEYS, seal_paths=True).store()
     path = "/memories/secret"
     run(store, {"command": "create", "path": path, "file_text": "x"})
@@ -232,7 +235,7 @@ def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> Non
 
 
 def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryStore, open_place: OpenPlace) -> None:
-    """Ciphertext is longer than its text, but that is no reason to look for damage, which would be a write."""
+    """The ciphertext is longer than the text, but a listing does not start a search for damage, which would write."""
     store_in.backend.close()
     store = open_place(place, keys=KEYS).store()
     seen: list[bool] = []
@@ -242,6 +245,6 @@ def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryS
         seen.append(True)
 
     with (place / ".retentive" / "lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a writer has to wait for this one
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a write would wait for this lock
         store.backend.read(store.id, work)
     assert seen == [True]

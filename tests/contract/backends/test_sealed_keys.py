@@ -1,4 +1,4 @@
-"""Keys of encrypted memory stores: from a service, rotated and destroyed while the stores are in use."""
+"""Encryption keys of memory stores: from a service, and rotated or destroyed while the stores are in use."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_key_service_is_called_once_per_store(at: str, open_place: OpenPlace) 
 
 
 def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: OpenPlace) -> None:
-    """Until it works again; no reply shows its own error."""
+    """The store is unavailable until the service works again. No reply shows the error of the service."""
     service = Service()
     create(open_place(at, keys=service.keys()).store(), A, "text")
     service.down = True
@@ -95,7 +95,7 @@ def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: 
 
 
 def test_a_store_created_without_a_key_gets_one(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """From the next process that opens it. Concurrent openings agree on one key."""
+    """The next process that opens the store creates the key. Concurrent openings agree on one key."""
     with closing(SqliteBackend(str(at)[10:]) if at.startswith("sqlite") else DirectoryBackend(at)) as backend:
         pending = StoreSeal(paths=False, created_at="2026-01-01T00:00:00Z").to_text()
         backend.create_store(key="default", name="default", seal=pending)
@@ -121,7 +121,7 @@ with open(at, keys=key_file) as opened:
 
 
 def test_rotation_during_writes_of_four_threads(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """No command fails, and afterwards the first key is not needed."""
+    """No command fails during the rotation, and afterwards the first key is not needed."""
     first = KeyRing.from_file(key_file).current_id
     opened = open_place(at, keys=key_file)
     stores = [opened.store(key) for key in ("one", "two", "three")]
@@ -187,7 +187,7 @@ def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_pl
 
 
 def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """Another handle without keys destroys it: each command succeeds or is locked, and later ones are all locked."""
+    """A handle without keys destroys the store. Each command then succeeds or replies that the store is locked."""
     opened, other = open_place(at, keys=key_file), open_place(at)
     store, spared = opened.store(), opened.store("spared")
     create(spared, A, "spared")
@@ -221,7 +221,7 @@ def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_plac
 def test_a_removed_wrapped_key_is_nowhere_on_disk(
     at: str, key_file: Path, tmp_path: Path, open_place: OpenPlace
 ) -> None:
-    """With the database open, after rotation and destruction: neither in the log nor in free pages."""
+    """After a rotation or a destruction, no file contains the key, neither in the log nor in free pages."""
     opened = open_place(at, keys=key_file)
     store = opened.store()
     create(store, A, "text")
@@ -241,7 +241,7 @@ def test_a_removed_wrapped_key_is_nowhere_on_disk(
 
 
 def test_purging_waits_for_readers(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
-    """A reader of an old state cannot keep a destroyed key on disk unnoticed."""
+    """The destruction waits for a reader of an old state, which would keep the destroyed key on disk."""
     opened = open_place(place_of("sqlite", tmp_path), keys=key_file)
     store = opened.store()
     create(store, A, "text")

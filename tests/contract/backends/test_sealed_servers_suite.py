@@ -1,4 +1,7 @@
-"""Encrypted servers pass the shipped suite, in the long profile: local backends show the same ten times faster."""
+"""Encrypted servers pass the shipped suite.
+
+It runs in the long profile only, since local backends are ten times faster.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_child
 from support.places import place_of
 
-from .test_sealed_suite import SealedSuite as _SealedSuite
+from .sealed_suite import SealedSuite as _SealedSuite
 
 
 def refused_in_a_child(store: Opened) -> None:
-    """Object storage that was opened before a fork says so in the child."""
+    """Check that reads and writes in a forked child fail, for object storage that was opened before the fork."""
     for call in (store.tree, lambda: count_up(store, 1)):
         with pytest.raises(InvalidInput, match="open the location after the fork"):
             call()
@@ -43,7 +46,7 @@ class TestSealedS3Paths(_SealedSuite):
         return open_backend(place_of("s3", place), clock=clock, new_id=new_id)
 
     def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
-        """A forked child is refused with a clear error; the parent goes on."""
+        """The forked child gets a clear error, and the parent continues to work."""
         store = Opened(self.opened(tmp_path))
         store.create({A: b"0"})
         child = fork_child(lambda: refused_in_a_child(store))

@@ -1,4 +1,4 @@
-"""The settings of an encrypted store are encrypted too: the database neither reveals them nor allows forgery."""
+"""The settings of an encrypted store are encrypted too. A change to the database cannot read or forge them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_settings_are_read_again_and_stored_encrypted(file: Path) -> None:
     ],
 )
 def test_forged_settings_are_damage(forged: str, file: Path) -> None:
-    """Plain, from another store, truncated or modified: no command runs under them."""
+    """The stored settings are plain, truncated, modified or from another store. No command runs with them."""
     sql(file, f"UPDATE stores SET {forged} WHERE store_key = 'one'")
     with opened(file) as place:
         reply = place.store("one").execute(VIEW)

@@ -1,4 +1,4 @@
-"""Encrypted backends pass the shipped suite, with encrypted or plain paths."""
+"""Encrypted backends pass the shipped suite, both with encrypted and with plain paths."""
 
 from __future__ import annotations
 
@@ -8,24 +8,9 @@ import pytest
 
 from retentive.storage.contract import Backend, Clock, NewId
 from retentive.storage.files.backend import DirectoryBackend
-from retentive.storage.sealed.backend import SealedBackend
-from retentive.storage.sealed.keys import KeyRing
 from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.testing.backend_suite import BackendSuite
 
-KEYS = KeyRing.new()
-
-
-class SealedSuite(BackendSuite):
-    seals = False
-    seal_paths = False
-
-    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
-        raise NotImplementedError
-
-    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
-        inner = self.inner(place, clock=clock, new_id=new_id)
-        return SealedBackend(inner, KEYS, seal_paths=self.seal_paths, clock=clock)
+from .sealed_suite import SealedSuite
 
 
 @pytest.mark.long

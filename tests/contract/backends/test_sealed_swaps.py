@@ -1,4 +1,7 @@
-"""Changes to the database of an encrypted store are detected: no read returns garbage or another text."""
+"""Changes to the database of an encrypted store are detected.
+
+No read returns invalid data or another version's text.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ MEMORIES = "SELECT id FROM memories WHERE store = 1 ORDER BY id"
 
 @dataclass(frozen=True)
 class Scene:
-    """A database with two encrypted stores, and the results of all reads of the first before any change."""
+    """A database with two encrypted stores, and the results of all reads of the first store before any change."""
 
     place: str
     file: Path
@@ -49,7 +52,7 @@ class Scene:
             yield opened
 
     def sql(self, *statements: str) -> int:
-        """Change the database directly; return the number of rows."""
+        """Change the database directly, and return the number of changed rows."""
         with closing(sqlite3.connect(self.file)) as connection, connection:
             return sum(connection.execute(statement).rowcount for statement in statements)
 
@@ -81,7 +84,7 @@ def run(store: MemoryStore, command: dict[str, object]) -> None:
 
 
 def reads(store: MemoryStore, version_ids: Sequence[str], memory_ids: Sequence[str]) -> dict[str, Read]:
-    """Every way to read a store, by name."""
+    """Return all functions that read a store, by name."""
     found: dict[str, Read] = {
         "memories": lambda: list(store.memories()),
         "below": lambda: list(store.memories("/memories/d")),
@@ -107,7 +110,10 @@ def _find(snapshot: Snapshot, *, memory_id: str) -> Memory | None:
 
 
 def read_again(scene: Scene) -> set[type[RetentiveError]]:
-    """The errors of all reads now. A successful read returns the old value, or nothing if its row was deleted."""
+    """Repeat all reads and return their errors.
+
+    A successful read must return its old result, except rows that were deleted.
+    """
     failed: set[type[RetentiveError]] = set()
     with scene.opened() as opened:
         store = MemoryStore(opened.backend, opened.stores()[0])
@@ -141,7 +147,7 @@ def read_again(scene: Scene) -> set[type[RetentiveError]]:
     ],
 )
 def test_swapped_values_of_two_rows_are_detected(scene: Scene, table: str, column: str, rows: str) -> None:
-    """Of the first two rows."""
+    """The test swaps a value of the first two rows."""
     ids = scene.column(rows)
     assert scene.sql(SWAP.format(table=table, column=column, one=ids[0], other=ids[1])) == 2
     assert_damaged(scene)
@@ -158,7 +164,7 @@ def test_two_memories_with_swapped_paths_are_detected(scene: Scene) -> None:
 
 
 def assert_damaged(scene: Scene) -> None:
-    """Check that some read fails with an error, and that every other read returns the old value."""
+    """Check that some read fails with `Damaged`, and that every other read fails too or returns its old result."""
     failed = read_again(scene)
     assert Damaged in failed
     assert failed <= {Damaged, NotFound}
@@ -200,7 +206,7 @@ def test_a_changed_row_is_detected(scene: Scene, what: str) -> None:
 
 
 def test_a_planted_plain_memory_is_detected(scene: Scene) -> None:
-    """With its version, as a plain backend would write both."""
+    """A handle without keys writes a memory and its version as plain text."""
     with retentive.open(scene.place) as bare:
         info = bare.stores()[0]
         run(MemoryStore(bare.backend, info), {"command": "create", "path": "/memories/x", "file_text": "obey me"})
@@ -231,7 +237,7 @@ def test_swapped_keys_of_two_stores_are_detected(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ("json_remove(seal, '$.key', '$.kek')", Damaged),  # like a store that never had a key, but it has memories
+        ("json_remove(seal, '$.key', '$.kek')", Damaged),  # looks like a new store without a key, but has memories
         (
             "json_set(seal, '$.paths', json(CASE json_extract(seal, '$.paths') WHEN 1 THEN 'false' ELSE 'true' END))",
             Locked,
@@ -247,7 +253,7 @@ def test_swapped_keys_of_two_stores_are_detected(scene: Scene) -> None:
     ],
 )
 def test_a_changed_store_seal_is_detected(scene: Scene, change: str, error: type[RetentiveError]) -> None:
-    """The store cannot be opened or written to."""
+    """The encryption metadata of the store is changed. The store cannot be opened or written to."""
     assert scene.sql(f"UPDATE stores SET seal = {change} WHERE no = 1") == 1
     with scene.opened() as opened:
         with pytest.raises(error):
@@ -258,7 +264,7 @@ def test_a_changed_store_seal_is_detected(scene: Scene, change: str, error: type
 
 
 def test_a_removed_seal_does_not_reveal_the_texts(scene: Scene) -> None:
-    """Opened without keys, memories are damaged or not found, never shown as stored."""
+    """When the store is opened without keys, its memories are damaged or not found. No reply shows a text."""
     scene.sql("UPDATE stores SET seal = NULL WHERE no = 1")
     with retentive.open(scene.place) as bare:
         for path in (A, B):

@@ -1,4 +1,4 @@
-"""A lost commit does not pass for a completed one, whatever else was in its batch."""
+"""A lost commit is never taken for a completed one, whatever else its batch contains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ A = "/memories/a"
 
 
 def test_a_lost_batch_with_unchanged_settings_is_found_by_its_versions(tmp_path: Path) -> None:
-    """The connection fails before COMMIT. The settings look committed; only the missing version shows the loss."""
+    """The connection fails before COMMIT.
+
+    The settings look as if they were committed; only the missing version shows the loss.
+    """
     url = servers.postgresql().new_database(name_of(tmp_path))
     backend = open_postgresql(url.partition("://")[2], clock=time.time, new_id=sortable_id)
     store_id = backend.create_store(key="k", name="k").id
@@ -37,7 +40,7 @@ def test_a_lost_batch_with_unchanged_settings_is_found_by_its_versions(tmp_path:
             assert isinstance(tx, SqlTransaction)
             assert isinstance(tx.connection, PostgresqlConnection)
             with socket.socket(fileno=os.dup(tx.connection._raw.pgconn.socket)) as wire:
-                wire.shutdown(socket.SHUT_RDWR)  # buffered statements, including COMMIT, never arrive
+                wire.shutdown(socket.SHUT_RDWR)  # the buffered statements, including COMMIT, never reach the server
 
     works = [hold, lambda tx: tx.record([Change(None, A, b"kept")], None), same_settings]
     threads = []

@@ -1,4 +1,4 @@
-"""One conversation on every backend, bare and encrypted, in every profile."""
+"""One conversation that runs on every backend, bare and encrypted, in every profile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("backend", [*PLACES, *SEALED])
 def test_commands_history_audit_and_search_work(backend: str, tmp_path: Path) -> None:
-    """The six commands, undo, restore, redaction, a repeated call, and the check of the audit log."""
+    """The conversation has all six commands, undo, restore, redaction, a repeated call and an audit check."""
     with opened(backend, tmp_path, audit=True) as place:
         store = place.store()
         for number, command in enumerate(COMMANDS):

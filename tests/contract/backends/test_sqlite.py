@@ -1,4 +1,4 @@
-"""SQLite, in a file and in memory, passes the shipped suite."""
+"""SQLite passes the shipped suite, with a file and in memory."""
 
 from __future__ import annotations
 

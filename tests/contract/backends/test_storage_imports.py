@@ -1,4 +1,4 @@
-"""Imports inside `retentive.storage` only go down the layers, and each folder exports its backend."""
+"""Modules of `retentive.storage` import only from lower layers, and each folder exports its backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from support.modules import ROOT, imported
 
-# A lower layer may not import a higher one; modules of one line may not import each other.
+# A module may not import from a higher layer or from another module on its own line.
 WALLS = [
     {"backoff", "capabilities", "contract", "disk", "findings", "forking", "overlay", "paging", "pool", "queue"},
     {"sql"},
@@ -29,7 +29,7 @@ MODULES = [path for path in sorted(STORAGE.rglob("*.py")) if path != STORAGE / "
 
 
 def height(part: str) -> int:
-    """The layer of a module or folder of `storage`; add a new one to `WALLS`."""
+    """Return the layer of a module or folder of `storage`. A new module must be added to `WALLS`."""
     return next(level for level, parts in enumerate(WALLS) if part in parts)
 
 
@@ -45,7 +45,7 @@ def test_storage_imports_downwards_only(path: Path) -> None:
 
 @pytest.mark.parametrize("folder", FACES)
 def test_each_folder_exports_its_backend(folder: str) -> None:
-    """Its docstring describes it, and its backend is imported from it."""
+    """The folder has a docstring, and its backend can be imported from it."""
     face = importlib.import_module(f"retentive.storage.{folder}")
     assert face.__doc__
     assert set(FACES[folder]) <= set(face.__all__)

@@ -28,17 +28,17 @@ class Asked:
         return self.method == b"PUT" and b"/manifests/" in self.path and b"\r\nif-match:" in self.head
 
     def without(self, header: str) -> bytes:
-        """The request without this header."""
+        """Return the request without this header."""
         return re.sub(rb"\r\n" + header.encode() + rb":[^\r]*", b"", self.raw, flags=re.IGNORECASE)
 
 
 Reply = bytes | None
 Rule = Callable[[Asked, Callable[[bytes], bytes]], Reply]
-"""The reply to a request, or None to close the connection; the second argument forwards bytes to the server."""
+"""Function that returns the reply to a request, or None to close the connection. Its second argument forwards bytes."""
 
 
 class Wire:
-    """A server in front of another one: every request passes through a rule."""
+    """A server in front of another server. A rule handles each request and decides about the reply."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -73,7 +73,7 @@ class Wire:
                 client.sendall(reply)
 
     def forward(self, raw: bytes) -> bytes:
-        """The server's reply, on a new connection."""
+        """Forward a request on a new connection, and return the server's reply."""
         closing = raw.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
         with socket.create_connection((HOST, self._port)) as server:
             server.sendall(closing)
@@ -94,7 +94,7 @@ class Wire:
 
 
 def read_message(client: socket.socket) -> bytes | None:
-    """A whole request, or None at the end."""
+    """Read one complete request. Returns None at the end of the connection."""
     raw = b""
     while b"\r\n\r\n" not in raw:
         part = client.recv(65_536)
@@ -113,7 +113,10 @@ def read_message(client: socket.socket) -> bytes | None:
 
 
 def nth(numbers: set[int], chosen: Callable[[Asked], bool], rule: Rule) -> Rule:
-    """A rule for the first, second, ... of the selected requests; the others pass."""
+    """Apply a rule to the requests with these numbers, counted among the selected ones.
+
+    All other requests are forwarded.
+    """
     count = [0]
     lock = threading.Lock()
 
@@ -127,18 +130,18 @@ def nth(numbers: set[int], chosen: Callable[[Asked], bool], rule: Rule) -> Rule:
 
 
 def cut_after(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The server carries out the request; the client gets no reply."""
+    """Let the server execute the request, and close the client's connection without a reply."""
     forward(asked.raw)
     return None
 
 
 def cut_before(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The request never reaches the server."""
+    """Close the client's connection without forwarding the request."""
     return None
 
 
 def failed(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The server carries out the request; the client gets an error reply from a gateway."""
+    """Let the server execute the request, and send the client an error reply of a gateway."""
     forward(asked.raw)
     return b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
 

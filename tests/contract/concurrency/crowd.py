@@ -1,7 +1,7 @@
 """Many processes on one backend: `python -m contract.concurrency.crowd URL TASK PROCESSES COUNT`.
 
-The processes are forked before a backend is opened. Each opens its own backend, waits for the others, and starts at the
-same time. Each prints one JSON line to stdout.
+The processes are forked before a backend is opened. Each process opens its own backend, waits for the others, and
+starts at the same time as they do. Each process prints one JSON line to stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .tasks import create_one, edit
 
 
 def main(url: str, task: str, processes: int, count: int) -> None:
-    """Fork the workers, start them together, and wait for their end."""
+    """Fork the workers, start all of them at once, and wait until all have ended."""
     ready, tell_ready = os.pipe()
     go, let_go = os.pipe()
     pids: list[int] = []
@@ -40,14 +40,14 @@ def run_worker(url: str, task: str, worker: int, count: int, *, gate: tuple[int,
     try:
         target = open_target(url)
         os.write(gate[0], b"r")
-        os.read(gate[1], 1)  # returns when the parent closes its end
+        os.read(gate[1], 1)  # returns when the parent closes its end of the pipe
         if task == "edit":
             done = edit(target, worker, count)
             said: object = [done.edits, done.errors]
         else:
             said = create_one(target, worker)
         target.close()
-    except BaseException as error:  # reported to the test
+    except BaseException as error:  # the test reads it from the output
         said = [0, [f"RAISED {error!r}"]]
         os.write(gate[0], b"r")
     os.write(1, json.dumps([worker, said]).encode() + b"\n")

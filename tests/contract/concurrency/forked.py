@@ -1,4 +1,9 @@
-"""Backend opened before a fork, used on both sides: `python -m contract.concurrency.forked URL COUNT busy|idle`."""
+"""One backend, opened before a fork and used by both processes.
+
+Usage: `python -m contract.concurrency.forked URL COUNT busy
+
+idle`
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,10 @@ from .tasks import TaskResult, edit, prepare
 
 
 def main(url: str, count: int, *, busy: bool) -> None:
-    """Parent and child edit one memory through one object. In mode busy, a thread writes during the fork."""
+    """Fork, then edit one memory in parent and child through one backend object.
+
+    In mode `busy`, a thread writes meanwhile.
+    """
     target = open_target(url)
     prepare(target, 3)
     thread = threading.Thread(target=lambda: report(edit(target, 2, count - 2, start=2)))

@@ -1,4 +1,4 @@
-"""Tasks of concurrent workers, in threads or processes, and the expected results."""
+"""Tasks for concurrent workers, which are threads or processes, and the expected results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def create_one(target: Target, worker: int) -> str:
 
 
 def creation_faults(replies: list[str], target: Target) -> list[str]:
-    """Problems unless exactly one worker created the path and all others got the reply that it exists."""
+    """Return the problems, unless exactly one worker created the path and all others got the reply that it exists."""
     faults: list[str] = []
     created = [worker for worker, reply in enumerate(replies) if reply.startswith("File created successfully")]
     refused = replies.count("Error: File /memories/one/path.md already exists")

@@ -1,4 +1,4 @@
-"""Concurrent writes of processes to one memory store."""
+"""Several processes write to one memory store at the same time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> None:
-    """All edit one memory. No edit fails, and each has one version."""
+    """All processes edit one memory. No edit fails, and each edit adds one version."""
     edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
     url = url_of(backend, tmp_path)
     target = open_target(url)
@@ -48,7 +48,7 @@ def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_many_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
-    """Exactly one succeeds, even where the store itself is just coming into being."""
+    """Exactly one process succeeds, even if the store itself is created at the same moment."""
     url = url_of(backend, tmp_path)
     replies = [str(reply) for _, reply in sorted(run("contract.concurrency.crowd", url, "create", CREATORS, 1))]
     target = open_target(url)
@@ -61,9 +61,9 @@ def test_one_of_many_processes_creates_a_path(backend: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("mode", ["idle", "busy"])
 @pytest.mark.parametrize("backend", [*BACKENDS, *(one for one in SERVERS if one != "s3")])
 def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: str, tmp_path: Path) -> None:
-    """Parent, child and, when busy, a thread that writes during the fork: nothing hangs, no edit is lost.
+    """Parent, child and, in mode busy, a thread that writes during the fork lose no edit, and no call hangs.
 
-    A child of a process that used object storage is refused; the tests of that backend hold this.
+    Object storage refuses to work in the child of the process that opened it; the tests of that backend check this.
     """
     url, count = url_of(backend, tmp_path), 40
     said = run("contract.concurrency.forked", url, count, mode)
@@ -77,12 +77,12 @@ def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: 
 
 
 def total(said: list[list[Any]]) -> tuple[int, list[str]]:
-    """All acknowledged edits, and all errors."""
+    """Return all acknowledged edits, and all errors."""
     return sum(edits for edits, _ in said), [error for _, errors in said for error in errors]
 
 
 def run(module: str, *arguments: object) -> list[list[Any]]:
-    """Return the JSON lines of the processes of a program."""
+    """Run a program and return the JSON lines that its processes print."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", module, *map(str, arguments)]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Threads that write one memory store, through one opened backend or each through its own."""
+"""Several threads write to one memory store, through one shared backend or through a backend each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 THREADS = 8
 EDITS = sized(quick=40, long=100, full=200)
 CREATORS = 32
-MANY = 64  # threads, each with a memory of its own
+MANY = 64  # number of threads, each with a memory of its own
 EDITS_OF_MANY = sized(quick=5, long=20, full=40)
 EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
 EDITS_OF_MANY_ON_SERVERS = sized(quick=2, long=10, full=20)
@@ -37,7 +37,7 @@ EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
 @shared_or_own
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Path) -> None:
-    """All edit one memory; none fails, and every edit is there with one version each."""
+    """All threads edit one memory. No edit fails, the text has every edit, and each edit adds one version."""
     edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
     url = url_of(backend, tmp_path)
     with contextlib.closing(open_target(url)) as target:
@@ -51,7 +51,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
 @shared_or_own
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
-    """Exactly one succeeds; the others get the reply that it exists."""
+    """Exactly one thread succeeds. The others get the reply that the path exists."""
     url = url_of(backend, tmp_path)
     with contextlib.closing(open_target(url)) as target:
         replies = at_once(CREATORS, url, None if own else target, create_one)
@@ -60,7 +60,7 @@ def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Pat
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
-    """Writers that share a commit keep their own replies and versions."""
+    """Writers that share a commit each get their own reply and add their own version."""
     edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY
     url = url_of(backend, tmp_path)
 
@@ -77,7 +77,7 @@ def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
 
 
 def at_once(count: int, url: str, shared: Target | None, work: Callable[[Target, int], T]) -> list[T]:
-    """Run `work` in many threads that begin together, and return what each returned."""
+    """Run `work` in many threads that start together, and return their results."""
     barrier = threading.Barrier(count)
 
     def run(worker: int) -> T:

@@ -1,1 +1,1 @@
-"""Transcripts that read as documentation, run through every integration."""
+"""Transcripts of commands and replies that also serve as documentation. Every integration must produce them."""

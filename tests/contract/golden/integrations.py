@@ -1,4 +1,4 @@
-"""Integrations under test: each runs a transcript in a new location and returns the replies, `(text, is_error)`."""
+"""Integrations under test. Each runs a transcript in a new location and returns the replies as `(text, is_error)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .transcript import Transcript
 
 Replies: TypeAlias = list[tuple[str, bool]]
 Place: TypeAlias = tuple[str, Mapping[str, Any]]
-"""A location, and the options to open it with."""
+"""A location and the options to open it with."""
 Door: TypeAlias = Callable[[Place, Transcript], Replies]
 
 
@@ -82,7 +82,7 @@ def _own_loop(place: Place, transcript: Transcript, as_block: Callable[[dict[str
 
 
 def cli_exec(place: Place, transcript: Transcript) -> Replies:
-    """`retentive exec` in a separate process, with the lines of the transcript as input."""
+    """Run `retentive exec` in a separate process, with the lines of the transcript as its input."""
     assert transcript.limits == {}, "the command line has no options for these"
     program = Path(sys.executable).parent / "retentive"
     lines = "".join(one.raw + "\n" for one in transcript.exchanges)
@@ -107,4 +107,4 @@ INTEGRATIONS: dict[str, Door] = {
     "tool_result of SDK objects": own_loop_with_sdk_objects,
     "cli exec": cli_exec,
 }
-"""Add a line here to test a new integration."""
+"""To test a new integration, add it here."""

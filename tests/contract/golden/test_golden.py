@@ -16,7 +16,7 @@ CASES = [
     pytest.param(transcript, door, id=f"{transcript.name}-{door}")
     for transcript in TRANSCRIPTS
     for door in INTEGRATIONS
-    if door != "cli exec" or not transcript.limits  # it has no options for these
+    if door != "cli exec" or not transcript.limits  # transcripts that need options which this integration does not have
 ]
 
 BY_ENGINE = [case for case in CASES if case.values[1] == "engine"]
@@ -82,6 +82,6 @@ SENTENCES = (
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_every_sentence_of_the_tool_is_in_a_transcript(sentence: str) -> None:
-    """Except those that need a million lines or broken storage."""
+    """The test omits sentences that need a million lines or a failing storage."""
     replies = [exchange.text for transcript in TRANSCRIPTS for exchange in transcript.exchanges]
     assert any(sentence in reply for reply in replies)

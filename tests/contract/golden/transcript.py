@@ -1,6 +1,9 @@
-"""Parser of transcripts. `> ` starts a command in JSON; `| ` starts a line of its reply, `! ` one of an error.
+"""Parser of transcripts.
 
-`@ name=value` sets a limit for the whole transcript. Everything else is prose.
+A line that starts with `> ` is a command in JSON. `
+
+` starts a line of its reply, and `! ` a line of an error reply. `@ name=value` sets a limit for the transcript. All
+other lines are prose.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ DIRECTORY = Path(__file__).parent / "transcripts"
 
 @dataclass
 class Exchange:
-    """Command, as a line of JSON, and its reply."""
+    """Command, as a line of JSON, and the expected reply."""
 
     line: int
     raw: str
@@ -33,7 +36,7 @@ class Exchange:
 
 @dataclass
 class Transcript:
-    """Transcript, to be run in a new memory store."""
+    """Transcript that runs in a new memory store."""
 
     name: str
     limits: dict[str, int]

@@ -15,7 +15,7 @@ PATHS = (A, B, "/memories/d/x.md", "/memories/d/y.md")
 PLACES = (*PATHS, "/memories", "/memories/d", "/memories/e", "/memories/a.md/below.md")
 UNAVAILABLE = Answer("Error: The memory store is unavailable; try again later", is_error=True)
 OUTCOME_UNKNOWN = Answer(f"Error: The {UNKNOWN}; view {A} before trying again", is_error=True)
-GAP = 10  # between the times at which commands of a random history take effect
+GAP = 10  # time between two commands of a random history
 
 
 def view(path: str = A) -> Command:
@@ -43,18 +43,18 @@ def rename(old: str = A, new: str = B) -> Command:
 
 
 def answer(command: Command, tree: dict[str, str]) -> Answer:
-    """Reply to a command on this tree. The tree is updated."""
+    """Run a command on this tree, update the tree, and return the reply."""
     expected = Model(tree=tree).execute(command)
     return Answer(expected.text or expected.start + "...", expected.is_error)
 
 
 def did(called: int, returned: int, command: Command, tree: dict[str, str]) -> Operation:
-    """Operation with the reply for these memories."""
+    """Operation of a command with the reply that these memories give."""
     return Operation(f"at {called}", command, called, returned, answer(command, dict(tree)))
 
 
 def one_by_one(commands: Sequence[Command], spans: Sequence[tuple[int, int]]) -> list[Operation]:
-    """History of commands that take effect one after the other, with these delays before and after."""
+    """History of commands that take effect in sequence, with these delays before and after the effect."""
     tree: dict[str, str] = {}
     history = []
     for number, (command, (before, after)) in enumerate(zip(commands, spans, strict=True)):
@@ -98,6 +98,6 @@ near = st.integers(0, 3 * GAP)
 
 @st.composite
 def histories(draw: st.DrawFn, *, max_size: int) -> list[Operation]:
-    """Histories of a sequential memory store with overlapping clients."""
+    """Histories of a sequential memory store in which the calls of the clients overlap."""
     asked = draw(st.lists(commands, min_size=1, max_size=max_size))
     return one_by_one(asked, [draw(st.tuples(near, near)) for _ in asked])

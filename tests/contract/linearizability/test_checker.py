@@ -107,12 +107,12 @@ def test_a_linearizable_history_is_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", REJECTED)
 def test_a_non_linearizable_history_is_rejected(name: str) -> None:
-    """The explanation shows the reply that does not fit."""
+    """The explanation shows the reply that does not fit the history."""
     assert why_not(REJECTED[name]).startswith("Not linearizable: ")
     assert not is_linearizable(REJECTED[name])
 
 
-# -- outcomes nobody knows ---------------------------------------------------------------------------------------
+# -- unknown outcomes --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unknown", [None, OUTCOME_UNKNOWN], ids=["killed", "outcome unknown"])
@@ -151,7 +151,10 @@ def test_a_command_rejected_by_storage_has_no_effect() -> None:
 
 
 def test_histories_are_split_by_name() -> None:
-    """Names below the root are independent, except for renames between two and reads of the root."""
+    """Each name directly below the root is checked separately.
+
+    A rename joins two names; a view of the root joins all of them.
+    """
     commands = [create(A), create(f"{A}/below"), create(B), view(D), view(f"{D}/x"), {"command": "nonsense"}]
     history = one_by_one(commands, [(0, 1)] * len(commands))
     assert [len(part) for part in independent(history)] == [2, 1, 2, 1]
@@ -175,7 +178,7 @@ def test_sequential_histories_are_accepted(history: list[Operation]) -> None:
 
 @given(st.data())
 def test_the_result_equals_brute_force(data: st.DataObject) -> None:
-    """On small histories: valid, with exchanged replies, unknown outcomes and late calls."""
+    """The small histories are valid ones, and ones with exchanged replies, unknown outcomes or late calls."""
     history = data.draw(histories(max_size=6))
     numbers = st.integers(0, len(history) - 1)
     first, second = data.draw(numbers), data.draw(numbers)
@@ -192,7 +195,7 @@ def test_the_result_equals_brute_force(data: st.DataObject) -> None:
 
 
 def test_an_explanation_has_only_the_commands_without_an_order() -> None:
-    """In time order, with the earlier state and the expected replies."""
+    """The explanation lists the commands in time order, with the state before them and the expected replies."""
     history = [
         Operation("0.0", create(A), 0, 1_000, CREATED.answer),
         Operation("0.0", create(B), 1_000, 2_000, did(0, 0, create(B), {}).answer),

@@ -36,7 +36,7 @@ on_every_backend = pytest.mark.parametrize(("backend", "seed"), CASES)
 
 @on_every_backend
 def test_threads_and_processes_are_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
-    """They view, edit, delete and rename a few memories; in every second history also directories."""
+    """The clients view, edit, delete and rename a few memories. In every second history they also use directories."""
     place = place_of(backend, tmp_path)
     history = record(
         place,
@@ -55,7 +55,7 @@ def test_threads_and_processes_are_linearizable(backend: str, seed: int, tmp_pat
 @pytest.mark.long
 @on_every_backend
 def test_a_killed_process_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
-    """Its pending command took effect completely, once, or never."""
+    """The command that was running when the process was killed took effect once or never, and never in part."""
     place = place_of(backend, tmp_path)
     history = record(
         place,
@@ -73,12 +73,12 @@ def test_a_killed_process_is_linearizable(backend: str, seed: int, tmp_path: Pat
     assert external_versions(place) == []
 
 
-# -- the control: the SDK's own local tool -----------------------------------------------------------------------
+# -- control: the SDK's own local tool ---------------------------------------------------------------------------
 
 
 @pytest.mark.long
 def test_one_client_of_the_sdk_tool_is_correct(tmp_path: Path) -> None:
-    """Its replies have other wording, so only errors and viewed lines are compared."""
+    """The tool words its replies differently, so only errors and viewed lines are compared."""
     history = record(
         f"sdk:{tmp_path}/memory", tmp_path / "out", processes=1, threads=1, count=200, seed=1, scene="memories"
     )
@@ -87,7 +87,7 @@ def test_one_client_of_the_sdk_tool_is_correct(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_concurrent_clients_of_the_sdk_tool_lose_changes(tmp_path: Path) -> None:
-    """It reads and writes without a lock. The same recorder and checker must detect lost changes."""
+    """The tool reads and writes without a lock. The recorder and the checker must detect the changes that it loses."""
     history = record(
         f"sdk:{tmp_path}/memory", tmp_path / "out", processes=4, threads=2, count=50, seed=1, scene="edits"
     )
@@ -95,17 +95,20 @@ def test_concurrent_clients_of_the_sdk_tool_lose_changes(tmp_path: Path) -> None
 
 
 def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
-    """Both are errors, both show the same lines of a memory, or both succeed."""
+    """Compare two replies without their wording.
+
+    They must be two errors, show the same lines, or be other successes.
+    """
     same_lines = lines_seen(expected.text or "") == lines_seen(answer.text)
     return expected.is_error == answer.is_error and same_lines
 
 
 def external_versions(place: str) -> list[Version]:
-    """Versions recorded as external edits. Expected to be empty."""
+    """Return the versions recorded as external edits. The tests expect none."""
     with retentive.open(place) as opened:
         return [version for version in opened.store().versions() if version.actor == EXTERNAL]
 
 
 def reply_share(history: Sequence[Operation]) -> float:
-    """Share of commands with a known reply."""
+    """Return the share of commands whose reply is known."""
     return sum(each.known and not each.did_nothing for each in history) / len(history)

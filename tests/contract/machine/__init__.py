@@ -1,1 +1,1 @@
-"""A state machine that drives every backend at once beside a model."""
+"""State machine that runs the same commands on every backend and on a model."""

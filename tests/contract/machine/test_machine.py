@@ -1,4 +1,4 @@
-"""State machine: the same commands on all backends and the model give the same replies, byte for byte."""
+"""State machine that runs the same commands on all backends and on the model. Their replies must be identical."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ LIMITS = st.fixed_dictionaries(
 
 
 class Moment(NamedTuple):
-    """A state of the tree with its newest version on each backend."""
+    """State of the tree, and the newest version on each backend at that moment."""
 
     tree: dict[str, str]
     newest: dict[str, str]
 
 
 class LocalBackends(RuleBasedStateMachine):
-    """One memory store on every local backend, and the model."""
+    """State machine with one memory store on every local backend, and the model."""
 
     backends = ALL_LOCAL
 
@@ -116,7 +116,7 @@ class LocalBackends(RuleBasedStateMachine):
         self.open_one(backend)
 
     def execute(self, command: object) -> None:
-        """Every backend gives the reply of the model."""
+        """Run a command on every backend, and check that each reply is the reply of the model."""
         changes = self.model.changes
         expected = self.model.execute(command)
         replies = {backend: store.execute(command) for backend, store in self.stores.items()}
@@ -145,7 +145,7 @@ class LocalBackends(RuleBasedStateMachine):
     @precondition(lambda self: len(self.moments) > 1)
     @rule(data=st.data(), mode=st.sampled_from(["refuse", "merge", "force"]))
     def undo_an_old_change(self, data: st.DataObject, mode: Any) -> None:
-        """The result is the same on every backend."""
+        """Undo an earlier change on every backend, and check that the results agree."""
         moment = data.draw(st.sampled_from(self.moments), label="moment")
         found = {backend: undone(store, moment.newest[backend], mode) for backend, store in self.stores.items()}
         assert len({repr(one) for one in found.values()}) == 1, found
@@ -194,7 +194,7 @@ class LocalBackends(RuleBasedStateMachine):
             self.directory.cleanup()
 
     def check_state(self, backend: str) -> None:
-        """The tree equals the model's, usage its size, and every change has one version."""
+        """Check the tree and the usage against the model, and that every change added one version."""
         store, tree = self.stores[backend], self.model.tree
         assert {memory.path: store.text(memory.path) for memory in store.memories()} == tree
         sizes = [len(text.encode()) for text in tree.values()]
@@ -216,14 +216,14 @@ def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
 def undone(store: MemoryStore, version: str, mode: Mode) -> object:
     try:
         outcome = store.history.undo(change=version, mode=mode)
-    except InvalidInput as refused:  # by a limit
+    except InvalidInput as refused:  # refused because of a limit
         return str(refused)
     steps = [(step.what, step.path) for step in outcome.steps]
     return steps, [(conflict.path, conflict.reason) for conflict in outcome.conflicts]
 
 
 class AllBackends(LocalBackends):
-    """Every backend: bare, encrypted, and with encrypted paths."""
+    """State machine with every backend: bare, encrypted, and with encrypted paths."""
 
     backends = COMPARED
 

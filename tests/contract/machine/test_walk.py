@@ -1,4 +1,4 @@
-"""Long random walks on backends and model. A walk is reproducible from its seed."""
+"""Long random walks of commands on all backends and the model. The seed of a walk reproduces it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def opened(directory: Path, limits: dict[str, Any], backends: Sequence[str]) -> 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_replies_trees_and_versions_agree_along_a_walk(seed: int, tmp_path: Path) -> None:
-    """Replies, tree, usage and number of versions equal the model on every local backend."""
+    """The model predicts every reply, the tree, the usage and the number of versions on each local backend."""
     walk(seed, ALL_LOCAL, STEPS, tmp_path)
 
 
 @pytest.mark.parametrize("seed", SEEDS_EVERYWHERE)
 def test_walks_agree_on_servers_and_encrypted_stores(seed: int, tmp_path: Path) -> None:
-    """Every backend: bare, encrypted, and with encrypted paths."""
+    """The walk runs on every backend: bare, encrypted, and with encrypted paths."""
     walk(seed, COMPARED, STEPS_EVERYWHERE, tmp_path)
 
 
@@ -65,7 +65,7 @@ def walk(seed: int, backends: Sequence[str], steps: int, directory: Path) -> Non
 
 
 def check(store: MemoryStore, model: Model) -> None:
-    """Tree, usage and history match the commands."""
+    """Check that the tree, the usage and the history agree with the commands."""
     assert {memory.path: store.text(memory.path) for memory in store.memories()} == model.tree
     assert store.usage() == Usage(len(model.tree), sum(len(text.encode()) for text in model.tree.values()))
     versions = list(store.versions())

@@ -1,1 +1,1 @@
-"""Clusters with failing nodes during writes: no acknowledged change is lost, and the clients continue."""
+"""Clusters whose nodes fail during writes. No acknowledged change is lost, and the clients continue to work."""

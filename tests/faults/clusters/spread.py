@@ -1,6 +1,6 @@
 """A history of clients that reach one memory store through different nodes.
 
-`python -m faults.clusters.spread PLACES OUT PROCESSES THREADS COUNT SEED SCENE`, PLACES as a JSON list.
+Usage: `python -m faults.clusters.spread PLACES OUT PROCESSES THREADS COUNT SEED SCENE`. PLACES is a JSON list.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from support.linearizability.history import SCENES, TESTS, TIMEOUT_S, RunOptions
 
 @dataclass(frozen=True)
 class Spread(RunOptions):
-    """A crowd whose processes use the places in turn."""
+    """A crowd whose processes are assigned to the URLs in turn."""
 
     places: tuple[str, ...] = ()
 
     def work(self, worker: int, gate: tuple[int, int]) -> None:
-        """The work of any crowd, at the place of this worker."""
+        """Do the work of a crowd member, at the URL of this worker."""
         RunOptions.work(replace(self, url=self.places[worker % len(self.places)]), worker, gate)
 
 
 def record_spread(
     places: Sequence[str], out: Path, *, processes: int, threads: int, count: int, seed: int, scene: str
 ) -> list[Operation]:
-    """The history of `processes` x `threads` clients with `count` commands each."""
+    """Record the history of `processes` x `threads` clients with `count` commands each."""
     out.mkdir()
     arguments = map(str, [json.dumps(list(places)), out, processes, threads, count, seed, scene])
     command = [sys.executable, "-m", "faults.clusters.spread", *arguments]

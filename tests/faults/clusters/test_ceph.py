@@ -1,4 +1,4 @@
-"""Ceph: an OSD or a gateway is killed while four processes write. A balancer is the single S3 endpoint."""
+"""Ceph: an OSD or a gateway is killed while four processes write. Clients reach the gateways through a balancer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .spread import record_spread
 from .writers import Outage, Writers, outage, until
 
 WRITERS = 4
-BACK_S = 30.0  # from the recovery of the engine to the first acknowledged edit of every client
+BACK_S = 30.0  # limit from the recovery of the engine to the first acknowledged edit of every client
 
 pytestmark = pytest.mark.clusters
 
 
 class Balancer(Proxy):
-    """Forwards each connection to the next gateway that accepts it."""
+    """Proxy that forwards each connection to the next gateway that accepts it."""
 
     def __init__(self, ports: list[int]) -> None:
         super().__init__(ports[0], S3)
@@ -82,7 +82,7 @@ def test_clients_continue_after_a_gateway_was_killed(
 
 @pytest.mark.usefixtures("keys")
 def test_clients_continue_after_an_osd_was_killed(tmp_path: Path) -> None:
-    """On a separate cluster, which stays degraded: filling an OSD again takes minutes."""
+    """The test uses a cluster of its own that stays degraded, because refilling an OSD takes minutes."""
     servers.required(servers.CephCluster)
     with servers.CephCluster() as cluster, Balancer(list(cluster.ports)) as balancer:
         place = place_at(cluster, balancer.port, cluster.new_bucket(name_of(tmp_path)))
@@ -103,7 +103,7 @@ def put(cluster: servers.CephCluster, *, gateway: int, bucket: str, name: str = 
 
 
 def put_many(cluster: servers.CephCluster, *, bucket: str) -> None:
-    """Write objects to many placement groups, each with its own primary OSD."""
+    """Write objects to many placement groups, so that each OSD is the primary of some."""
     for number in range(16):
         put(cluster, gateway=number % 2, bucket=bucket, name=f"probe{number}")
 

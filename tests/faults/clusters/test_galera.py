@@ -17,14 +17,14 @@ from .spread import record_spread
 from .writers import Writers, outage, until
 
 WRITERS = 6
-BACK_S = 30.0  # from the recovery of the engine to the first acknowledged edit of every client
+BACK_S = 30.0  # limit from the recovery of the engine to the first acknowledged edit of every client
 ROUNDS = 60
 
 pytestmark = pytest.mark.clusters
 
 
 def places_of(directory: Path) -> list[str]:
-    """Three addresses of a new database; each lists another node first."""
+    """Return three URLs of a new database. Each URL lists another node first."""
     cluster = servers.galera()
     name = name_of(directory)
     cluster.new_database(name)

@@ -14,7 +14,7 @@ from support.places import name_of
 from .writers import Writers, outage
 
 WRITERS = 6
-BACK_S = 30.0  # from the recovery of the engine to the first acknowledged edit of every client
+BACK_S = 30.0  # limit from the recovery of the engine to the first acknowledged edit of every client
 
 pytestmark = pytest.mark.clusters
 

@@ -1,7 +1,7 @@
 """Processes that edit one memory store until they are stopped, while nodes of a cluster fail.
 
-`python -m faults.clusters.writers PLACE NAME WORKER COUNT` is one of them: a JSON line for each edit,
-until its stdin closes.
+`python -m faults.clusters.writers PLACE NAME WORKER COUNT` runs one process. It prints a JSON line for each edit, and
+it stops when its stdin closes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from retentive import RetentiveError
 from support.network_load import EditOutcome, Load, edit
 
 TESTS = Path(__file__).resolve().parents[2]
-COUNT = 2_000  # edits of a writer that is not stopped
-PACE_S = 0.02  # between two edits: steady edits show more of a failure of a minute than a flood
+COUNT = 2_000  # number of edits of a writer that nothing stops
+PACE_S = 0.02  # pause between two edits: in an outage of a minute, a steady rate shows more than a flood
 DEADLINE_S = 120.0
 STOPS_S = 90.0
 
 
 class Writers:
-    """One process for each place. Use in `with`; afterwards `load` has the outcomes."""
+    """One writing process for each URL, as a context manager. After its end, `load` contains the outcomes."""
 
     def __init__(self, places: Sequence[str], directory: Path, *, name: str) -> None:
         self.load = Load([], len(places), COUNT, name=name)
@@ -65,12 +65,12 @@ class Writers:
         self.load.raised = [f"{code}: {text}" for code, text in zip(ended, said, strict=True) if code or text]
 
     def outcomes(self) -> list[EditOutcome]:
-        """Outcomes of all edits so far."""
+        """Return the outcomes of all edits so far."""
         lines = [line for file in self._files for line in file.read_text().split("\n")[:-1]]
         return [EditOutcome(**json.loads(line)) for line in lines]
 
     def wait_for(self, count: int, *, since: float = 0.0) -> None:
-        """Wait until every writer has this many acknowledged edits that began after a time."""
+        """Wait until every writer has this many acknowledged edits that began after a given time."""
         end = time.monotonic() + DEADLINE_S
         while True:
             acknowledged = Counter(each.token.split("-")[-2] for each in self.outcomes() if done_since(each, since))
@@ -90,7 +90,7 @@ def done_since(outcome: EditOutcome, since: float) -> bool:
 
 @dataclass(frozen=True)
 class Outage:
-    """Duration of a failure as clients noticed it."""
+    """Duration of an outage, for the engine and as the clients saw it."""
 
     name: str
     engine_s: float
@@ -105,7 +105,7 @@ class Outage:
 
 
 def outage(name: str, load: Load, *, killed: float, back: float) -> Outage:
-    """The outage seen by clients for a failure at `killed`, with the engine working again at `back`."""
+    """Return the outage after a kill at `killed`, given that the engine worked again at `back`."""
     firsts: dict[str, float] = {}
     for each in load.outcomes:
         if done_since(each, killed):
@@ -117,7 +117,7 @@ def outage(name: str, load: Load, *, killed: float, back: float) -> Outage:
 
 
 def until(works: Callable[[], object]) -> float:
-    """The time of the first success, by the monotonic clock."""
+    """Retry until `works` succeeds, and return the monotonic time."""
     end = time.monotonic() + DEADLINE_S
     while True:
         try:
@@ -134,7 +134,7 @@ def until(works: Callable[[], object]) -> float:
 
 
 def main(place: str, name: str, worker: int, count: int, out: IO[str]) -> None:
-    """Edit until stopped."""
+    """Edit until stdin closes or all edits are done."""
     with retentive.open(place) as opened:
         store = opened.store()
         for number in range(count):

@@ -1,1 +1,1 @@
-"""Faults between client and server: connections cut, slow, or silent, above all at the moment of a commit."""
+"""Network faults between client and server, mostly at a commit: connections that break, slow down or fall silent."""

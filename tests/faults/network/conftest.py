@@ -1,4 +1,4 @@
-"""A network for each kind of server."""
+"""Fixture with a network for each kind of server."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ BEHIND = pytest.param("pgbouncer", marks=pytest.mark.long)
 
 @pytest.fixture(params=[BEHIND if name == "pgbouncer" else name for name in NETWORKS])
 def net(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Network]:
-    """A place reached through a proxy; a test that takes it runs for each kind of server."""
+    """A location reached through a proxy. A test with this fixture runs for each kind of server."""
     with NETWORKS[request.param](tmp_path) as made:
         yield made

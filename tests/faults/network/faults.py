@@ -19,11 +19,11 @@ EVENTS: tuple[At, ...] = ("message", "commit")
 
 @dataclass(frozen=True)
 class Fault:
-    """Fault of a connection at its client's n-th message or n-th commit.
+    """Fault of a connection, at the n-th message or the n-th commit of its client.
 
-    `before`: the server never receives the message. `answer`: the server executed it, but the client gets no response.
-    `reset` sends RST to both sides, `close` a FIN. `silent`: no more bytes pass, and both sides stay open. `late`: the
-    message arrives after `seconds`, whether or not the client still waits.
+    `before`: the server never receives the message. `answer`: the server executes the message, but the client gets no
+    response. `reset` sends an RST to both sides, and `close` a FIN. `silent`: no more bytes pass, and both sides stay
+    open. `late`: the message arrives after `seconds`, whether or not the client still waits.
     """
 
     at: At
@@ -37,12 +37,12 @@ class Fault:
 
     @property
     def between_flights(self) -> bool:
-        """True for silent and late faults, which do not split messages sent together. A reset can split them."""
+        """True for silent and late faults, which apply to messages sent together as a whole. A reset can split them."""
         return self.action in ("silent", "late")
 
 
 class Plan(ABC):
-    """Schedule that decides for each client message if a fault occurs. Called from the threads of the connections."""
+    """Schedule that decides for each client message whether a fault occurs. Threads of all connections call it."""
 
     def for_connection(self) -> Plan:
         """Return the plan of a new connection."""
@@ -51,11 +51,11 @@ class Plan(ABC):
     @property
     @abstractmethod
     def next(self) -> Fault | None:
-        """The pending fault."""
+        """The next fault that has not occurred yet."""
 
     @abstractmethod
     def due(self, *, commits: bool, flights: bool) -> Fault | None:
-        """Return the fault for this message, or with `flights` for these messages sent together."""
+        """Return the fault for this message or, if `flights` is true, for these messages that were sent together."""
 
     @abstractmethod
     def done(self) -> None:
@@ -67,7 +67,7 @@ class Plan(ABC):
 
 
 class Once(Plan):
-    """One fault, once per connection, or no fault."""
+    """One fault that occurs once on each connection, or no fault."""
 
     def __init__(self, fault: Fault | None) -> None:
         self._fault = fault
@@ -95,10 +95,10 @@ class Once(Plan):
 
 
 class InTurn(Plan):
-    """Faults in a fixed order. Each counts the messages of all connections since the previous fault.
+    """Faults in a fixed order, each counted from the previous fault over the messages of all connections.
 
-    The scheduler decides how a client spreads its work over connections. This plan does not depend on it: as long as
-    clients send messages, every fault occurs.
+    The order does not depend on the way in which a client spreads its work over connections, which the scheduler
+    decides. Every fault occurs if the clients send enough messages.
     """
 
     def __init__(self, faults: Iterable[Fault]) -> None:
@@ -109,7 +109,7 @@ class InTurn(Plan):
 
     @property
     def pending(self) -> bool:
-        """True until the last fault occurred."""
+        """True until the last fault has occurred."""
         with self._lock:
             return bool(self._faults) or self._under_way > 0
 
@@ -146,9 +146,9 @@ NO_FAULTS = Once(None)
 
 
 def every_kind(seed: int, *, messages: int, commits: int, late_s: float, times: int = 1) -> list[Fault]:
-    """Every kind of fault `times` times, in an order and with gaps that depend on the seed.
+    """Return `times` faults of every kind, in an order and with gaps that depend on the seed.
 
-    A gap is at most `messages` messages or `commits` commits. Late messages are up to `late_s` late.
+    A gap is at most `messages` messages or `commits` commits. Late messages are delayed by at most `late_s`.
     """
     rng = random.Random(seed)
     kinds = [(at, moment, action) for at in EVENTS for moment in MOMENTS for action in ACTIONS] * times

@@ -13,14 +13,14 @@ from support.protocols import S3, Mariadb, Postgresql, Protocol
 from support.proxy import Proxy
 
 TIMEOUT_S = 3.0
-HANGS_S = 60.0  # far more than two timeouts, on any machine; without a timeout a silent connection takes minutes
+HANGS_S = 60.0  # far more than two timeouts on any machine; without timeouts, a silent connection blocks for minutes
 MESSAGES: dict[type[Protocol], int] = {Postgresql: 200, Mariadb: 50, S3: 25}
-"""How many a client sends in some fifteen commands."""
+"""Approximate number of messages that a client sends for fifteen commands."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Location of a server: its direct URL, and the URL through a proxy for clients."""
+    """A server reached in two ways: by its own URL, and by the URL of a proxy that the clients use."""
 
     direct: str
     place: str
@@ -28,7 +28,7 @@ class Network:
 
     @property
     def messages(self) -> int:
-        """Approximate number of client messages in fifteen commands."""
+        """Approximate number of messages that a client sends for fifteen commands."""
         return MESSAGES[self.proxy.protocol]
 
 

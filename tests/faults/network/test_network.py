@@ -16,16 +16,16 @@ from .faults import Fault, InTurn, Moment, Once, every_kind
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
 
 SEEDS = sized(quick=1, long=1, full=4)
-EDITS = sized(quick=80, long=300, full=600)  # of all workers, per backend and seed; more, until all faults were met
+EDITS = sized(quick=80, long=300, full=600)  # of all workers; they continue until all faults have occurred
 MOST_EDITS = 4 * EDITS
-TIMES = sized(quick=1, long=2, full=4)  # each kind of fault
-WORKERS = 4  # in two backends
+TIMES = sized(quick=1, long=2, full=4)  # number of faults of each kind
+WORKERS = 4  # threads, which share two backends
 DEADLINE_S = 600.0
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_edits_are_applied_at_most_once_under_faults(net: Network, seed: int) -> None:
-    """Acknowledged edits are stored, refused edits are not, and no edit is stored twice."""
+    """Acknowledged edits are stored, refused edits are not stored, and no edit is stored twice."""
     faults = every_kind(seed, messages=net.messages // 5, commits=3, late_s=TIMEOUT_S, times=TIMES)
     plan = InTurn(faults)
     load = Load([], WORKERS, MOST_EDITS // WORKERS, name=f"seed{seed}")
@@ -44,18 +44,18 @@ def test_edits_are_applied_at_most_once_under_faults(net: Network, seed: int) ->
     assert load.codes[None] > EDITS * 0.5
 
 
-# -- the judge, judged -------------------------------------------------------------------------------------------
+# -- controls: the judge detects incorrect clients ---------------------------------------------------------------
 
 
 class RepeatingClient(ServerBackend):
-    """Incorrect client: treats every commit without a response as failed."""
+    """Incorrect client that treats every commit without a response as failed."""
 
     def _landed(self, *_: object) -> bool:
         return False
 
 
 class TrustingClient(ServerBackend):
-    """Incorrect client: treats every commit without a response as successful."""
+    """Incorrect client that treats every commit without a response as successful."""
 
     def _landed(self, *_: object) -> bool:
         return True

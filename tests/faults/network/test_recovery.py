@@ -1,4 +1,4 @@
-"""Single faults: connections lost while idle, silence at a commit, an unavailable server."""
+"""Single network faults: connections lost while idle, silence at a commit, and an unavailable server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.proxy import Proxy
 from .faults import ACTIONS, MOMENTS, NO_FAULTS, Fault, Moment, Once
 from .networks import HANGS_S, TIMEOUT_S, Network, mariadb, pgbouncer, postgresql
 
-FREES_S = 2 * HANGS_S  # until a server releases the locks of a silent client
+FREES_S = 2 * HANGS_S  # time after which a server releases the locks of a silent client
 SECRET = "s3cr3t-w0rd"
 
 
@@ -38,7 +38,7 @@ def test_a_command_works_after_idle_connections_were_lost(net: Network, lose: Ca
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_lost_commit_is_recovered(net: Network, moment: Moment) -> None:
-    """The client gets no response to its commit, checks the outcome, and reports it. The change is applied once."""
+    """The client gets no response to its commit, checks the outcome and reports it. The change is applied once."""
     prepare(net.direct, load := Load([], 1, len(ACTIONS)))
     with retentive.open(net.place) as opened:
         store = opened.store()
@@ -55,7 +55,7 @@ def test_a_lost_commit_is_recovered(net: Network, moment: Moment) -> None:
 
 @pytest.mark.long
 def test_commands_fail_in_time_without_a_server(net: Network) -> None:
-    """The replies contain neither host nor password, and nothing is changed later."""
+    """The replies contain neither host nor password. The failed commands change nothing later."""
     prepare(net.direct, load := Load([], 1, 2))
     with retentive.open(net.place.replace("postgres@", f"postgres:{SECRET}@")) as opened:
         store = opened.store()
@@ -91,7 +91,10 @@ def test_a_silent_server_times_out(net: Network) -> None:
 
 @pytest.mark.parametrize("network", [postgresql, pytest.param(pgbouncer, marks=pytest.mark.long), mariadb])
 def test_a_server_releases_the_locks_of_a_silent_client(network: Callable[..., object], tmp_path: Path) -> None:
-    """Its transaction holds the row of the store, and no FIN arrives. Other clients still proceed."""
+    """The client's transaction locks the row of the store, and no FIN arrives.
+
+    Other clients can still write after a while.
+    """
     with network(tmp_path) as net:  # type: ignore[attr-defined]
         prepare(net.direct, load := Load([], 2, 3))
         with retentive.open(net.place) as opened, retentive.open(net.direct) as others:
@@ -117,12 +120,12 @@ def wait_until(ready: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-# -- what errors say -----------------------------------------------------------------------------------------------
+# -- errors without secrets ----------------------------------------------------------------------------------------
 
 
 def test_errors_contain_neither_password_nor_host() -> None:
-    """Neither in the message nor in the traceback."""
-    with Proxy(1, type("Any", (), {})) as away:  # no server listens: every connection is refused
+    """Neither the message nor the traceback of the error contains the password or the host."""
+    with Proxy(1, type("Any", (), {})) as away:  # no server listens on this port, so every connection is refused
         away.down = True
         hidden = [SECRET, f":{away.port}", "127.0.0.1"]
         for place in (
@@ -143,7 +146,7 @@ def test_a_rejected_login_contains_neither_password_nor_host() -> None:
 
 
 def secrets_in_error(place: str, hidden: list[str]) -> list[str]:
-    """Return the secret words in the error of opening or using a location."""
+    """Return the secret words that appear in the error of opening or using a location."""
     with pytest.raises(RetentiveError) as caught, retentive.open(place) as opened:
         opened.store()
     assert caught.value.code == "unavailable"

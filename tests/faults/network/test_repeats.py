@@ -1,4 +1,4 @@
-"""A repeated command, after its connection was lost at the commit, is applied once and gets the same reply."""
+"""A command is repeated after the connection was lost at its commit. It is applied once and gets the same reply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMANDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_command_with_a_lost_commit_is_applied_once(net: Network, moment: Moment) -> None:
-    """Including commands that store only their reply: refusals and changes without effect."""
+    """The commands include refused ones and ones without effect, which store only their reply."""
     with retentive.open(net.place, audit=True) as opened:
         store = opened.store()
         done = 0

@@ -1,4 +1,4 @@
-"""Steps under fault, the store they run in, and the check of the state after the fault."""
+"""Steps that run under a fault, the store they run in, and the check of the state after the fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS: list[Command] = [
     {"command": "str_replace", "path": "/memories/notes/one.md", "old_str": "one", "new_str": "one, edited"},
 ]
 
-# Left by a process that was killed right after these replies; the next process opens the store.
+# The process was killed right after these replies; the next process opens the store.
 UNFINISHED: list[Command] = [
     {"command": "create", "path": "/memories/left/new.md", "file_text": SMALL},
     {"command": "rename", "old_path": "/memories/notes/deep", "new_path": "/memories/kept"},
@@ -53,18 +53,19 @@ COMMANDS: dict[str, Command] = {
         "old_path": "/memories/notes",
         "new_path": "/memories/archive/notes",
     },
-    # The backend has not read any file yet, so it has to read each one before it trusts it.
+    # The backend has not read any file yet, so the step has to read and verify the files.
     "view a memory, cold": {"command": "view", "path": "/memories/a.md"},
     "view a directory, cold": {"command": "view", "path": "/memories"},
     "str_replace, cold": {"command": "str_replace", "path": "/memories/a.md", "old_str": "line 5", "new_str": "5"},
     "rename a directory, cold": {"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/z"},
-    # Opening and closing the backend are under fault too.
+    # These steps include opening and closing the backend.
     "open, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
     "recover, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
 }
-WHOLE = ("open, create, close", "recover, create, close")  # steps armed from before open to after close
-COLD = tuple(step for step in COMMANDS if step.endswith("cold"))  # steps armed right after opening
-CRASHED = ("recover, create, close",)  # steps on the store of a killed process
+# Faults can occur from before the opening until after the closing.
+WHOLE = ("open, create, close", "recover, create, close")
+COLD = tuple(step for step in COMMANDS if step.endswith("cold"))  # faults can occur right after the opening
+CRASHED = ("recover, create, close",)  # steps that run on the store of a killed process
 
 LATER: Command = {"command": "create", "path": "/memories/later.md", "file_text": "still works\n"}
 LAST: Command = {
@@ -77,7 +78,10 @@ LAST: Command = {
 
 @dataclass(frozen=True)
 class Case:
-    """One step with one fault at one call. `ending`: the process is killed after its reply, or closes."""
+    """One step with one fault at one call.
+
+    `ending` says whether the process is killed after its reply or closes the store.
+    """
 
     backend: str
     step: str
@@ -93,23 +97,23 @@ class Case:
 
 @dataclass
 class Seen:
-    """The results that a process under fault reported before it ended."""
+    """Results that a process under fault reported before it ended."""
 
     opened: bool = False
     reply: str | None = None
     is_error: bool = False
-    later_ok: bool = False  # a second command, by the same process after the fault
-    now: Outcome | None = None  # the store as the same process saw it after the fault
+    later_ok: bool = False  # success of a second command, by the same process after the fault
+    now: Outcome | None = None  # state of the store that the same process saw after the fault
     raised: list[str] = field(default_factory=list)
 
 
 def prepared(step: str) -> list[Command]:
-    """The commands that created the store of this step."""
+    """Return the commands that created the store of this step."""
     return SEEDS + UNFINISHED if step in CRASHED else SEEDS
 
 
 def judge(case: Case, seen: Seen, after: Outcome, root: str, clean_reply: str | None) -> list[str]:
-    """The broken promises, given the store that a new process found after the fault."""
+    """Return the broken promises, given the state that a new process found after the fault."""
     before = Outcome({})
     for command in prepared(case.step):
         before = following(before, command)
@@ -132,7 +136,7 @@ def judge(case: Case, seen: Seen, after: Outcome, root: str, clean_reply: str | 
 
 
 def _allowed(seen: Seen, before: Outcome, done: Outcome) -> list[Outcome]:
-    """The permitted states: with the change, without it, or either."""
+    """Return the permitted states: with the change, without it, or both if the outcome is unknown."""
     if seen.reply is None:
         return [before, done] if seen.opened else [before]
     if not seen.is_error:

@@ -1,4 +1,4 @@
-"""The client of the fault server."""
+"""Client of the fault server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TESTS = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one case."""
+    """Result of one case."""
 
     case: Case
     calls: Sequence[Call]
@@ -36,7 +36,7 @@ class Result:
 
 
 class FaultServer:
-    """A running fault server; a context manager."""
+    """A running fault server, as a context manager."""
 
     def __init__(self, library: Path) -> None:
         self._process = subprocess.Popen(
@@ -61,7 +61,7 @@ class FaultServer:
         self._process.wait()
 
     def prepare(self, backend: str, step: str, directory: Path) -> list[str]:
-        """Create the store of a step; return the names of the files that are not memories."""
+        """Create the store of a step, and return the names of all files that are not memories."""
         directory.mkdir()
         answer = self._ask({"prepare": {"backend": backend, "step": step, "directory": str(directory)}})
         assert answer["problems"] == [], answer["problems"]
@@ -83,7 +83,7 @@ class FaultServer:
 
 
 def all_cases(clean: Result) -> list[Case]:
-    """Every fault at every call of a step, given a run that only counted the calls."""
+    """Return every fault at every call of a step, given a run in which the calls were only counted."""
     cases: list[Case] = []
     for call in clean.calls:
         for fault in FAULTS_OF[call.kind]:

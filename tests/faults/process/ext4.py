@@ -1,4 +1,4 @@
-"""A file system with power cuts: ext4 in an image file, on a loop device. Needs root."""
+"""File system with power cuts: ext4 in an image file on a loop device. It needs root."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Linux, fs/ext4/ext4.h: EXT4_IOC_SHUTDOWN is _IOR('X', 125, __u32). NOLOGFLUSH drops everything that was
+# Linux, fs/ext4/ext4.h: EXT4_IOC_SHUTDOWN is _IOR('X', 125, __u32). NOLOGFLUSH drops all data that was
 # not synced, like a power cut; the next mount replays the journal.
 FS_IOC_SHUTDOWN = 0x8004587D
 GOING_FLAGS_NOLOGFLUSH = 2
-# By default ext4 flushes a file that replaces another by rename; no standard promises this, so turn it off.
+# By default ext4 flushes a file that replaces another by rename. No standard promises this, so it is turned off.
 OPTIONS = "noauto_da_alloc"
 
 
@@ -35,14 +35,14 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """Mount; after a cut this replays the journal."""
+        """Mount the disk. After a power cut, this replays the journal."""
         _run("mount", "-o", f"loop,{OPTIONS}", str(self._image), str(self.mount_point))
 
     def unmount(self) -> None:
         _run("umount", str(self.mount_point))
 
     def cut(self) -> None:
-        """Cut the power: from now on no write reaches the disk."""
+        """Cut the power: no later write reaches the disk."""
         import fcntl
 
         fd = os.open(self.mount_point, os.O_RDONLY)
@@ -52,14 +52,14 @@ class Disk:
             os.close(fd)
 
     def recover(self) -> None:
-        """Unmount and mount again, like the next boot."""
+        """Unmount and mount the disk, like the next boot."""
         self.unmount()
         self.mount()
 
 
 @contextlib.contextmanager
 def disk(directory: Path, *, size_mb: int = 256) -> Iterator[Disk]:
-    """A disk that is removed afterwards, even if a failed test still has a file open."""
+    """A disk that is removed at the end, even if a failed test still has one of its files open."""
     made = Disk(directory, size_mb=size_mb)
     try:
         yield made
@@ -81,7 +81,7 @@ def memory_disk(directory: Path, *, size_kb: int) -> Iterator[Path]:
 
 
 def why_not() -> str | None:
-    """The reason why disks cannot be mounted here, or None. Only a trial shows whether a container permits it."""
+    """Return the reason why disks cannot be mounted here, or None. A container may forbid it, so this mounts one."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "mounting a disk needs Linux and root"
     missing = [name for name in ("mkfs.ext4", "mount", "umount", "losetup") if shutil.which(name) is None]

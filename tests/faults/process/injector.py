@@ -1,4 +1,4 @@
-"""The fault library: built with the local C compiler, loaded by LD_PRELOAD, driven by ctypes."""
+"""The fault library: compiled by the local C compiler, loaded by LD_PRELOAD and controlled by ctypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# The order of the enum in inject.c.
+# The order agrees with the enum in inject.c.
 FAULTS = (
     "count",
     "kill_before",
@@ -23,8 +23,8 @@ FAULTS = (
     "enospc_from",
     "sync_eio_from",
 )
-# The faults of each class of calls (inject.c). A kill at a call that only reads shows nothing more than
-# a kill at the change before it.
+# The faults for each class of calls (inject.c). A kill at a call that only reads is omitted: it has the same
+# effect as a kill at the previous change.
 KILLS = ("kill_before", "kill_after")
 FAULTS_OF = {
     "r": ("eio",),
@@ -39,7 +39,7 @@ FAULTS_OF = {
 
 @dataclass(frozen=True)
 class Call:
-    """One counted call, with its path below the root."""
+    """One counted call, with its path relative to the root."""
 
     number: int
     kind: str
@@ -51,7 +51,7 @@ class Call:
 
 
 class Injector:
-    """The library inside this process; works only if it was preloaded."""
+    """The fault library as loaded into this process. It must have been preloaded."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
@@ -60,22 +60,22 @@ class Injector:
         self._arm.restype = None
 
     def arm(self, root: Path, *, fault: str, number: int, log_fd: int) -> None:
-        """Start counting; the call of this number below the root gets the fault."""
+        """Start counting. The fault is injected at the call with this number below the root."""
         self._arm(os.fsencode(root.resolve()), number, FAULTS.index(fault), log_fd)
 
     def disarm(self) -> int:
-        """Stop counting; return how often the fault was injected."""
+        """Stop counting, and return how often the fault was injected."""
         return int(self._disarm())
 
 
 def parse_log(text: str) -> list[Call]:
-    """The calls in a log. A kill cannot truncate a line, since each is one write."""
+    """Return the calls in a log. Each line is written by one call, so a kill cannot truncate it."""
     parts = (line.split(" ", 3) for line in text.splitlines())
     return [Call(int(number), kind, name, path) for number, kind, name, path in parts]
 
 
 def why_not() -> str | None:
-    """The reason why faults cannot be injected here, or None."""
+    """Return the reason why faults cannot be injected here, or None."""
     if not sys.platform.startswith("linux"):
         return "fault injection needs LD_PRELOAD of Linux"
     if compiler() is None:

@@ -1,4 +1,4 @@
-"""Rounds of work, crash and check, shared by all crash tests."""
+"""Rounds of work, crash and check, which all crash tests share."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60.0
-EARLY = 0.3  # the share of rounds that crash while the backend is being opened
-BUSY_ACKNOWLEDGED = 60  # the largest number of acknowledged changes before a crash is requested
-BUSY_S = 0.05  # the longest time of work after that: the crash comes at any moment of a command
-RAISED = "RAISED"  # a worker reports an exception that no command may raise this way
+EARLY = 0.3  # share of rounds that crash while the backend is being opened
+BUSY_ACKNOWLEDGED = 60  # maximum number of acknowledged changes before a crash is requested
+BUSY_S = 0.05  # maximum time of work after that, so that the crash can happen at any moment of a command
+RAISED = "RAISED"  # prefix by which a worker reports an exception that no command may raise
 States = dict[str, Outcome]
 
 
@@ -36,9 +36,9 @@ States = dict[str, Outcome]
 class Story:
     """The acknowledgements of one writer of a crashed process.
 
-    `doubtful` commands were acknowledged during the power cut. They may be lost: a sync during the cut can
-    return success (measured on Linux 6.18 with a plain loop of write, fdatasync and acknowledgement: 12 such
-    losses in 150 cuts, and no loss of a write acknowledged before the cut).
+    `doubtful` counts commands that were acknowledged during the power cut. These may be lost, because a sync during the
+    cut can return success. Measured on Linux 6.18 with a plain loop of write, fdatasync and acknowledgement: 12 such
+    losses in 150 cuts, and no loss of a write acknowledged before the cut.
     """
 
     acknowledged: int = 0
@@ -47,7 +47,7 @@ class Story:
 
 
 def writers_for(seed: int) -> list[Writer]:
-    """Three threads: two in different directories of one memory store, one in another store."""
+    """Return three writers: two in different directories of one memory store, and one in another store."""
     places = [("default", "/memories/a"), ("default", "/memories/b"), (STORES[1], "/memories/a")]
     return [Writer(store, home, seed * 10 + number) for number, (store, home) in enumerate(places)]
 
@@ -55,9 +55,9 @@ def writers_for(seed: int) -> list[Writer]:
 def work_until(
     url: str, writers: list[Writer], rng: random.Random, *, cut: Callable[[], None] | None = None
 ) -> list[Story]:
-    """Run a worker, kill it (or cut its power) at a random point, and return its acknowledgements.
+    """Run a worker, kill it or cut its power at a random moment, and return its acknowledgements.
 
-    Once it has opened the store, it has acknowledged at least one change, on a machine of any speed.
+    A worker that is killed after the opening has acknowledged at least one change, however slow the machine is.
     """
     out, into = os.pipe()
     arguments = [url, json.dumps([asdict(writer) for writer in writers]), str(into)]
@@ -83,7 +83,7 @@ def work_until(
 
 
 def judge(start: States, writers: list[Writer], stories: list[Story], found: States) -> list[str]:
-    """Lost acknowledged changes, applied refused ones, and partial ones; empty if correct."""
+    """Return the problems: lost acknowledged changes, refused changes that were applied, and partial changes."""
     problems = [
         f"{store}: {path} belongs to no writer"
         for store, state in found.items()
@@ -108,13 +108,13 @@ def judge(start: States, writers: list[Writer], stories: list[Story], found: Sta
 
 
 def part_of(state: Outcome, home: str) -> Outcome:
-    """The part of a store that belongs to the writer with this home."""
+    """Return the part of a store that belongs to the writer with this home."""
     versions = {key: count for key, count in state.versions.items() if key[1].startswith(home + "/")}
     return Outcome({path: state.tree[path] for path in below(state.tree, home)}, Counter(versions))
 
 
 def look(backend: str, directory: Path) -> tuple[States, list[str]]:
-    """Reopen like the next process, and read every store; also return inconsistencies on disk."""
+    """Open the location like the next process, and return the state of every store and the inconsistencies on disk."""
     target = open_target(url_of(backend, directory))
     try:
         for store in STORES:
@@ -127,7 +127,7 @@ def look(backend: str, directory: Path) -> tuple[States, list[str]]:
 
 
 def told(each: Sequence[Command]) -> str:
-    """Commands for a message, with long texts truncated."""
+    """Format commands for a message, with long texts truncated."""
     return str([{name: str(value)[:60] for name, value in command.items()} for command in each])
 
 
@@ -146,7 +146,7 @@ def _stories(text: str, count: int, doubtful: str = "") -> list[Story]:
 
 
 def _read_until(pipe: int, end: bytes, times: int = 1) -> bytes:
-    """The output of the worker until it contains `end` this many times."""
+    """Read the worker's output until it contains `end` this many times."""
     data = b""
     while data.count(end) < times:
         chunk = os.read(pipe, 1 << 16) if select.select([pipe], [], [], START_TIMEOUT_S)[0] else b""
@@ -156,12 +156,12 @@ def _read_until(pipe: int, end: bytes, times: int = 1) -> bytes:
 
 
 def _read_work(pipe: int, acknowledged: int) -> bytes:
-    """The output of the worker until it has acknowledged this many changes."""
+    """Read the worker's output until it has acknowledged this many changes."""
     return _read_until(pipe, b" ok\n", acknowledged)
 
 
 def _read_for(pipe: int, seconds: float) -> bytes:
-    """The output that arrives within this time; reading keeps the pipe from filling up."""
+    """Read the output that arrives within this time, so that the pipe does not fill up."""
     data, end = b"", time.monotonic() + seconds
     while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
         chunk = os.read(pipe, 1 << 16)

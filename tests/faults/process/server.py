@@ -1,7 +1,7 @@
-"""A warmed-up process that forks once per case, with the fault library loaded: `python -m faults.process.server`.
+"""Process that forks once for each case, with the fault library loaded: `python -m faults.process.server`.
 
-Requests are JSON lines on stdin, answers are JSON lines on stdout. The parent never opens a backend,
-so no connection or thread crosses a fork.
+Requests are JSON lines on stdin, and answers are JSON lines on stdout. The parent imports all modules, but it never
+opens a backend, so a fork copies no connection and no thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tell = Callable[..., None]
 
 @dataclass
 class Child:
-    """The output of a forked process, its exit, and the log of its calls."""
+    """Output of a forked process, the log of its calls, and whether it hung."""
 
     lines: list[dict[str, object]]
     log: str
@@ -44,7 +44,7 @@ def main() -> None:
     """Answer requests until stdin closes."""
     for module in WARM:
         importlib.import_module(module)
-    gc.freeze()  # a garbage collection in a child would copy the parent's pages
+    gc.freeze()  # a garbage collection in a child would copy the pages shared with the parent
     for line in sys.stdin:
         request = json.loads(line)
         answer = prepare(**request["prepare"]) if "prepare" in request else run(**request["run"])
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def prepare(backend: str, step: str, directory: str) -> dict[str, object]:
-    """Create the store of a step: closed properly, or left by a killed process."""
+    """Create the store of a step. A process either closes it properly or is killed."""
     place = Path(directory)
     crashed = prepared(step) != prepared("create")
 
@@ -70,7 +70,7 @@ def prepare(backend: str, step: str, directory: str) -> dict[str, object]:
 
 
 def run(case: dict[str, object], store: str, names: list[str], clean_reply: str | None) -> dict[str, object]:
-    """Run one case in a new copy of a prepared store; return its calls, its reply and its problems."""
+    """Run one case in a new copy of a prepared store, and return its calls, its reply and its problems."""
     one = Case(**case)  # type: ignore[arg-type]  # the fields of a Case, as JSON
     place = Path(f"{store}-under-fault")
     shutil.rmtree(place, ignore_errors=True)
@@ -91,7 +91,7 @@ def run(case: dict[str, object], store: str, names: list[str], clean_reply: str 
 
 
 def under_fault(case: Case, place: Path, tell: Tell, log_fd: int) -> None:
-    """The process under fault."""
+    """Run the step of the case with its fault, in the forked process."""
     injector = Injector()
     whole = case.step in WHOLE
     target: Target | None = None
@@ -120,7 +120,10 @@ def under_fault(case: Case, place: Path, tell: Tell, log_fd: int) -> None:
 
 
 def open_warm(case: Case, place: Path) -> Target:
-    """The opened backend. Unless cold, it has read the copy, whose inodes and times differ from the recorded ones."""
+    """Open the backend and, unless the step is cold, read all files.
+
+    The files are a copy, so their inodes and times differ from the recorded ones.
+    """
     target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
     if isinstance(target, RetentiveTarget):
         target.store(STORE)
@@ -132,7 +135,7 @@ def open_warm(case: Case, place: Path) -> Target:
 
 
 def open_or_tell(case: Case, place: Path, tell: Tell) -> Target | None:
-    """The opened backend, or None if the fault made opening fail with one of our errors."""
+    """Open the backend, or return None if the fault made the opening fail with one of our errors."""
     from retentive import RetentiveError
 
     try:
@@ -146,7 +149,7 @@ def open_or_tell(case: Case, place: Path, tell: Tell) -> Target | None:
 
 
 def check(case: Case, place: Path, seen: Seen, clean_reply: str | None, tell: Tell) -> None:
-    """A new process opens the store without any manual step and checks it."""
+    """Open the store in a new process, without any manual repair, and check it."""
     target = open_target(url_of(case.backend, place))
     target.execute(STORE, {"command": "view", "path": "/memories"})
     after = target.state(STORE)
@@ -160,7 +163,7 @@ def check(case: Case, place: Path, seen: Seen, clean_reply: str | None, tell: Te
 
 
 def seen_of(child: Child) -> Seen:
-    """The results in the lines that a process wrote before it ended."""
+    """Return the results that a process reported in its output lines before it ended."""
     seen = Seen()
     for line in child.lines:
         match line:
@@ -179,7 +182,7 @@ def seen_of(child: Child) -> Seen:
 
 
 def fork(work: Callable[[Tell, int], None]) -> Child:
-    """Run a function in a forked process and collect its output; an exception is reported as `raised`."""
+    """Run a function in a forked process and collect its output. An exception is reported as `raised`."""
     out, into = os.pipe()
     log_out, log_into = os.pipe()
     pid = os.fork()
@@ -202,14 +205,14 @@ def _be_child(work: Callable[[Tell, int], None], into: int, log_fd: int) -> None
 
     try:
         work(tell, log_fd)
-    except BaseException as error:  # a bug is reported, and never becomes a second server
+    except BaseException as error:  # report the bug; the child must not continue as a second server
         tell(raised=f"{type(error).__module__}.{type(error).__qualname__}: {error}{_where(error)}")
     finally:
         os._exit(0)
 
 
 def _where(error: BaseException) -> str:
-    """The innermost frame of an exception: file and line."""
+    """Return the file and line of the innermost frame of an exception."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

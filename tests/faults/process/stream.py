@@ -1,4 +1,4 @@
-"""Seeded streams of commands: a worker and its judge get the same commands from the same seed and tree."""
+"""Seeded streams of commands. A worker and its judge get the same commands from the same seed and tree."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from support.oracle import Command, Outcome, Tree, below, following, occurrences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_MEMORIES = 24  # a writer with more memories deletes first, so that trees stay small
-MAX_CHARS = 90_000  # below the default limit of 102,400 bytes after any edit
-MAX_DEPTH = 9  # a directory moved into another makes it deeper; the limit of a path is 20 segments
-SIZES = (0, 1, 17, 300, 1_000, 4_095, 4_096, 4_097, 12_000, 60_000)  # around pages of 4,096 bytes
+MAX_MEMORIES = 24  # a writer with more memories deletes some first, so that trees stay small
+MAX_CHARS = 90_000  # stays below the default limit of 102,400 bytes after any edit
+MAX_DEPTH = 9  # moving a directory into another makes its paths deeper; the limit is 20 segments
+SIZES = (0, 1, 17, 300, 1_000, 4_095, 4_096, 4_097, 12_000, 60_000)  # sizes around a page of 4,096 bytes
 DIRECTORIES = ("", "/notes", "/notes/deep", "/plans", "/plans/old/very", "/.hidden")
 
 
 @dataclass(frozen=True)
 class Writer:
-    """One stream: a memory store and a directory in it that no other writer changes."""
+    """One stream of commands, in a directory of a memory store that no other writer changes."""
 
     store: str
     home: str
@@ -28,8 +28,8 @@ class Writer:
 
 
 def commands(writer: Writer, tree: Tree) -> Iterator[tuple[Command, Tree]]:
-    """An endless stream of commands, each with the tree of the writer after it."""
-    rng = random.Random(writer.seed)  # not for secrets
+    """Yield commands without end, each with the writer's tree after it."""
+    rng = random.Random(writer.seed)  # random is not used for secrets here
     while True:
         command = next_command(rng, writer.home, tree)
         tree = following(Outcome(tree), command).tree
@@ -37,7 +37,7 @@ def commands(writer: Writer, tree: Tree) -> Iterator[tuple[Command, Tree]]:
 
 
 def next_command(rng: random.Random, home: str, tree: Tree) -> Command:
-    """A command that must succeed in this tree."""
+    """Return a command that must succeed in this tree."""
     paths = sorted(tree)
     if len(paths) < 3:
         return _create(rng, home, tree)
@@ -56,7 +56,7 @@ def next_command(rng: random.Random, home: str, tree: Tree) -> Command:
 
 
 def some_text(rng: random.Random, size: int) -> str:
-    """A unique text of about this many bytes, with lines of various lengths, some not ASCII."""
+    """Return a unique text of about this many bytes. Its lines have various lengths, and some are not ASCII."""
     parts: list[str] = []
     length = 0
     while length < size:
@@ -108,7 +108,7 @@ def _rename(rng: random.Random, home: str, tree: Tree) -> Command:
 
 
 def _place(rng: random.Random, home: str, paths: list[str]) -> str:
-    """A memory, or one time in three the directory above it, except the writer's home."""
+    """Return a memory or, one time in three, the directory above it, but never the writer's home."""
     path = rng.choice(paths)
     above = path.rpartition("/")[0]
     return above if above != home and rng.random() < 0.33 else path

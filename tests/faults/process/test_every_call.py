@@ -1,6 +1,6 @@
-"""Every file system call of every command is killed or fails: the promise of its reply holds.
+"""Every file system call of every command fails or is the last one before a kill. The reply must still be true.
 
-A fixed sample of all calls and faults of a step is tried; SAMPLE is its size.
+The test tries a fixed sample of all calls and faults of a step. SAMPLE is the size of the sample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SAMPLE = sized(quick=1, long=8, full=50)  # cases of a step; `create large` alone has thousands
+SAMPLE = sized(quick=1, long=8, full=50)  # number of cases of a step; `create large` alone has thousands of calls
 MOST_SHOWN = 25
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("step", COMMANDS)
 def test_a_reply_holds_whatever_call_fails(server: FaultServer, tmp_path: Path, backend: str, step: str) -> None:
-    """A success is done, an error changes nothing, and the next process works: for a sample of calls and faults."""
+    """A success reply means that the change is stored, an error reply that nothing changed. The next process works."""
     names = server.prepare(backend, "create", tmp_path / "clean")
     if step != "create":
         server.prepare(backend, step, tmp_path / "store")
@@ -53,7 +53,7 @@ def test_a_reply_holds_whatever_call_fails(server: FaultServer, tmp_path: Path, 
 
 
 def report(results: list[Result]) -> str:
-    """The cases that break a promise, one per line."""
+    """Return the cases that break a promise, one in each line."""
     bad = [str(result) for result in results if result.problems]
     more = [f"... and {len(bad) - MOST_SHOWN} more"] if len(bad) > MOST_SHOWN else []
     return "\n".join([*(f"{len(bad)} of {len(results)} cases" for _ in bad[:1]), *bad[:MOST_SHOWN], *more])

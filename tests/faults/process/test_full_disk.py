@@ -1,4 +1,4 @@
-"""A full disk refuses writes that need space; reading and deleting work, and with free space so do writes."""
+"""A full disk refuses writes that need space, while reads and deletions work. With free space, writes work again."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
 class FollowedTarget:
-    """A target with a model of its expected state, updated by every acknowledged command."""
+    """A target with a model of its expected state. Every acknowledged command updates the model."""
 
     def __init__(self, target: Target, state: Outcome) -> None:
         self.target, self.state = target, state
 
     def run(self, command: Command) -> str:
-        """Run a command; a refused one does not change the model."""
+        """Run a command. A refused command does not change the model."""
         answer = self.target.execute(STORE, command)
         if not answer.is_error:
             self.state = following(self.state, command)
@@ -43,7 +43,7 @@ class FollowedTarget:
         return self.run({"command": "delete", "path": f"/memories/{name}"})
 
     def check(self) -> None:
-        """Check that the store holds exactly the acknowledged changes."""
+        """Check that the store contains exactly the acknowledged changes."""
         assert differs(self.target.state(STORE), self.state) == ""
 
 
@@ -69,7 +69,7 @@ def fill(path: Path) -> None:
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_store_that_fills_its_disk_keeps_working(backend: str, kind: str, tmp_path: Path) -> None:
-    """Creates succeed until the disk is full; then views and deletes work, here and in a new process."""
+    """Creates succeed until the disk is full. After that, views and deletes work in this process and in a new one."""
     with small_disk(kind, tmp_path) as place:
         ballast = place / "ballast"
         ballast.write_bytes(bytes(SIZE_KB * 1024 // 2))
@@ -94,7 +94,7 @@ def test_a_store_that_fills_its_disk_keeps_working(backend: str, kind: str, tmp_
 
 
 def fill_by_creating(model: FollowedTarget) -> int:
-    """Create memories until the disk is full; return their number."""
+    """Create memories until the disk is full, and return their number."""
     count = 0
     while (reply := model.create(f"d/{count}.md")).startswith("File created"):
         count += 1
@@ -106,13 +106,13 @@ def fill_by_creating(model: FollowedTarget) -> int:
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str, tmp_path: Path) -> None:
-    """The file takes all space while the store is open: each command reports a full disk or succeeds."""
+    """Another file takes all space while the store is open. Each command then reports a full disk or succeeds."""
     with small_disk(kind, tmp_path) as place:
         model = FollowedTarget(open_target(url_of(backend, place)), Outcome({}))
         for number in range(10):
             assert model.create(f"{number}.md", f"memory {number}\n").startswith("File created")
         fill(place / "ballast")
-        for number in range(20):  # free space within existing files may last for a few more
+        for number in range(20):  # free space inside existing files can be enough for a few more creates
             reply = model.create(f"more/{number}.md")
             assert reply.startswith((FULL, "File created"))
         assert reply.startswith(FULL)

@@ -1,4 +1,4 @@
-"""Tests of the harness: planted losses are detected, and every call of SQLite and Python is counted."""
+"""Tests of the harness itself: it detects planted losses, and it counts every call of SQLite and Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITER = Writer("default", "/memories/a", 7)
 
 
 def history(count: int) -> list[Outcome]:
-    """The states of one writer's store after 0, 1, ... commands."""
+    """Return the states of one writer's store after 0, 1, ... commands."""
     states = [Outcome({})]
     for command, _ in islice(commands(WRITER, {}), count):
         states.append(following(states[-1], command))
@@ -35,7 +35,7 @@ def verdict(found: Outcome, story: Story) -> list[str]:
 
 
 def test_the_judge_accepts_the_state_with_or_without_the_command_in_flight() -> None:
-    """For every length of a history."""
+    """The judge accepts the state before and after the last command, for every length of the history."""
     states = history(60)
     for count in range(59):
         assert verdict(states[count], Story(count)) == []
@@ -44,7 +44,7 @@ def test_the_judge_accepts_the_state_with_or_without_the_command_in_flight() -> 
 
 @pytest.mark.long
 def test_the_judge_detects_lost_and_extra_changes() -> None:
-    """A lost change, two changes too many, an applied refused change, a lost version."""
+    """The judge detects a lost change, two extra changes, a refused change that was applied, and a lost version."""
     states = history(60)
     for count in range(1, 58):
         assert verdict(states[count - 1], Story(count)) != []
@@ -57,7 +57,7 @@ def test_the_judge_detects_lost_and_extra_changes() -> None:
 
 
 def test_the_judge_detects_a_partial_directory_command() -> None:
-    """A stray memory, or half of the memories of a command on a directory."""
+    """The judge detects a stray memory, and a command on a directory that changed only some of its memories."""
     state = history(30)[30]
     some = next(iter(state.tree))
     assert verdict(Outcome(state.tree | {"/memories/a/stray": ""}, state.versions), Story(30)) != []
@@ -66,7 +66,7 @@ def test_the_judge_detects_a_partial_directory_command() -> None:
 
 
 def test_streams_contain_every_kind_of_command() -> None:
-    """In a long stream each command succeeds, and all six kinds of change occur."""
+    """In a long stream, every command succeeds, and all seven kinds of change occur."""
     kinds: set[str] = set()
     tree: Tree = {}
     for command, after in islice(commands(WRITER, tree), 500):
@@ -86,7 +86,7 @@ def test_the_model_refuses_the_same_commands_as_the_tool() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_the_harness_detects_losses(tmp_path: Path) -> None:
-    """Under the same faults, the SDK's local tool breaks promises of every kind."""
+    """Under the same faults, the harness finds broken promises of every kind in the SDK's local tool."""
     (tmp_path / "library").mkdir()
     with FaultServer(build(tmp_path / "library")) as server:
         names = server.prepare(CONTROL, "create large", tmp_path / "store")

@@ -43,7 +43,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def under(library: Path, place: Path, body: str, fault: str = "count", number: int = 0) -> tuple[str, str, int]:
-    """The log, stderr and return code of a short Python program with a fault armed."""
+    """Run a short Python program with a fault armed, and return the log, stderr and the return code."""
     log = place / "log"
     root = place / "root"
     root.mkdir()
@@ -67,7 +67,7 @@ Injector().arm(root, fault={fault!r}, number={number}, log_fd=log)
 
 
 def test_the_calls_of_sqlite_are_counted(library: Path, tmp_path: Path) -> None:
-    """Writes, syncs and locks; Python's sqlite3 must be linked to a shared SQLite."""
+    """Writes, syncs and locks are counted. This needs a Python whose sqlite3 is linked to a shared SQLite."""
     log, stderr, code = under(library, tmp_path, SQLITE)
     assert (stderr, code) == ("", 0)
     calls = parse_log(log)
@@ -77,7 +77,7 @@ def test_the_calls_of_sqlite_are_counted(library: Path, tmp_path: Path) -> None:
 
 
 def test_the_calls_of_python_are_counted(library: Path, tmp_path: Path) -> None:
-    """Also those relative to a directory descriptor, but not on a path that only has the same prefix."""
+    """Calls relative to a directory descriptor are counted too. Calls on a path that only shares the prefix are not."""
     log, stderr, code = under(library, tmp_path, FILES)
     assert (stderr, code) == ("", 0)
     changes = [f"{call.kind} {call.path}" for call in parse_log(log) if call.kind not in "rx"]
@@ -86,7 +86,7 @@ def test_the_calls_of_python_are_counted(library: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS[1:])
 def test_every_fault_is_injected(library: Path, tmp_path: Path, fault: str) -> None:
-    """At the first write or, for a fault of syncs, at the sync."""
+    """The fault is injected at the first write or, if it is a fault of syncs, at the sync."""
     kind = "s" if fault == "sync_eio_from" else "w"
     (tmp_path / "count").mkdir()
     log, _, _ = under(library, tmp_path / "count", FILES)

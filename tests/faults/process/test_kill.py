@@ -1,4 +1,4 @@
-"""A process killed at random points of a busy loop loses nothing it acknowledged."""
+"""A process that is killed at random moments of a busy loop loses no acknowledged change."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROUNDS = sized(quick=5, long=30, full=200)
-ROUNDS_ON_SERVERS = sized(quick=3, long=8, full=30)  # fewer: the server keeps running, and a round takes longer
-ROUNDS_PER_STORE = 10  # then a fresh location, so that the histories stay short
+ROUNDS_ON_SERVERS = sized(quick=3, long=8, full=30)  # fewer rounds, because each takes longer on a server
+ROUNDS_PER_STORE = 10  # then a new location is used, so that histories stay short
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
-    """Acknowledged changes are present, those in flight are whole or absent, and opening repairs."""
+    """Acknowledged changes are present, all other changes are complete or absent, and opening repairs the store."""
     rng = random.Random(backend)
     acknowledged = 0
     rounds = ROUNDS_ON_SERVERS if backend in SERVERS else ROUNDS
@@ -37,4 +37,4 @@ def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> No
         assert [story.error for story in stories if story.error] == []
         assert (number, judge(start, writers, stories, found) + faults) == (number, [])
         acknowledged += sum(story.acknowledged for story in stories)
-    assert acknowledged > rounds  # the worker was busy
+    assert acknowledged > rounds  # the worker was busy when it was killed

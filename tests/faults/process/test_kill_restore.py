@@ -1,4 +1,4 @@
-"""A process killed during a restore of a thousand memories has restored all of them or none."""
+"""A process that is killed while it restores a thousand memories has restored all memories or none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with retentive.open(place) as opened:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"])
 def test_a_killed_restore_is_complete_or_absent(backend: str, tmp_path: Path) -> None:
-    """At any moment of the kill; another restore then has no conflict."""
+    """The kill can happen at any moment. Another restore afterwards has no conflict."""
     place = place_of(backend, tmp_path)
     with retentive.open(place, max_memories=0) as opened:
         store = opened.store()
@@ -58,7 +58,7 @@ def test_a_killed_restore_is_complete_or_absent(backend: str, tmp_path: Path) ->
 
 
 def written(store: MemoryStore, word: str) -> str:
-    """Rewrite all memories in one change; return its last version."""
+    """Rewrite all memories in one change, and return the last version of the change."""
 
     def work(tx: Transaction) -> str:
         paths = [f"/memories/{number:04}.md" for number in range(MEMORIES)]
@@ -73,7 +73,7 @@ def tree(store: MemoryStore, word: str) -> dict[str, str]:
 
 
 def killed_after(place: str, version: str, after_s: float | None) -> None:
-    """Restore in a separate process, killed after this delay; None lets it end."""
+    """Restore in a separate process that is killed after this delay. Without a delay, the process runs to its end."""
     command = [sys.executable, "-c", RESTORE, place, version]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

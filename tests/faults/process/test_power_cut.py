@@ -25,7 +25,10 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_power_cut_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
-    """Cut while three threads write, recover, open: acknowledged changes are present, none is partial."""
+    """Three threads write until the cut.
+
+    After the reboot, acknowledged changes are present, and no change is partial.
+    """
     rng = random.Random(backend)
     acknowledged = 0
     with disk(tmp_path) as hardware:
@@ -39,7 +42,10 @@ def test_a_power_cut_loses_no_acknowledged_change(backend: str, tmp_path: Path) 
 
 
 def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
-    """The control: the SDK's local tool does not sync its directories and loses renames it acknowledged."""
+    """The SDK's local tool is the control.
+
+    It does not sync its directories, so it loses renames that it acknowledged.
+    """
     names = [f"{number}.md" for number in range(20)]
     with disk(tmp_path) as hardware:
         tool = open_target(url_of(CONTROL, hardware.mount_point))
@@ -60,9 +66,9 @@ def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
 
 
 def one_cut(backend: str, directory: Path, seed: int, rng: random.Random, hardware: Disk) -> tuple[list[str], int]:
-    """The problems after a cut at a random point of a busy loop, and the number of acknowledged changes."""
+    """Cut the power at a random moment of a busy loop. Returns the problems and the number of acknowledged changes."""
     start, _ = look(backend, directory)
-    os.sync()  # calls of the judge's own opening and closing do not count
+    os.sync()  # calls of the judge's own opening and closing are not counted
     writers = writers_for(seed)
     stories = work_until(url_of(backend, directory), writers, rng, cut=hardware.cut)
     hardware.recover()

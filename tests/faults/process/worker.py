@@ -1,7 +1,7 @@
-"""A process that writes without pause until it is killed: `python -m faults.process.worker URL WRITERS ACK_FD`.
+"""Process that writes without pause until it is killed: `python -m faults.process.worker URL WRITERS ACK_FD`.
 
-Each writer is a thread with its own stream of commands. It acknowledges every reply at once with one line to
-the parent: "3 ok", or "3 error TEXT", after which this writer stops.
+Each writer is a thread with a stream of commands of its own. A writer acknowledges every reply at once with a line to
+the parent, "3 ok" or "3 error TEXT", and stops after an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .stream import Writer, commands
 
 
 def main(url: str, writers: list[Writer], ack_fd: int) -> None:
-    """Open the store, read the state of each writer, and write until killed."""
+    """Open the store, read the state of each writer, and write until the process is killed."""
     os.write(ack_fd, b"opening\n")
     target = open_target(url)
     trees = [home_of(target, writer) for writer in writers]
@@ -35,18 +35,18 @@ def main(url: str, writers: list[Writer], ack_fd: int) -> None:
 
 
 def home_of(target: Target, writer: Writer) -> Tree:
-    """The part of a memory store that belongs to a writer."""
+    """Return the part of a memory store that belongs to a writer."""
     tree = target.state(writer.store).tree
     return {path: tree[path] for path in below(tree, writer.home)}
 
 
 def write(target: Target, number: int, writer: Writer, tree: Tree, ack_fd: int) -> None:
-    """Run one stream; an exception of a command is acknowledged as an error and ends the stream."""
+    """Run one stream. An exception of a command is acknowledged as an error and ends the stream."""
     for command, _ in commands(writer, tree):
         try:
             answer = target.execute(writer.store, command)
             error = answer.text if answer.is_error else None
-        except Exception as raised:  # every exception goes to the judge
+        except Exception as raised:  # the judge decides about every exception
             error = f"{RAISED} {type(raised).__name__}: {raised}"
         if error is not None:
             os.write(ack_fd, f"{number} error {json.dumps(error)}\n".encode())

@@ -1,1 +1,1 @@
-"""Tests with an agent in them: a client, its tool loop, and a scripted Claude."""
+"""Tests that run an agent: a client, its tool loop and a scripted Claude."""

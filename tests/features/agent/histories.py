@@ -1,4 +1,4 @@
-"""Hypothesis strategies for histories with texts, thinking, tools and compactions, and functions to read them."""
+"""Hypothesis strategies for conversations with texts, thinking, tools and compactions, and functions that read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = st.text(max_size=40)
 
 @st.composite
 def histories(draw: Any, *, compacted: bool = False) -> tuple[Message, ...]:
-    """A valid conversation that ends with a user message and has results of three tools."""
+    """A valid conversation that ends with a user message. It may contain calls of three tools and their results."""
     numbers = count()
     messages = [_user(draw)]
     for _ in range(draw(st.integers(0, 6))):
@@ -49,7 +49,7 @@ def blocks_of(messages: tuple[Message, ...], *kinds: str) -> list[Block]:
 
 
 def results_of(messages: tuple[Message, ...]) -> dict[str, object]:
-    """Content of every result, by the id of its call."""
+    """Return the content of every tool result, by the id of its call."""
     return {str(block["tool_use_id"]): block["content"] for block in blocks_of(messages, "tool_result")}
 
 

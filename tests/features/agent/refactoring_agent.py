@@ -1,9 +1,11 @@
 """The agent program of test_workflow.py: the SDK's tool loop with the memory tool and a file tool.
 
-It reads one conversation per line as JSON and runs each in a forked process, because importing the SDK takes seconds.
-The process prints its id. If it should stop at a moment such as `edited 12`, it prints that moment and waits for the
-kill; otherwise it prints the last text of the conversation. The parent prints its exit status. The first line of each
-file counts its edits and is hidden from the model.
+The program reads one task per line as JSON. It runs each task as a conversation in a forked process, because importing
+the SDK takes seconds. The forked process prints its id. If the task names a moment to stop at, such as `edited 12`, the
+process prints the moment and waits until it is killed. Otherwise it prints the last text of the conversation. The
+parent prints the exit status of the process.
+
+The first line of each file counts the edits of the file and is hidden from the model.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ Reached = Callable[[str, object], None]
 
 
 class WatchedMemory(MemoryTool):
-    """The memory tool, with a stopping moment after each recorded progress."""
+    """The memory tool, which reports each change of the recorded progress and can stop there."""
 
     reached: Reached
 
@@ -80,7 +82,7 @@ def tool_for(directory: Path, reached: Reached) -> Any:
 
 
 def converse(url: str, files: str, total: int, memory: str | None, stop_at: str | None) -> None:
-    """Run a new conversation with the existing memory."""
+    """Run a new conversation with the memory that exists."""
 
     def reached(step: str, number: object) -> None:
         if f"{step} {number}" == stop_at:
@@ -108,7 +110,7 @@ def converse(url: str, files: str, total: int, memory: str | None, stop_at: str 
 
 
 def run_forked(arguments: dict[str, Any]) -> int:
-    """Run the conversation in a run_forked process and return its exit status."""
+    """Run the conversation in a forked process, and return the exit status of the process."""
     pid = os.fork()
     if pid == 0:
         status = 1

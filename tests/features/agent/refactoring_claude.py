@@ -1,8 +1,8 @@
-"""The script of test_workflow.py: computes the next step from the prompt alone.
+"""The script of test_workflow.py, which computes the next step from the prompt alone.
 
 The task is to swap the two arguments of `combine` in every file. A file does not show whether it was edited, and a
-second edit undoes the first. So the progress is recorded in the memory before each edit, with the original call, and
-after it.
+second edit undoes the first. The script therefore records its progress in the memory before and after each edit. The
+record before the edit contains the original call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROGRESS = re.compile(r'<progress done="(\d+)" doing="([^"]*)"/>')
 
 @dataclass(frozen=True)
 class Progress:
-    """Number of finished files, and the original call of the next file if its edit has started."""
+    """Number of finished files. `doing` is the original call of the next file if its edit has started."""
 
     done: int
     doing: str = ""
@@ -48,7 +48,7 @@ def answer(prompt: Prompt) -> Call | str:
 
 
 def begin(prompt: Prompt, last: ToolUse) -> Call:
-    """After the view of the directory: read the recorded progress or create the record."""
+    """Return the step after the view of the directory: read the recorded progress, or create the record."""
     if PROGRESS in text_of(last):
         return Call({"command": "view", "path": PROGRESS})
     text = f'<refactoring total="{total(prompt)}">\n  {Progress(0)}\n</refactoring>\n'
@@ -56,14 +56,14 @@ def begin(prompt: Prompt, last: ToolUse) -> Call:
 
 
 def continue_work(prompt: Prompt, last: ToolUse, progress: Progress) -> Call | str:
-    """After a memory command: run the edit just recorded, or read the next file."""
+    """Return the step after a memory command: make the edit that was just recorded, or read the next file."""
     if progress.doing and last.input["command"] == "str_replace":
         return replace(progress.done, progress.doing)
     return DONE if progress.done == total(prompt) else read(progress.done)
 
 
 def after_reading(last: ToolUse, progress: Progress) -> Call:
-    """After reading a file: record the start of its edit, or check if an interrupted edit took effect."""
+    """Return the step after reading a file: record the start of its edit, or the end of an interrupted edit."""
     call = call_in(text_of(last))
     if not progress.doing:
         return note(progress, Progress(progress.done, call))
@@ -71,7 +71,7 @@ def after_reading(last: ToolUse, progress: Progress) -> Call:
 
 
 def known_progress(prompt: Prompt) -> Progress | None:
-    """The progress from the last view or change of the memory."""
+    """Return the progress in the last view or change of the memory."""
     for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         told = str(call.input.get("new_str") or call.input.get("file_text") or text_of(call))
         if found := _PROGRESS.search(told):
@@ -80,7 +80,7 @@ def known_progress(prompt: Prompt) -> Progress | None:
 
 
 def without_memory(prompt: Prompt) -> Call | str:
-    """The same work from the conversation alone, file by file."""
+    """Return the next step of the same task without a memory, file by file."""
     if not prompt.calls:
         return read(0)
     last = prompt.calls[-1]

@@ -42,7 +42,7 @@ def post(
     raw: bytes = b"",
     **fields: object,
 ) -> tuple[int, dict[str, Any]]:
-    """Send a request without HTTP and return status and body. The default request is valid."""
+    """Send a request without the SDK and return the status and the body. The default request is valid."""
     body: dict[str, Any] = {**ASK, "messages": HELLO, "tools": [TOOL], **fields}
     sent = {name: value for name, value in body.items() if name not in drop}
     given: Any = {"x-api-key": "key", "anthropic-version": "2023-06-01"} if headers is None else headers
@@ -57,11 +57,11 @@ def open_url(url: str, body: object = None, *, headers: dict[str, str] | None = 
     return urllib.request.urlopen(request, timeout=30)
 
 
-WAYS = ["plain", "streamed", "async plain", "async streamed"]  # in which the SDK can ask
+WAYS = ["plain", "streamed", "async plain", "async streamed"]  # the modes in which the SDK can send a request
 
 
 def ask(server: ScriptedClaude, way: str, *, retries: int = 0, **fields: Any) -> Any:
-    """Send a request with both betas in one of the SDK's modes and return the message."""
+    """Send a request with both betas in one of the SDK's modes, and return the message."""
     request = {**ASK, "messages": HELLO, "tools": [TOOL, READ], "betas": [CONTEXT_BETA, COMPACT_BETA], **fields}
     if way.startswith("async"):
         return asyncio.run(_ask_async(server, request, streamed=way.endswith("streamed"), retries=retries))
@@ -81,7 +81,7 @@ async def _ask_async(server: ScriptedClaude, request: dict[str, Any], *, streame
 
 
 def uses(count: int, *, chars: int = 4_000, name: str = "read", start: int = 0) -> list[Any]:
-    """A user message and this many tool calls with results of this length, each with its number."""
+    """Return a user message and this many tool calls. Each result has this length and contains its number."""
     messages: list[Any] = [*HELLO]
     for n in range(start, start + count):
         call = {"type": "tool_use", "id": f"t{n}", "name": name, "input": {"path": f"file-{n}"}}
@@ -94,7 +94,7 @@ def management(*edits: dict[str, Any]) -> dict[str, Any]:
 
 
 def clearing(*, over: int = 5_000, keep: int = 2, **more: Any) -> dict[str, Any]:
-    """The edit that clears tool uses, with `more` as its other fields."""
+    """Return the edit that clears tool uses, with `more` as additional fields."""
     trigger, kept = {"type": "input_tokens", "value": over}, {"type": "tool_uses", "value": keep}
     return {"type": "clear_tool_uses_20250919", "trigger": trigger, "keep": kept, **more}
 

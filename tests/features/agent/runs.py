@@ -31,7 +31,7 @@ STORY = Script(
 
 @dataclass
 class Played:
-    """Events of all runs, the resulting conversation, and the error that ended the last run."""
+    """The events of all runs, the conversation afterwards, and the error that ended the last run."""
 
     events: list[Event] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +53,7 @@ def play(
     max_retries: int = 0,
     **options: Any,
 ) -> Played:
-    """Send each of `prompts` to one agent as a run. A run is left at the first event of type `stop_at`."""
+    """Run an agent once for each prompt. A run is abandoned at the first event of type `stop_at`."""
     if kind == "async":
         return asyncio.run(_play_async(url, *prompts, stop_at=stop_at, max_retries=max_retries, **options))
     played = Played()
@@ -72,7 +72,7 @@ def play(
 
 
 def client_of(url: str, *, max_retries: int = 0) -> Anthropic:
-    """An SDK client without TLS verification: loading the certificates would take most of a test's time."""
+    """Return an SDK client without TLS verification: loading the certificates would take most of a test's time."""
     return Anthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=httpx2.Client(verify=False))
 
 

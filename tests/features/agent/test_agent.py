@@ -1,4 +1,4 @@
-"""Tests of `Agent` and `AsyncAgent`: events, the memory, and runs that are interrupted and continued."""
+"""Tests of `Agent` and `AsyncAgent`: their events, their memory, and runs that are interrupted and continued."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def running() -> Iterator[ScriptedClaude]:
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """Shared server that looks new to each test. The next turn depends only on the conversation."""
+    """Shared server that appears new to each test. The next turn depends only on the conversation."""
     running.requests.clear()
     running.failures.clear()
     return running
@@ -71,7 +71,10 @@ def server(running: ScriptedClaude) -> ScriptedClaude:
 @both
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_run_yields_its_events_in_order(kind: str, stream: bool, server: ScriptedClaude, store: MemoryStore) -> None:
-    """Texts, calls before they run, results, usage and the end; the memory contains the note."""
+    """A run yields texts, calls before their execution, results, usage and its end.
+
+    The memory then contains the note.
+    """
     played = play(kind, server.url, TOLD, memory=store, actor="session:s1", stream=stream)
     kinds = [type(event) for event in played.events if not isinstance(event, Text)]
     assert kinds == [
@@ -111,7 +114,7 @@ def test_streaming_yields_text_in_pieces(kind: str, server: ScriptedClaude, stor
 
 @both
 def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    """The memory tool needs no beta; each request has the whole conversation and uses no thread."""
+    """The memory tool needs no beta. Each request contains the complete conversation and no thread."""
     play(kind, server.url, TOLD, memory=store, system="Be kind.", language="fr", topic="tea", model="claude-opus-5-5")
     bodies: list[Any] = [exchange.body for exchange in server.requests]
     assert bodies[0] == {
@@ -161,7 +164,7 @@ def test_the_agent_opens_and_closes_a_location(as_path: bool, server: ScriptedCl
 
 
 def test_the_agent_closes_only_its_own_resources(server: ScriptedClaude, store: MemoryStore) -> None:
-    """The application's client and memory stay open."""
+    """The client and the memory that the application opened stay open."""
     view = {"command": "view", "path": "/memories"}
     with client_of(server.url) as client:
         with Agent(client, memory="sqlite://") as own, Agent(client, memory=store):
@@ -189,7 +192,7 @@ def test_any_object_with_execute_is_a_memory(kind: str, server: ScriptedClaude, 
 def test_an_exception_of_the_memory_is_hidden_from_the_model(
     kind: str, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A bug in the application's memory is logged. The model only gets an error that asks it to try again later."""
+    """The exception is a bug in the application's memory. It is logged, and the model is asked to try again later."""
 
     class StreamError:
         def execute(self, command: object, *, actor: object = None) -> Reply:
@@ -221,7 +224,10 @@ def test_additional_tools_run_beside_the_memory(store: MemoryStore) -> None:
 
 @both
 def test_max_turns_ends_a_run(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    """Tools of the last response still run, the conversation is valid, and run() continues it."""
+    """The tools of the last response still run, so the conversation is valid.
+
+    `run()` without a message continues it.
+    """
     played = play(kind, server.url, TOLD, None, memory=store, budget=Budget(max_turns=2))
     first, second = played.of(Finished)
     assert (first.reason, first.turns, first.detail) == ("budget", 2, "max_turns: 2 replies")
@@ -255,7 +261,7 @@ def test_an_invalid_budget_is_rejected(limits: dict[str, int]) -> None:
 def test_a_run_can_be_interrupted_at_any_event(
     kind: str, stream: bool, left_at: type[Event], server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """A new agent continues the saved conversation to the same end, and each command runs once."""
+    """A new agent continues the saved conversation to the same end. Each command runs once."""
     left = play(kind, server.url, TOLD, memory=store, stop_at=left_at, stream=stream)
     saved = json.loads(json.dumps(left.messages))
     again = [] if left_at is Finished else [None]
@@ -276,7 +282,7 @@ def test_an_announced_call_has_not_run_yet(kind: str, server: ScriptedClaude, st
 
 @both
 def test_a_new_agent_continues_from_the_memory_alone(kind: str, store: MemoryStore) -> None:
-    """Without the earlier conversation, the notes are still there."""
+    """The new agent does not get the earlier conversation. It finds the notes in the memory."""
 
     def answer(prompt: Prompt) -> Turn | str | Call:
         if not prompt.calls:
@@ -309,7 +315,7 @@ def test_a_conversation_has_many_runs(kind: str, store: MemoryStore) -> None:
 
 @both
 def test_a_refused_response_is_not_kept(kind: str, store: MemoryStore) -> None:
-    """The API would refuse again if it were sent back."""
+    """Sending the response back would make the API refuse again."""
     with scripted_claude(Script((Turn(("I can",), "refusal"),))) as server:
         played = play(kind, server.url, "Do it.", memory=store)
     (finished,) = played.of(Finished)
@@ -319,7 +325,10 @@ def test_a_refused_response_is_not_kept(kind: str, store: MemoryStore) -> None:
 
 @both
 def test_a_truncated_response_leaves_a_valid_conversation(kind: str, store: MemoryStore) -> None:
-    """Its calls do not run, because the last may be incomplete. They get error results."""
+    """The calls of the response do not run, because the last call may be incomplete.
+
+    Each gets an error as its result.
+    """
     cut = Turn((Call(dict(NOTE.input), Check(NOT_RUN, is_error=True)),), "max_tokens")
     with scripted_claude(Script((cut, Turn(("In short.",))))) as server:
         played = play(kind, server.url, TOLD, "Shorter, please.", memory=store)
@@ -345,7 +354,7 @@ def test_every_stop_reason_ends_a_run(stop: str, reason: str, store: MemoryStore
 
 
 def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
-    """A paused turn of server tools is one run with one text, and its parts are sent back unchanged."""
+    """A paused turn of server tools is one run with one text. Its parts are sent back unchanged."""
     part = {"type": "text", "text": "Searching."}
     replies = [message([part], "pause_turn"), message([{"type": "text", "text": "Found."}], "end_turn")]
     sent: list[Any] = []
@@ -363,7 +372,7 @@ def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
 
 
 def test_an_empty_response_is_not_kept(store: MemoryStore) -> None:
-    """The API rejects empty messages."""
+    """The API rejects empty messages, so the conversation does not contain the response."""
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=message([], "end_turn")))
     with Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
         agent = Agent(client, memory=store)
@@ -440,7 +449,7 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
 def test_invalid_options_are_rejected(
     options: dict[str, Any], expected: str, server: ScriptedClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memory is not opened."""
+    """The error is raised before the memory is opened."""
     monkeypatch.chdir(tmp_path)
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
         Agent(client, **options)
@@ -466,7 +475,10 @@ def test_fields_that_cannot_be_sent_are_rejected(
 
 
 def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
-    """Messages of two runs would mix. A run that ended, was closed or was garbage-collected does not count."""
+    """Messages of two runs would mix.
+
+    A second run may start once the first has ended, was closed or was garbage-collected.
+    """
     with client_of(server.url) as client:
         agent = Agent(client, memory=store)
         events = agent.run(TOLD)
@@ -503,7 +515,7 @@ def test_only_one_of_several_threads_starts_a_run(store: MemoryStore) -> None:
 
 
 def test_an_abandoned_async_run_does_not_block_the_next(store: MemoryStore) -> None:
-    """Also without `aclosing`, which would end it immediately."""
+    """The first run is abandoned without `aclosing`, which would end the run immediately."""
 
     async def asked() -> str:
         async with AsyncAnthropic(base_url=started.url, api_key="none") as client:

@@ -1,4 +1,4 @@
-"""A stream that ends in the middle of an event is a lost connection."""
+"""A stream that ends in the middle of an event counts as a lost connection."""
 
 from __future__ import annotations
 

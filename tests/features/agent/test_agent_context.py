@@ -1,4 +1,4 @@
-"""Agents with context management: edits and compactions are reported, and the conversation stays complete."""
+"""Agents with context management. Edits and compactions are reported, and the conversation stays complete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .runs import KINDS, play
 both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 VIEW = Call({"command": "view", "path": "/memories"})
-LONG = "word " * 60_000  # about 75,000 tokens, over the minimum trigger of a compaction
+LONG = "word " * 60_000  # about 75,000 tokens, more than the minimum trigger of a compaction
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def store() -> Iterator[MemoryStore]:
 @both
 @streamed
 def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The API clears the context of the model, not `agent.messages`."""
+    """The API clears results from the context of the model, but `agent.messages` keeps them."""
     context = ContextManagement(ClearThinking(keep=1), ClearToolUses(trigger=ToolUses(1), keep=1))
     looks = tuple(Turn((Thinking("Again?"), VIEW)) for _ in range(3))
     with scripted_claude(Script((*looks, Turn(("Done.",)), *looks[:1], Turn(("Again.",))))) as server:
@@ -66,7 +66,7 @@ def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: M
 
 @both
 def test_memory_results_are_not_cleared(kind: str, store: MemoryStore) -> None:
-    """The default context management excludes the memory tool."""
+    """The default context management excludes the memory tool from clearing."""
 
     def answer(prompt: Prompt) -> Turn | Call | str:
         assert not any(call.cleared for call in prompt.calls)
@@ -81,7 +81,7 @@ def test_memory_results_are_not_cleared(kind: str, store: MemoryStore) -> None:
 @both
 @streamed
 def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The block is sent back unchanged, and its tokens are counted."""
+    """The block of the compaction is sent back unchanged, and its tokens are counted."""
 
     def answer(prompt: Prompt) -> Turn | Call | str:
         if prompt.summary is None:
@@ -109,7 +109,7 @@ def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, st
 @both
 @streamed
 def test_a_run_pauses_after_compaction(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The application can add content; run() continues after the summary."""
+    """The application can add content during the pause. `run()` continues after the summary."""
 
     def answer(prompt: Prompt) -> Turn | Call | str:
         return f"I know: {prompt.summary} {prompt.messages[-1].text}".strip()
@@ -138,7 +138,7 @@ def test_a_failed_compaction_is_reported(kind: str, store: MemoryStore) -> None:
 
 @both
 def test_a_long_task_fits_a_small_window_with_a_memory(kind: str, store: MemoryStore) -> None:
-    """Twelve results of 4,000 tokens in a window of 30,000: the agent records each before it is cleared."""
+    """The agent reads twelve results of 4,000 tokens in a window of 30,000, and records each before it is cleared."""
     pages = [f"Page {n}: the number is {n * 7}. {'filler ' * 2_500}" for n in range(12)]
     for n, page in enumerate(pages):
         store.save(f"/memories/in/{n:02}.txt", page, if_version=None)

@@ -1,4 +1,4 @@
-"""API errors: each is a clear `AgentError`, no command runs twice, and the run can continue."""
+"""API errors: each raises a clear `AgentError`, no command runs twice, and the run can continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def store() -> Iterator[MemoryStore]:
 
 
 class PlannedFaults:
-    """Faults of the current test. Requests are counted per test, not per server."""
+    """Faults of the current test. The requests are counted from the start of the test."""
 
     def __init__(self) -> None:
         self.plan: dict[int, Fault] = {}
@@ -73,7 +73,7 @@ def running() -> Iterator[ScriptedClaude]:
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """Shared server that looks new to each test."""
+    """Shared server that appears new to each test."""
     running.requests.clear()
     running.failures.clear()
     PLANNED.set({})
@@ -81,7 +81,7 @@ def server(running: ScriptedClaude) -> ScriptedClaude:
 
 
 def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
-    """run() without a message plays the rest, and every command ran once."""
+    """Check that `run()` without a message completes the conversation, and that every command ran once."""
     messages: list[dict[str, object]] = list(saved)  # type: ignore[call-overload]
     played = play(kind, server.url, None, memory=store, messages=messages, stream=stream)
     assert played.error is None
@@ -99,7 +99,7 @@ def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, save
 def test_a_failed_request_can_be_retried(
     kind: str, stream: bool, fault: ErrorResponse | Disconnect, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """For every request of the run."""
+    """The test fails each request of the run in turn."""
     expected = {429: RateLimited, 529: Overloaded, 500: ApiFailed, None: ConnectionLost}
     status = fault.status if isinstance(fault, ErrorResponse) else None
     for at in (1, 2, 3):
@@ -117,7 +117,7 @@ def test_a_failed_request_can_be_retried(
 def test_an_interrupted_stream_can_be_retried(
     kind: str, fault: type[Disconnect | StreamError], at: int, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """At any position: calls of an incomplete response never run."""
+    """The stream can end anywhere. The calls of an incomplete response never run."""
     for after in range(1, 9):
         store.clear()
         PLANNED.set({at: fault(after)})
@@ -130,7 +130,7 @@ def test_an_interrupted_stream_can_be_retried(
 
 @pytest.mark.parametrize("events", range(4))
 def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, store: MemoryStore) -> None:
-    """Even if the connection closes cleanly, as with a proxy that gives up."""
+    """The connection closes cleanly, as with a proxy that gives up, but the stream is incomplete."""
     start = {"type": "message", "id": "m", "role": "assistant", "model": "any", "content": [], "usage": USAGE}
     every: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
@@ -195,7 +195,7 @@ def test_an_unreachable_api_is_a_lost_connection(store: MemoryStore) -> None:
 
 
 def test_a_missing_key_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The most common first mistake."""
+    """A missing API key is the most common first mistake, so its error is clear."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))

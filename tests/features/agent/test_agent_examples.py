@@ -1,4 +1,4 @@
-"""The agent examples run unchanged against the scripted Claude, with the documented effect."""
+"""The agent examples run unchanged against the scripted Claude and have the documented effect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEST = "from shop import total\nassert total([1, 2]) == 3\n"
 
 
 def run(claude: ScriptedClaude, directory: Path, *arguments: str, typed: str = "") -> str:
-    """Run an example and return its output. It must exit with 0 and write nothing to stderr."""
+    """Run an example and return its output. The example must exit with status 0 and write nothing to stderr."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]],
@@ -49,7 +49,7 @@ def run(claude: ScriptedClaude, directory: Path, *arguments: str, typed: str = "
 
 
 def load_example(name: str) -> ModuleType:
-    """Import an example in this process: importing the SDK takes over a second in each new process."""
+    """Import an example into this process, because importing the SDK takes over a second in each new process."""
     spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -59,20 +59,23 @@ def load_example(name: str) -> ModuleType:
 
 
 def redirect_clients(claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redirect clients created in this process to `claude`."""
+    """Make the clients that this process creates connect to `claude`."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", claude.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none-needed")
 
 
 def last_result(prompt: Prompt) -> Result:
-    """Result of the last_result call."""
+    """Return the result of the last tool call."""
     found = prompt.calls[-1].result
     assert found is not None
     return found
 
 
 def refactoring(prompt: Prompt) -> Turn | Call | str:
-    """Script of two sessions: the first runs the tests, the second changes the code. It uses only the prompt."""
+    """Script for two sessions.
+
+    It depends only on the prompt. The first session runs the tests; the second changes the code.
+    """
     names = [call.name for call in prompt.calls]
     if "not yet: f1:" in prompt.opening:
         if not names:
@@ -97,7 +100,10 @@ def refactoring(prompt: Prompt) -> Turn | Call | str:
 
 @pytest.mark.long
 def test_a_refactoring_continues_across_sessions(tmp_path: Path) -> None:
-    """In separate processes. A feature passes only while the tests pass, and no file outside the code is written."""
+    """Each session is a separate process.
+
+    A feature passes only if the tests pass, and no file outside the code is written.
+    """
     code = tmp_path / "code"
     code.mkdir()
     (code / "shop.py").write_text(SHOP)
@@ -135,7 +141,7 @@ def test_an_interrupted_session_is_recorded(
 
 
 def name_an_unknown_feature(prompt: Prompt) -> Call | str:
-    """Script that names an unknown feature and can corrupt the checklist."""
+    """Return a script that names an unknown feature and, if requested, corrupts the checklist."""
     if not prompt.calls:
         return Call({"feature": "the split"}, name="feature_done")
     if len(prompt.calls) == 1:
@@ -151,7 +157,7 @@ def name_an_unknown_feature(prompt: Prompt) -> Call | str:
 def test_work_is_recorded_despite_an_invalid_feature(
     goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown feature is rejected, and a corrupted checklist does not prevent the record of the work."""
+    """The unknown feature is rejected. The work is recorded even if the checklist is corrupted."""
     example: Any = load_example("refactoring_agent")
     (tmp_path / "code").mkdir()
     with scripted_claude(name_an_unknown_feature) as claude:
@@ -166,7 +172,7 @@ def test_work_is_recorded_despite_an_invalid_feature(
 
 
 def service(prompt: Prompt) -> Turn | Call | str | list[str | Call]:
-    """Script that views its memory and the rules, records a fact, and knows it in the next visit."""
+    """Script that views its memory and the rules, records a fact, and uses the fact at the next visit."""
     commands = [(call.input["command"], call.input.get("path")) for call in prompt.calls]
     if ("view", "/memories") not in commands:
         return ["One moment, I look.", Call({"command": "view", "path": "/memories"})]
@@ -190,7 +196,7 @@ def service(prompt: Prompt) -> Turn | Call | str | list[str | Call]:
 def test_each_customer_has_a_separate_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A new process remembers the customer, and the house rules stay unchanged."""
+    """A new process remembers each customer. The house rules stay unchanged."""
     example: Any = load_example("customer_service")
     options: dict[str, Any] = {"location": str(tmp_path / "memory"), "model": "any"}
     with scripted_claude(service) as claude:
@@ -213,7 +219,7 @@ def test_each_customer_has_a_separate_memory(
 def test_an_api_failure_is_shown_to_the_customer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The visit can continue."""
+    """The customer sees the failure, and the visit can continue."""
     example: Any = load_example("customer_service")
     with scripted_claude(service, faults={1: StreamError(3)}) as claude:
         redirect_clients(claude, monkeypatch)

@@ -1,4 +1,4 @@
-"""Importing the package is cheap. Only the two agents need the SDK, and say so without it."""
+"""Importing the package is cheap. Only the two agents need the SDK, and their error names it if it is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invalid content from the user or the model never enters a conversation."""
+"""Invalid content, from the user or from the model, never enters a conversation."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def store() -> Iterator[MemoryStore]:
 
 
 class FixedApiAgent:
-    """Agent, sync or async, over an API with fixed responses."""
+    """Agent, sync or async, that talks to an API with fixed responses."""
 
     def __init__(self, kind: str, api: Api, store: MemoryStore, **options: Any) -> None:
         self._kind, self._api, self._options = kind, api, {"memory": store, **options}
         self.messages: list[dict[str, Any]] = []
 
     def run(self, message: Any = None) -> list[Event]:
-        """Run a new agent that continues the conversation of the last one, and return its events."""
+        """Run a new agent that continues the last conversation, and return its events."""
         if self._kind == "async":
             return asyncio.run(self._run(message))
         with self._api.client() as client:
@@ -58,7 +58,7 @@ def last(events: list[Event]) -> Finished:
 
 @both
 def test_a_lone_surrogate_in_a_call_is_replaced(kind: str, store: MemoryStore) -> None:
-    """The memory rejects the original input. The conversation gets U+FFFD and continues."""
+    """The memory rejects the original input. The conversation contains U+FFFD instead, and it continues."""
     api = Api(message([use({"command": "view", "path": HALF})], "tool_use"), message([text("Ah.")]))
     asked = FixedApiAgent(kind, api, store)
     events = asked.run("Entry.")
@@ -97,7 +97,7 @@ def test_an_invalid_message_is_rejected(invalid: Any, store: MemoryStore) -> Non
 
 @both
 def test_a_rejected_message_is_removed(kind: str, store: MemoryStore) -> None:
-    """The API would reject it with the next message too."""
+    """The API would reject the message again, together with the next message."""
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": "could not process image"}}
     api = Api(message([text("Hello.")]), httpx2.Response(400, json=body), message([text("Better.")]))
     asked = FixedApiAgent(kind, api, store)
@@ -109,7 +109,7 @@ def test_a_rejected_message_is_removed(kind: str, store: MemoryStore) -> None:
 
 
 def test_a_message_is_kept_if_it_is_not_the_cause(store: MemoryStore) -> None:
-    """For example after an unknown model, or if the message was answered before."""
+    """Examples are an unknown model and a message that was already answered."""
     error = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
     with Api(httpx2.Response(404, json=error)).client() as client:
         agent = Agent(client, memory=store)
@@ -124,7 +124,7 @@ def test_a_message_is_kept_if_it_is_not_the_cause(store: MemoryStore) -> None:
 
 
 def test_blank_text_is_not_sent_back(store: MemoryStore) -> None:
-    """Models sometimes write blank text before a call, but the API rejects it in requests."""
+    """Models sometimes write blank text before a call, but the API rejects blank text in requests."""
     api = Api(message([text("\n\n"), use(VIEW)], "tool_use"), message([text(" ")]), message([text("Yes?")]))
     with api.client() as client:
         agent = Agent(client, memory=store)
@@ -182,7 +182,7 @@ def test_a_stream_without_message_start_is_an_api_failure(store: MemoryStore) ->
 
 @both
 def test_calls_in_a_paused_turn_run(kind: str, store: MemoryStore) -> None:
-    """The API requires a result for each call. The turn then continues."""
+    """The API requires a result for each call, so the calls run before the turn continues."""
     api = Api(message([text("Searching."), use(VIEW)], "pause_turn"), message([text("Found.")]))
     asked = FixedApiAgent(kind, api, store)
     events = asked.run("Search.")
@@ -207,7 +207,7 @@ def test_calls_in_a_declined_response_get_an_error_result(kind: str, store: Memo
 
 @both
 def test_an_unknown_tool_is_reported_only_to_the_model(kind: str, store: MemoryStore) -> None:
-    """No warning of the SDK reaches the application, whose tests may turn warnings into errors."""
+    """The SDK's warning does not reach the application, which may turn warnings into errors in its tests."""
     api = Api(message([use({}, name="ghost\nof")], "tool_use"), message([text("No ghosts.")]))
     events = FixedApiAgent(kind, api, store).run("Call.")
     (reply,) = [event for event in events if isinstance(event, ToolReply)]

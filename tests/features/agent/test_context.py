@@ -1,4 +1,4 @@
-"""Context management requests and response parsing, compared with the types of the installed SDK."""
+"""Context management: the sent requests and the parsed responses are compared with the types of the installed SDK."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_every_option_is_sent() -> None:
 
 
 def test_options_match_the_sdk() -> None:
-    """A new edit or option of the SDK makes this test fail."""
+    """The test fails if a new version of the SDK has a new edit or option."""
     assert {edit["type"]: set(edit) for edit in FULL.request()["edits"]} == {
         kind: set(get_type_hints(sdk)) for kind, sdk in SDK_TYPES.items()
     }
@@ -131,7 +131,7 @@ def test_requests_match_the_sdk_types(context: ContextManagement) -> None:
 
 
 def test_the_sdk_sends_edits_with_their_betas() -> None:
-    """Through a real client, with the bytes of the HTTP request."""
+    """A real client sends the edits, and the test reads the bytes of its HTTP request."""
     sent: list[httpx2.Request] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -237,7 +237,7 @@ MESSAGE: dict[str, Any] = {
 
 @pytest.mark.parametrize("response", [MESSAGE, BetaMessage.construct(**MESSAGE)], ids=["dict", "sdk"])
 def test_applied_edits_are_parsed(response: object) -> None:
-    """From SDK objects and from dicts. Unknown edits are kept."""
+    """Edits are parsed from SDK objects and from dicts. Unknown edits are kept."""
     assert applied_edits(response)[:2] == (ClearedThinking(3, 1_500), ClearedToolUses(8, 50_000))
     other = applied_edits(response)[2]
     assert isinstance(other, OtherEdit)

@@ -1,4 +1,4 @@
-"""`retentive demo`: a context is cleared and compacted, a process is killed, and the memory survives."""
+"""`retentive demo`: the context is cleared and compacted, a process is killed, and the memory survives."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ LAST = len(story.TICKETS)
 
 
 def expected_answer() -> str:
-    """Compute the answer from the archive."""
+    """Compute the correct answer from the archive."""
     return story.named(story.counted("\n".join(map(story.archive, story.TICKETS))))
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Environment of the tests without API keys and terminal settings (rich reads COLUMNS first)."""
+    """Return the environment of the tests without API keys and terminal settings (rich reads COLUMNS first)."""
     look = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
     ours = {
         name: value
@@ -59,7 +59,10 @@ def assert_in_order(lines: list[str], *expected: str) -> None:
 
 
 def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> None:
-    """In a pipe, on a directory. Checks every figure, and that an existing directory stays unchanged."""
+    """The demo runs in a pipe and stores its memory in a directory.
+
+    All figures are checked, and other files stay unchanged.
+    """
     other = tmp_path / "memory-demo" / "mine.txt"
     other.parent.mkdir()
     other.write_text("mine")
@@ -88,7 +91,10 @@ def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> Non
 
 
 def assert_figures(shown: str) -> None:
-    """Each prompt fits the window because results were cleared and compacted; the whole history does not."""
+    """Check that each prompt fits the window because results were cleared and compacted.
+
+    The whole history does not fit.
+    """
     cleared = [
         int(n.replace(",", "")) for n in re.findall(r"context: cleared \d+ tool results?, ([\d,]+) tokens", shown)
     ]
@@ -113,7 +119,7 @@ def figure(shown: str, name: str) -> int:
 
 
 def assert_notes(at: str, key: str = "default") -> None:
-    """The first session wrote notes up to the last week it read, and the second session the rest."""
+    """Check that each session wrote the notes of the weeks that it read itself."""
     with retentive.open(at) as memory:
         store = memory.store(key)
         assert expected_answer() in store.text(story.NOTES)
@@ -123,10 +129,10 @@ def assert_notes(at: str, key: str = "default") -> None:
 
 @pytest.mark.long
 def test_live_uses_the_environment_and_fits_the_terminal(tmp_path: Path) -> None:
-    """On SQLite. With --live the client has the SDK's defaults. A terminal gets colours and no line that is too long.
+    """The client has the SDK's defaults, and the terminal gets colours and no line that is too long.
 
-    The environment also selects the memory store, which the last commands must find. The second session starts with
-    one message and never sees the results of the first.
+    The environment also selects the memory store, in which the last commands must find the notes. The second session
+    starts with one message and never sees the results of the first session.
     """
     at = f"sqlite:///{tmp_path}/command.db"
     with scripted_claude(
@@ -154,7 +160,7 @@ def test_live_uses_the_environment_and_fits_the_terminal(tmp_path: Path) -> None
 
 
 def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
-    """Run a command on a pseudo-terminal of `COLUMNS` columns and return exit status and output."""
+    """Run a command on a pseudo-terminal of `COLUMNS` columns, and return the exit status and the output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     shown = b""
@@ -163,7 +169,7 @@ def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int,
         while True:
             try:
                 data = os.read(ours, 65_536)
-            except OSError:  # Linux reports EIO after the last writer exits, macOS an empty read
+            except OSError:  # Linux reports EIO after the last writer exits; macOS returns an empty read
                 break
             if not data:
                 break
@@ -174,7 +180,7 @@ def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int,
 
 @pytest.mark.parametrize("done", [0, LAST - 1])
 def test_the_answer_comes_from_the_memory(done: int, tmp_path: Path) -> None:
-    """Wrong notes give a wrong answer and skip the weeks in them. Without notes all weeks are read."""
+    """Wrong notes lead to a wrong answer, and the weeks in the notes are skipped. Without notes, all weeks are read."""
     counts = Counter(dict.fromkeys(story.LAMPS, 1000) if done else {})
     at = f"sqlite:///{tmp_path}/command.db"
     if done:
@@ -197,7 +203,7 @@ def test_the_answer_comes_from_the_memory(done: int, tmp_path: Path) -> None:
 def test_a_failing_memory_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The store is read-only: the error is shown, and the script stops."""
+    """The store is read-only. The demo shows the error and stops."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     at = f"sqlite:///{tmp_path}/command.db"
@@ -210,7 +216,10 @@ def test_a_failing_memory_fails_the_demo(
 
 
 def test_only_newly_cleared_results_count() -> None:
-    """The API reports the total with each response and restarts after a summary, but not after a failed one."""
+    """Each response of the API has a running total.
+
+    The total restarts after a summary, but not after a failed summary.
+    """
     usage = {"input_tokens": 7, "output_tokens": 2, "cache_read_tokens": 1, "cache_creation_tokens": 0}
     compaction = {**usage, "kind": "compaction", "input_tokens": 50_000}
 
@@ -232,7 +241,7 @@ def test_only_newly_cleared_results_count() -> None:
 
 
 def test_invalid_arguments_are_usage_errors(tmp_path: Path) -> None:
-    """A location with memories, and --live without a key. The location stays unchanged."""
+    """The location already has memories, or --live is given without an API key. The location stays unchanged."""
     at = f"sqlite:///{tmp_path}/command.db"
     with retentive.open(at) as memory:
         memory.store().execute({"command": "create", "path": "/memories/mine", "file_text": "mine"})

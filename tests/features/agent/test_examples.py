@@ -1,4 +1,4 @@
-"""The basic examples run unchanged against the scripted Claude, with the documented effect."""
+"""The basic examples run unchanged against the scripted Claude and have the documented effect."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(claude: ScriptedClaude, command: list[str], directory: Path) -> subproce
 
 
 def assert_played(claude: ScriptedClaude, done: subprocess.CompletedProcess[str], at: str) -> None:
-    """The script was played to its end, the user saw it, and the memory contains the corrected note."""
+    """Check that the script was played to its end, that the user saw its text, and that the note is corrected."""
     assert done.stderr == ""
     assert done.returncode == 0
     assert claude.failures == []
@@ -116,7 +116,7 @@ def test_basic_sh_shows_api_errors(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_both_examples_ask_the_same_question(claude: ScriptedClaude, tmp_path: Path) -> None:
-    """The question of the documentation, word for word, in Python and in JSON."""
+    """Both examples ask the question of the documentation, word for word, one in Python and one in JSON."""
     shell = (EXAMPLES / "basic.sh").read_text("utf-8")
     request = json.loads(shell.split("<<'JSON'\n")[1].split("\nJSON\n")[0])
     run(claude, [sys.executable, str(EXAMPLES / "basic.py"), "loop"], tmp_path)

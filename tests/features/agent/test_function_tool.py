@@ -1,4 +1,4 @@
-"""`function_tool`: a valid schema, and every command through it."""
+"""`function_tool`: its schema is valid, and every command can be called through it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def store() -> Iterator[MemoryStore]:
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("as_text", [False, True])
 def test_every_command_runs(strict: bool, as_text: bool, store: MemoryStore) -> None:
-    """As an object and as JSON, strict with null for unused fields. The schema accepts each."""
+    """Input can be an object or JSON. Strict mode sends null for unused fields. The schema accepts all of these."""
     tool = function_tool(store, actor="user:ann", strict=strict)
     schema = Draft202012Validator(dict(tool.parameters))
     names = tool.parameters["properties"]
@@ -58,7 +58,7 @@ def test_every_command_runs(strict: bool, as_text: bool, store: MemoryStore) -> 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_the_definition_is_a_valid_schema(strict: bool, store: MemoryStore) -> None:
-    """And follows the rules of strict mode if requested."""
+    """With `strict`, the schema also follows the rules of strict mode."""
     tool = function_tool(store, strict=strict)
     definition = json.loads(json.dumps(tool.definition))
     parameters = definition["parameters"]

@@ -1,4 +1,4 @@
-"""Projects over many sessions: each session continues from the last one, also with concurrent writers."""
+"""Projects over many sessions: each session continues from the last one, even with concurrent writers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRESS, FEATURES, SETUP = (f"/memories/project/{name}" for name in ("progress.
 START: Any
 OPEN: Any
 CLOSE: Any
-START, OPEN, CLOSE = start_project, open_session, close_session  # untyped, for calls with invalid arguments
+START, OPEN, CLOSE = start_project, open_session, close_session  # without types, for calls with invalid arguments
 DAY = 1_790_000_000.0  # 2026-09-21
 
 
@@ -96,7 +96,7 @@ def test_the_next_session_gets_the_record(project: MemoryStore) -> None:
 
 
 def test_only_the_last_sessions_are_shown_and_kept(project: MemoryStore) -> None:
-    """The log has a limit; earlier sessions are in its history."""
+    """The log keeps a limited number of sessions. The versions of the log contain earlier sessions."""
     for n in range(KEPT_SESSIONS + 5):
         close_session(project, done=f"step {n}.")
     told, log = open_session(project), project.text(PROGRESS)
@@ -108,7 +108,7 @@ def test_only_the_last_sessions_are_shown_and_kept(project: MemoryStore) -> None
 
 
 def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path) -> None:
-    """Each change is based on the result of the other sessions."""
+    """Each session applies its change to the result of the sessions before it."""
     ids = [f"f{n}" for n in range(1, 9)]
     with retentive.open(lasting_place) as opened:
         store = opened.store()
@@ -122,7 +122,7 @@ def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path
 
 
 def test_a_concurrent_change_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another writer changes the memory between read and save. The next attempt uses the new text."""
+    """Another writer changes the memory between the read and the save. The next attempt starts from the new text."""
     load = project.load
     notes = ["Note: 3", "Note: 2", "Note: 1"]
 
@@ -139,7 +139,7 @@ def test_a_concurrent_change_is_kept(project: MemoryStore, monkeypatch: pytest.M
 
 
 def test_text_written_by_agents_is_kept(project: MemoryStore) -> None:
-    """Extra fields, other headings, text above the sessions."""
+    """Agents added extra fields, other headings, and text above the sessions."""
     content = json.loads(project.text(FEATURES))
     content["note"] = "edited"
     content["features"][0]["owner"] = "ann"
@@ -163,7 +163,7 @@ def test_an_invalid_checklist_is_reported_and_never_overwritten(text: str, proje
 
 
 def test_an_interrupted_start_can_be_repeated(store: MemoryStore) -> None:
-    """The log is written last; the other memories are overwritten."""
+    """The log is written last. The repetition overwrites the other memories."""
     store.save(SETUP, "half", if_version=None)
     start_project(store, goal="A shop", setup="make run")
     assert store.text(SETUP) == "# How to start\nmake run\n"
@@ -185,7 +185,7 @@ def test_a_store_can_have_several_projects(project: MemoryStore) -> None:
 
 
 def test_one_of_two_concurrent_starts_wins(lasting_place: str) -> None:
-    """The other one raises and does not overwrite the log."""
+    """The other session raises an error and does not overwrite the log."""
     with retentive.open(lasting_place) as opened:
         store = opened.store()
 
@@ -239,7 +239,7 @@ def test_an_unknown_feature_is_rejected(project: MemoryStore) -> None:
     ids=repr,
 )
 def test_work_is_recorded_despite_invalid_features(marked: dict[str, Any], project: MemoryStore) -> None:
-    """All features are marked or none, and the log then lists none."""
+    """If one feature is invalid, no feature is marked, and the log lists none."""
     with pytest.raises(InvalidInput, match=r"No feature was marked; done and next are recorded in /memories/project"):
         close_session(project, done="the work of a day", next="the rest", **marked)
     assert features(project) == {"f1": False, "pay": False}
@@ -254,7 +254,7 @@ def test_work_is_recorded_if_the_checklist_is_read_only(project: MemoryStore) ->
 
 
 def test_a_project_can_be_in_a_mounted_store(project: MemoryStore) -> None:
-    """Texts and errors have the paths of the mounted tree."""
+    """Texts and errors contain the paths of the mounted tree."""
     with retentive.open("sqlite://") as opened:
         tree = Mounts({"/memories": opened.store(), "/memories/shop": project})
         assert "Goal: A shop for tea" in open_session(tree, directory="/memories/shop/project")

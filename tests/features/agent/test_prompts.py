@@ -1,4 +1,4 @@
-"""Prompts about the memory, compared with the contract word for word."""
+"""The prompts about the memory agree with the contract word for word."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_tidy_note(language: str) -> None:
 
 @pytest.mark.parametrize("language", TOPIC)
 def test_the_topic_guidance(language: str) -> None:
-    """The topic is inserted literally."""
+    """The topic appears literally in the guidance."""
     assert topic_guidance("tea {x}", language=language) == TOPIC[language]
 
 

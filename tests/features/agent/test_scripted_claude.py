@@ -57,7 +57,7 @@ def running() -> Iterator[ScriptedClaude]:
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """Shared server that looks new to each test. The next turn depends only on the conversation."""
+    """Shared server that appears new to each test. The next turn depends only on the conversation."""
     running.requests.clear()
     running.failures.clear()
     return running
@@ -74,7 +74,10 @@ def client_of(server: ScriptedClaude) -> Anthropic:
 
 
 def runner_of(client: Anthropic, place: Path, **options: Any) -> Any:
-    """The SDK's tool runner with the SDK's own memory tool. Its overloads do not accept `options`."""
+    """Return the SDK's tool runner with the SDK's own memory tool.
+
+    The overloads of the runner do not accept `options`.
+    """
     request = {**ASK, "messages": HELLO, "tools": [BetaLocalFilesystemMemoryTool(str(place))], **options}
     make: Any = client.beta.messages.tool_runner
     return make(**request)
@@ -89,7 +92,7 @@ def call(tool: BetaLocalFilesystemMemoryTool, block: Any) -> dict[str, Any]:
 
 
 def own_loop(send: Callable[[list[Any]], Any], tool: BetaLocalFilesystemMemoryTool) -> Any:
-    """The agent loop of every tutorial, with a function that sends the messages."""
+    """The agent loop of common tutorials. A function sends the messages."""
     messages = copy.copy(HELLO)
     while (reply := send(messages)).stop_reason == "tool_use":
         results = [call(tool, block) for block in reply.content if block.type == "tool_use"]
@@ -135,7 +138,7 @@ def test_tools_run_while_the_reply_still_streams(server: ScriptedClaude, client:
 
 
 def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
-    """Four requests without failures. In a thread, later requests have only new messages and no tools."""
+    """Check four requests without failures. In a thread, later requests contain only new messages and no tools."""
     assert server.failures == []
     bodies: list[Any] = [exchange.body for exchange in server.requests]
     assert [exchange.status for exchange in server.requests] == [200] * 4
@@ -149,7 +152,7 @@ def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
 
 
 def test_a_runner_falls_back_to_full_conversations(tmp_path: Path) -> None:
-    """After `thread_unsupported_request` the SDK sends the whole conversation."""
+    """After the error `thread_unsupported_request`, the SDK sends the complete conversation."""
     with scripted_claude(STORY, threads=False) as server, client_of(server) as client:
         assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea."
     assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200, 200]
@@ -173,7 +176,7 @@ def test_a_runner_with_context_editing_uses_no_thread(
 
 
 def test_a_runner_recreates_its_thread_after_a_restart(tmp_path: Path) -> None:
-    """An unknown thread is a 404, and the SDK replays the conversation in a new thread."""
+    """The restarted server answers 404 for the unknown thread. The SDK repeats the conversation in a new thread."""
     with scripted_claude(STORY) as first, scripted_claude(STORY) as second, client_of(first) as client:
         runner = runner_of(client, tmp_path)
         next(runner)
@@ -211,7 +214,7 @@ def test_an_own_loop_plays_the_story(
 
 
 def test_conversations_run_concurrently(tmp_path: Path) -> None:
-    """The next turn depends only on the conversation, and the script on its first message."""
+    """The next turn depends only on the conversation, and the script is chosen by the first message."""
     other = Script((Turn((Call({"command": "view", "path": "/memories"}),)), Turn(("Coffee, then.",))), when="coffee")
     with scripted_claude(STORY, other) as server, client_of(server) as client:
 
@@ -227,7 +230,7 @@ def test_conversations_run_concurrently(tmp_path: Path) -> None:
 
 
 def test_a_later_question_gets_the_next_turn(client: Anthropic) -> None:
-    """After the last turn every reply is a closing text with end_turn, so no loop runs forever."""
+    """After the last turn, every reply is a closing text with `end_turn`, so that no loop runs forever."""
     history: list[Any] = [*HELLO]
     for text in ("one", "two", "three", "four"):
         history += [{"role": "assistant", "content": text}, {"role": "user", "content": "And?"}]
@@ -247,7 +250,7 @@ def test_the_sdk_raises_a_failed_check(tmp_path: Path) -> None:
 
 
 def test_each_reply_of_a_thread_can_be_continued_once(client: Anthropic) -> None:
-    """A continue request has no tools and no system prompt, and refers to a reply of this server."""
+    """A continue request has no tools and no system prompt, and it refers to a reply of this server."""
     request: Any = {**ASK, "betas": [THREADS_BETA]}
     first: Any = client.beta.messages.create(
         **request, messages=HELLO, tools=[TOOL], thread={"type": "create"}, system="Be kind."

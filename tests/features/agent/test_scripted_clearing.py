@@ -1,4 +1,4 @@
-"""Laws of clearing: selection and order of cleared results; clearing twice changes nothing."""
+"""Laws of clearing: which results are cleared, in which order, and that a second clearing changes nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def names_of(messages: tuple[Message, ...]) -> dict[str, str]:
 
 
 def changed_ids(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[str]:
-    """Ids of the calls whose result or input differs."""
+    """Return the ids of the calls whose result or input differs."""
     old: Any = [*blocks_of(before, "tool_use"), *blocks_of(before, "tool_result")]
     new: Any = [*blocks_of(after, "tool_use"), *blocks_of(after, "tool_result")]
     return {a.get("id", a.get("tool_use_id")) for a, b in zip(old, new, strict=True) if a != b}
@@ -62,7 +62,7 @@ def test_clearing_twice_changes_nothing(messages: tuple[Message, ...], edit: Cle
 def test_only_results_and_selected_inputs_change(
     messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
 ) -> None:
-    """Roles, order, ids, names, texts and thinking stay; a result becomes the placeholder."""
+    """Roles, order, ids, names, texts and thinking stay the same. A cleared result becomes the placeholder."""
     after = clear(messages, edit, choices).messages
     names = names_of(messages)
     assert [message.role for message in after] == [message.role for message in messages]
@@ -85,7 +85,7 @@ def _set(edit: ClearToolUses) -> frozenset[str]:
 
 @given(histories(), EDITS)
 def test_the_oldest_are_cleared_first(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
-    """The cleared results are the oldest clearable ones, and the newest `keep` are unchanged."""
+    """The cleared results are the oldest ones that can be cleared. The newest `keep` results are unchanged."""
     after = clear(messages, edit).messages
     may_go = [use_id for use_id, name in names_of(messages).items() if name not in edit.exclude_tools]
     doomed = may_go[: max(0, len(may_go) - edit.keep)]
@@ -104,7 +104,7 @@ def test_excluded_tools_are_never_cleared(messages: tuple[Message, ...], edit: C
 
 @given(histories(), EDITS)
 def test_a_prompt_at_the_trigger_is_not_cleared(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
-    """The prompt must exceed the trigger, in tokens or in tool uses."""
+    """The prompt must exceed the trigger, which is a number of tokens or of tool uses."""
     measured = size(messages) if edit.trigger.kind == "input_tokens" else len(names_of(messages))
     reached = ClearToolUses(Trigger(edit.trigger.kind, measured), edit.keep)
     assert clear(messages, reached) == Cleared(messages)
@@ -131,7 +131,7 @@ def test_counts_match_the_messages(messages: tuple[Message, ...], edit: ClearToo
 
 @given(histories(), EDITS, st.integers(0, 10))
 def test_cleared_results_stay_cleared(messages: tuple[Message, ...], edit: ClearToolUses, length: int) -> None:
-    """Without any state, a longer history never restores a cleared result."""
+    """The server has no state, and a longer history never restores a cleared result."""
     early = messages[: 2 * length + 1]
     gone = changed_ids(early, clear(early, edit).messages)
     assert gone <= changed_ids(messages, clear(messages, edit).messages)
@@ -144,7 +144,10 @@ def use(number: int, name: str = "read") -> tuple[Message, Message]:
 
 
 def test_excluded_tools_can_count_for_keep() -> None:
-    """By choice. By default only clearable calls count. Excluded tools are never cleared."""
+    """By default, calls of excluded tools do not count for `keep`; an option makes them count.
+
+    Such calls are never cleared.
+    """
     messages = (*use(0, "memory"), *use(1), *use(2), *use(3, "memory"))
     edit = ClearToolUses(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))
     assert changed_ids(messages, clear(messages, edit).messages) == {"t1"}
@@ -167,7 +170,7 @@ def test_placeholder_and_cleared_input_can_be_chosen() -> None:
 
 
 def test_short_results_can_be_kept() -> None:
-    """By default a result shorter than the placeholder is also replaced, although that frees nothing."""
+    """By default, a result shorter than the placeholder is also replaced, although that saves no tokens."""
     call, _ = use(0)
     short = (call, Message("user", ({"type": "tool_result", "tool_use_id": "t0", "content": "ok"},)))
     edit = ClearToolUses(ALWAYS, keep=0)
@@ -205,7 +208,7 @@ ASKED = Message("user", ({"type": "text", "text": "So?"},))
 
 
 def test_a_turn_continues_through_tool_results() -> None:
-    """Three thoughts in one turn of two calls, then one more after a user message: two turns."""
+    """One turn has three thoughts and two calls. After a user message, a fourth thought belongs to a second turn."""
     first, answered = use(0)
     again, answered_again = use(1)
     messages = (

@@ -1,4 +1,4 @@
-"""Compaction: the block at the start of the response, ignored messages, token usage and pauses."""
+"""Compaction: the block at the start of the response, the ignored messages, the token usage, and pauses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def seen_by(claude: ScriptedClaude) -> Prompt:
 
 @given(histories(compacted=True))
 def test_the_last_summary_replaces_earlier_messages(messages: tuple[Message, ...]) -> None:
-    """Later messages are unchanged, a second application changes nothing, and failed blocks are removed."""
+    """Messages after the summary are unchanged, a second application changes nothing, and failed blocks are removed."""
     after = after_compaction(messages)
     summaries = [block for block in blocks_of(messages, "compaction") if block["content"]]
     everything = [block for message in messages for block in message.blocks]
@@ -82,7 +82,7 @@ def test_the_last_summary_replaces_earlier_messages(messages: tuple[Message, ...
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_response_starts_with_the_summary(way: str) -> None:
-    """It replaces the whole prompt, and its usage is separate from that of the message."""
+    """The summary replaces the complete prompt. Its token usage is listed separately from that of the message."""
     with scripted_claude(fine, summarize=summary) as server:
         reply = ask(server, way, messages=LONG, context_management=COMPACTED)
         compaction, text = reply.content
@@ -100,7 +100,10 @@ def test_a_response_starts_with_the_summary(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_messages_before_a_summary_are_ignored(way: str) -> None:
-    """Even if the client still sends them. A summary that is only sent back adds no usage."""
+    """Messages before a summary are ignored even if the client sends them.
+
+    A summary that is sent back adds no usage.
+    """
     with scripted_claude(fine, summarize=summary) as server:
         first = ask(server, way, messages=LONG, context_management=COMPACTED)
         further: list[Any] = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
@@ -131,7 +134,7 @@ def test_only_the_last_summary_counts() -> None:
 
 
 def test_the_trigger_must_be_reached() -> None:
-    """The exact size is enough by default."""
+    """By default, a prompt of exactly the trigger's size is compacted."""
     claude = ScriptedClaude(fine)
     post(claude, messages=LONG, tools=[TOOL, READ])
     size = claude.largest_prompt
@@ -149,7 +152,10 @@ def test_the_trigger_must_be_reached() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_compaction_can_pause(way: str) -> None:
-    """The response is then only the summary. Sent back with more content, the conversation continues."""
+    """A paused response contains only the summary.
+
+    The conversation continues when the client sends it back with new content.
+    """
     pausing = management(compacting(pause_after_compaction=True))
     with scripted_claude(fine, summarize=summary) as server:
         reply = ask(server, way, messages=LONG, context_management=pausing)
@@ -165,7 +171,7 @@ def test_a_compaction_can_pause(way: str) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 def test_the_tool_runner_continues_after_a_pause(stream: bool) -> None:
-    """The pause uses no turn of a fixed script, and its checks still run."""
+    """The pause uses no turn of a fixed script, and the checks of the script still run."""
 
     @beta_tool
     def read(path: str) -> str:
@@ -214,7 +220,10 @@ def test_the_default_summary_has_the_task_and_the_calls() -> None:
 
 
 def test_a_failed_compaction_changes_nothing() -> None:
-    """Its block has null, does not pause, and is ignored when it is sent back."""
+    """The block of a failed compaction contains null.
+
+    It does not pause the response and is ignored when it is sent back.
+    """
     claude = ScriptedClaude(fine, summarize=lambda _seen: None)
     edits = management(compacting(pause_after_compaction=True))
     asked: Any = {"headers": CONTEXT, "tools": [READ], "context_management": edits}
@@ -236,7 +245,7 @@ def test_an_invalid_summary_is_a_failure() -> None:
 
 
 def test_clearing_first_can_avoid_a_compaction() -> None:
-    """Edits apply in order, each to the result of the one before."""
+    """The edits are applied in order, each to the result of the previous one."""
     claude = ScriptedClaude(fine)
     for edits, kinds in (
         ([clearing(keep=1), compacting()], ["text"]),
@@ -303,7 +312,7 @@ def test_invalid_blocks_are_rejected(messages: list[Any], message: str) -> None:
 
 
 def test_compaction_on_request_is_rejected() -> None:
-    """The SDK has a parameter for it, which must not be ignored."""
+    """The SDK has a parameter for compaction on request, so the server must not ignore it silently."""
     with (
         scripted_claude(fine) as server,
         pytest.raises(BadRequestError, match="compaction on request is not supported"),

@@ -1,4 +1,4 @@
-"""Context editing through the SDK in all its modes: the prompt of the model, and the response."""
+"""Context editing through the SDK in all its modes. The tests check the prompt of the model and the response."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fine(_seen: Prompt) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ScriptedClaude]:
-    """Shared server with the same reply for every test."""
+    """Shared server that gives the same reply in every test."""
     with scripted_claude(fine) as started:
         yield started
 
@@ -80,7 +80,7 @@ def test_old_results_become_placeholders_and_are_reported(server: ScriptedClaude
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_response_lists_no_edits_if_none_applied(server: ScriptedClaude, way: str) -> None:
-    """An empty list with context management, and no field without it."""
+    """A request with context management gets an empty list of edits. Without it, the response has no such field."""
     edits = management(clearing(over=100_000))
     assert applied(ask(server, way, messages=uses(10), context_management=edits)) == []
     assert ask(server, way, messages=uses(10)).context_management is None
@@ -99,7 +99,7 @@ def test_the_trigger_must_be_exceeded(server: ScriptedClaude) -> None:
 
 
 def test_each_request_is_edited_from_its_own_history(server: ScriptedClaude) -> None:
-    """The client sends the whole history. The order of requests has no effect."""
+    """The client sends the complete history, so the order of requests has no effect."""
     edits = management(clearing(keep=2))
     counts = []
     for length in (10, 6, 12, 10):
@@ -141,7 +141,7 @@ def test_cleared_results_are_not_in_the_prompt(server: ScriptedClaude) -> None:
 
 
 def thoughts(count: int) -> list[Any]:
-    """A conversation with this many turns with thinking, each followed by a user message."""
+    """Return a conversation of this many turns with thinking, each followed by a user message."""
     messages: list[Any] = [*HELLO]
     for n in range(count):
         thought = {"type": "thinking", "thinking": f"({n})" + "x" * 400, "signature": "s"}
@@ -165,7 +165,7 @@ def test_old_thinking_is_cleared(server: ScriptedClaude, way: str, keep: object,
 
 
 def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaude) -> None:
-    """Thinking first; the trigger for tool uses is compared with the remaining prompt."""
+    """Thinking is cleared first. The trigger for tool uses is compared with the remaining prompt."""
     messages = [*thoughts(4)[:-1], *uses(10)]
     tokens = ask(server, "plain", messages=messages).usage.input_tokens
     both = management(thinking(), clearing(over=tokens - 1))
@@ -180,7 +180,7 @@ def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaud
 
 
 def test_default_thinking_can_be_chosen() -> None:
-    """Models differ in the default of `keep` and in the behaviour without the edit."""
+    """Models differ in the default of `keep` and in their behaviour without the edit."""
     for choices, edits, left in (
         (Choices(thinking_turns=None), management(thinking()), 4),
         (Choices(thinking_turns=2), management(thinking()), 2),
@@ -196,7 +196,7 @@ def test_default_thinking_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_script_can_have_thinking(way: str) -> None:
-    """The client gets the whole block with a signature and sends it back unchanged."""
+    """The client gets the complete block with a signature and sends it back unchanged."""
     turn = Turn((Thinking("I should look, and that is a longer thought."), Call({"command": "view"})))
     with scripted_claude(Script((turn, Turn(("Fine.",))))) as server:
         reply = ask(server, way)
@@ -213,7 +213,7 @@ def test_a_script_can_have_thinking(way: str) -> None:
 
 @pytest.mark.parametrize(("share", "warned"), [(1.3, False), (1.2, True), (1.0, True), (0.99, False)])
 def test_claude_is_warned_before_tool_uses_are_cleared(share: float, warned: bool) -> None:
-    """From 80 % of the trigger until it is exceeded and the results are cleared."""
+    """The warning appears from 80 % of the trigger until the trigger is exceeded and the results are cleared."""
     claude = ScriptedClaude(fine)
     post(claude, messages=uses(10), tools=[TOOL, READ])
     tokens = seen_by(claude).input_tokens
@@ -295,7 +295,7 @@ def test_the_largest_prompt_is_measured_after_edits() -> None:
 
 
 def test_a_stream_reports_the_edits_at_its_end(server: ScriptedClaude) -> None:
-    """In message_delta, and in no earlier event."""
+    """The event message_delta contains the edits. Earlier events do not contain them."""
     body = {"model": "any", "max_tokens": 10, "messages": uses(10), "tools": [READ]}
     body["context_management"] = management(clearing())
     with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:

@@ -1,4 +1,4 @@
-"""Token estimates: deterministic, additive, and close to the examples of the documentation."""
+"""Token estimates are deterministic, additive, and close to the examples of the documentation."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ WEATHER: Any = {
     ],
 )
 def test_estimates_are_near_the_documentation(text: str, system: object, tools: Any, documented: int) -> None:
-    """Token counting docs, basic messages and messages with tools. At most a quarter too high."""
+    """The examples are from the token counting docs, with and without tools.
+
+    An estimate is at most a quarter too high.
+    """
     counted = prompt_tokens(Conversation((Message("user", ({"type": "text", "text": text},)),), system, tools))
     assert documented <= counted <= documented * 1.25
 
@@ -117,7 +120,7 @@ def test_input_tokens_are_counted_after_the_edits() -> None:
 
 
 def test_a_count_equals_the_usage_of_the_request() -> None:
-    """With and without the beta and edits. The script is not called."""
+    """The count agrees with the usage, with and without the beta and edits. Counting does not call the script."""
     with scripted_claude(SCRIPT) as server, Anthropic(base_url=server.url, api_key="none needed") as client:
         asked: Any = {"model": "any", "messages": HELLO, "tools": [TOOL], "system": "Be kind."}
         counted = client.messages.count_tokens(**asked)

@@ -1,4 +1,4 @@
-"""The page about the scripted Claude names the test of each rule and describes every choice."""
+"""The page about the scripted Claude names the test of each rule and describes every option."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEST = re.compile(r"`(tests/features/agent/test_\w+\.py)::(\w+)`")
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Cells of the table below a heading, without its header."""
+    """Return the cells of the table below a heading, without the table's header."""
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]

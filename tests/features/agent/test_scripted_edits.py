@@ -1,4 +1,4 @@
-"""Parsing of `context_management`: the documented defaults, and a helpful 400 for invalid values."""
+"""Parsing of `context_management`: the documented defaults, and a helpful 400 error for invalid values."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_invalid_edits_are_rejected_with_the_expected_value(name: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_edit_needs_its_beta_header(way: str) -> None:
-    """Without any header the field is unknown; with the wrong header the error names the edit."""
+    """Without any beta header, the field is unknown. With the wrong header, the error names the edit."""
     asked: list[tuple[list[str], Any, str]] = [
         ([], clearing(), f"context_management: Extra inputs are not permitted .*beta header {CONTEXT_BETA}"),
         ([], compacting(), f"context_management: Extra inputs are not permitted .*beta header {COMPACT_BETA}"),

@@ -1,4 +1,4 @@
-"""Simulated faults: SDK retries recover from them, and without retries the SDK raises as for the API."""
+"""Simulated faults: the SDK's retries recover from them. Without retries, the SDK raises the errors of the API."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STREAMED = [way for way in WAYS if way.endswith("streamed")]
     ],
 )
 def test_the_sdk_raises_the_planned_fault(way: str, fault: Any, error: type[Exception]) -> None:
-    """The second request fails; the first and the third do not."""
+    """The second request fails. The first and the third request succeed."""
     with scripted_claude(SCRIPT, faults={2: fault}) as server:
         assert ask(server, way).content[0].text == LONG
         with pytest.raises(error) as raised:
@@ -57,7 +57,7 @@ def test_the_sdk_raises_the_planned_fault(way: str, fault: Any, error: type[Exce
 
 @pytest.mark.parametrize("way", WAYS)
 def test_retries_recover_from_faults(way: str) -> None:
-    """Retries count as requests, and a failed request uses no turn of a script."""
+    """A retry counts as a request. A failed request uses no turn of a script."""
     with scripted_claude(SCRIPT, faults={1: ErrorResponse(529, retry_after=0), 2: Disconnect()}) as server:
         assert ask(server, way, retries=2).content[0].text == LONG
     assert [exchange.status for exchange in server.requests] == [529, 0, 200]
@@ -65,7 +65,7 @@ def test_retries_recover_from_faults(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_response_is_cut_in_the_middle(way: str) -> None:
-    """The client never accepts half a response."""
+    """The client never accepts an incomplete response."""
     with scripted_claude(SCRIPT, faults={1: Disconnect(after_events=5)}) as server:
         with pytest.raises(Exception, match=r"(?i)peer closed|incomplete|connection|disconnect"):
             ask(server, way)

@@ -1,4 +1,4 @@
-"""Script functions: in the test process and as a separate, stateless server process."""
+"""Script functions, called in the test process or in a separate server process without state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def use_memory(prompt: Prompt) -> Turn | Call | str:
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("threads", [False, True], ids=["no threads", "threads"])
 def test_an_agent_continues_from_its_memory(threads: bool, stream: bool) -> None:
-    """Two conversations that share only the memory."""
+    """The two conversations share only the memory."""
     tool = MemoryTool("sqlite://")
     with scripted_claude(use_memory, threads=threads) as server:
         replies = []
@@ -137,7 +137,7 @@ number = 5
 
 @contextmanager
 def serve_function(directory: Path, *arguments: str) -> Iterator[str]:
-    """Start a server process and yield its URL. It must exit without a failure."""
+    """Start a server process and yield its URL. The process must exit without a failure."""
     (directory / "telling.py").write_text(MODULE)
     command = [sys.executable, "-m", "retentive.testing.scripted_claude", *arguments]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
@@ -151,7 +151,7 @@ def serve_function(directory: Path, *arguments: str) -> Iterator[str]:
 
 
 def test_a_function_is_served_without_state(tmp_path: Path) -> None:
-    """With every option: window, summary, choices and faults. Threads are not supported."""
+    """All options are used: window, summary, choices and faults. Threads are not supported."""
     choices = json.dumps({"warning": "Soon.", "warn_without_memory": True})
     options = ["--context-window", "70000", "--summarize", "telling:summarize", "--choices", choices]
     with serve_function(tmp_path, "telling:answer", *options, "--fault", "2=529", "--fault", "3=cut") as url:

@@ -24,7 +24,7 @@ def answer(prompt: Prompt) -> Turn | str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_paused_turn_continues(way: str) -> None:
-    """In one message or in several, which the API merges."""
+    """The response is sent back in one message or in several messages, which the API merges."""
     with scripted_claude(STORY) as server:
         messages: list[Any] = [*HELLO]
         for reason in ("pause_turn", "pause_turn", "end_turn"):
@@ -49,7 +49,7 @@ def test_a_function_can_pause() -> None:
 
 
 def test_a_server_tool_block_can_end_a_conversation() -> None:
-    """Regardless of the server that paused it."""
+    """The conversation may end with a server tool block of any server that paused the turn."""
     use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tea"}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     for content in ([use], [use, found]):
@@ -58,7 +58,7 @@ def test_a_server_tool_block_can_end_a_conversation() -> None:
 
 
 def test_other_assistant_messages_cannot_end_a_conversation() -> None:
-    """Including a paused response that was changed."""
+    """A paused response that was changed cannot end a conversation either."""
     with scripted_claude(Script((PAUSED, Turn(("Found.",))))) as server:
         ask(server, "plain")
         for text in ("Searching", "Found."):
@@ -69,7 +69,7 @@ def test_other_assistant_messages_cannot_end_a_conversation() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_agent_returns_the_whole_text_of_a_paused_turn(stream: bool) -> None:
-    """Tool calls in a paused response run, as in any other response."""
+    """The tool calls in a paused response run as in any other response."""
     searching = Turn(("Let me see.", LOOK), "pause_turn")
     with scripted_claude(Script((searching, *STORY.turns))) as server, client_of(server.url) as client:
         with Agent(client, memory="sqlite://", stream=stream) as agent:

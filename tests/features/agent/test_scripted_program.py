@@ -1,4 +1,4 @@
-"""Response format of the scripted Claude, its script files, and its command line."""
+"""The scripted Claude: the format of its responses, its script files and its command line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_streamed_reply_has_the_events_of_the_api() -> None:
 
 
 def test_a_script_can_send_any_json() -> None:
-    """A lone surrogate, a deep list, input of the wrong type: models send them all."""
+    """Real models also send lone surrogates, deeply nested lists and input of the wrong type."""
     odd = {"command": "create", "path": "\ud800", "file_text": [[[None, 1e300, -0.0, 2**70]]], "": True}
     with scripted_claude(Script((Turn((Call(odd),)),))) as server:
         body = {**ASK, "messages": HELLO, "tools": [TOOL]}

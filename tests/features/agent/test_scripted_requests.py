@@ -1,4 +1,4 @@
-"""The scripted Claude rejects the requests that the API rejects, and reports deviations from a script as failures."""
+"""The scripted Claude rejects the requests that the API rejects. Deviations from a script are reported as failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_passed_check_continues_the_script() -> None:
 
 
 def test_deviations_from_the_script_are_failures() -> None:
-    """A call of a missing tool, a changed history, a conversation without a script."""
+    """Examples are a call of a missing tool, a changed history, and a conversation without a script."""
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}),)),), when="tea"))
     for request in (
         {"messages": HELLO, "tools": []},
@@ -144,7 +144,7 @@ def test_requests_are_rejected_with_the_errors_of_the_api(name: str) -> None:
 
 
 def test_consecutive_messages_of_one_role_are_merged() -> None:
-    """Two results in two messages answer two calls; a system message between them has no effect."""
+    """Two results in two messages answer two calls. A system message between them has no effect."""
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}), Call({"command": "view"}))), Turn(("Fine.",)))))
     note = {"role": "system", "content": "Be brief."}
     calls = [assistant_call("view", "t1"), assistant_call("view", "t2")]

@@ -1,9 +1,9 @@
 """A long refactoring survives five kills because its progress is in the memory. Without a memory it fails.
 
-The tool results are 20 times the size that triggers clearing, so no conversation can hold them. The agent is a
-separate process. It is killed with SIGKILL at the worst moments and restarted with an empty conversation. The replies
-of Claude are computed from the messages of each request after clearing, by a stateless server that is a new process
-for each conversation.
+The tool results together are 20 times as long as the limit that triggers clearing, so no conversation can contain them.
+The agent is a separate process. It is killed with SIGKILL at the most critical moments and restarted with an empty
+conversation. A stateless server computes the replies of Claude from the messages of each request after clearing. Each
+conversation has a new server process.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ TIMEOUT_S = 300
 
 @dataclass
 class Run:
-    """Directory of files and the results of the conversations about them."""
+    """Directory of files, and the server's counts for each conversation about these files."""
 
     directory: Path
     count: int
     states: list[dict[str, Any]] = field(default_factory=list)
 
     def edits(self) -> list[int]:
-        """Number of edits per file."""
+        """Return the number of edits of each file."""
         return [int(self._lines(number)[0]) for number in range(self.count)]
 
     def calls(self) -> list[str]:
-        """Text of each file."""
+        """Return the text of each file."""
         return [self._lines(number)[-1] for number in range(self.count)]
 
     def _lines(self, number: int) -> list[str]:
@@ -61,13 +61,13 @@ class Run:
 
 
 def words(number: int) -> tuple[str, str]:
-    """Two arguments that do not reveal their order."""
+    """Return two arguments that do not reveal their order."""
     chance = random.Random(number)
     return f"x{chance.getrandbits(64):016x}", f"x{chance.getrandbits(64):016x}"
 
 
 def create_files(directory: Path, count: int) -> Run:
-    """Create files that together are 20 times the trigger."""
+    """Create files whose total length is 20 times the trigger."""
     directory.mkdir()
     bulk = "\n".join("# " + "filler " * 10 for _ in range(4 * TIMES_TRIGGER * TRIGGER // count // 72 + 1))
     for number in range(count):
@@ -79,7 +79,7 @@ def create_files(directory: Path, count: int) -> Run:
 
 @contextmanager
 def claude(run: Run) -> Iterator[str]:
-    """Start a new server and yield its URL. Its counts are recorded."""
+    """Start a new server and yield its URL. Its counts are recorded at the end."""
     command = [sys.executable, "-m", "retentive.testing.scripted_claude", "refactoring_claude:answer"]
     command += ["--context-window", str(CONTEXT_WINDOW)]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
@@ -97,7 +97,7 @@ def claude(run: Run) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[subprocess.Popen[str]]:
-    """Program that forks a process for each conversation."""
+    """The agent program, which forks a process for each conversation."""
     command = [sys.executable, str(HERE / "refactoring_agent.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         yield program
@@ -109,7 +109,10 @@ def agent() -> Iterator[subprocess.Popen[str]]:
 def converse(
     agent: subprocess.Popen[str], run: Run, *, memory: str | None, stop_at: str | None = None, stop_after: int = 0
 ) -> str:
-    """Run one conversation in a process, killed at a moment or after a number of requests. Returns its last line."""
+    """Run one conversation in a process, and kill it at a moment or after a number of requests.
+
+    Returns its last line.
+    """
     assert agent.stdin is not None
     assert agent.stdout is not None
     with claude(run) as url:
@@ -137,13 +140,13 @@ def wait_for(url: str, requests: int) -> None:
 
 
 def moments(count: int) -> list[str]:
-    """Five moments spread over the files, each at a different step of an edit."""
+    """Return five moments spread over the files, each at a different step of an edit."""
     steps = ["doing", "edited", "writing", "read", "done"]
     return [f"{step} {count * (n + 1) // 6}" for n, step in enumerate(steps)]
 
 
 def assert_within_the_window(run: Run) -> None:
-    """Every prompt fits the window, and only because results were cleared."""
+    """Check that every prompt fits the window, and that results were cleared."""
     assert [state["failures"] for state in run.states] == [[]] * len(run.states)
     assert max(state["largest_prompt"] for state in run.states) <= CONTEXT_WINDOW
     assert all(state["cleared_tool_uses"] > 0 for state in run.states)
@@ -167,7 +170,7 @@ def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
 
 @pytest.mark.long
 def test_the_agent_can_be_killed_at_any_request(agent: subprocess.Popen[str], tmp_path: Path) -> None:
-    """At arbitrary moments: while a tool runs, during a request, or while the memory is written."""
+    """The process is killed at arbitrary moments: during a tool, during a request or during a write to the memory."""
     run = create_files(tmp_path / "files", FEW)
     memory = f"sqlite:///{tmp_path}/memory.db"
     for n in range(5):
@@ -179,7 +182,7 @@ def test_the_agent_can_be_killed_at_any_request(agent: subprocess.Popen[str], tm
 
 @pytest.mark.long
 def test_without_a_memory_the_work_is_repeated(agent: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Each conversation starts at the first file, and an even number of edits restores a file."""
+    """Each conversation starts at the first file. An even number of edits leaves a file in its original state."""
     run = create_files(tmp_path / "files", FEW)
     killed = [FEW * (n + 1) // 6 for n in range(5)][-KILLS_WITHOUT_MEMORY:]
     for number in killed:

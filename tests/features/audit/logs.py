@@ -1,4 +1,4 @@
-"""Audit logs as somebody with write access to the database file changes them."""
+"""Direct changes to audit logs, as made by a person who can write to the database file."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 from retentive.audit.chain import DETAIL, ENTRY, HEAD, key_of
 
 KINDS = (ENTRY, DETAIL, HEAD)
-_TABLE = "records"  # of the records, with the columns store, kind, name and value
+_TABLE = "records"  # table of the records, with the columns store, kind, name and value
 
 
 def database(directory: Path) -> Path:
-    """The SQLite file of the one location below a directory."""
+    """Return the SQLite file of the only location below a directory."""
     (found,) = [path for path in directory.rglob("*.db") if path.read_bytes()[:6] == b"SQLite"]
     return found
 
 
 class Log:
-    """The records of an audit log in a database file, by kind and key. Changes are durable at once."""
+    """The records of an audit log in a database file, by kind and key. Every change is written at once."""
 
     def __init__(self, directory: Path) -> None:
         self._path = database(directory)
 
     def records(self, kind: str = ENTRY) -> dict[str, str]:
-        """All records of a kind, in the order of their keys."""
+        """Return all records of a kind, in the order of their keys."""
         with closing(sqlite3.connect(self._path)) as connection:
             found = connection.execute(f"SELECT name, value FROM {_TABLE} WHERE kind = ? ORDER BY name", (kind,))
             return dict(found.fetchall())
@@ -42,7 +42,7 @@ class Log:
             )
 
     def cut_after(self, seq: int) -> None:
-        """Cut off the entries after this one, as somebody would who hides it: with their details and the head."""
+        """Remove all later entries with their details and the head, like a person who wants to hide these entries."""
         entries = {key: value for key, value in self.records().items() if key <= key_of(seq)}
         self.put(entries)
         self.put({key: value for key, value in self.records(DETAIL).items() if key in entries}, DETAIL)

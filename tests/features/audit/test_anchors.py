@@ -1,4 +1,4 @@
-"""An anchor kept elsewhere detects what a rewritten or restored audit log hides. Legitimate removals stay sound."""
+"""An anchor kept elsewhere detects edits that a rewritten or restored audit log hides, and accepts recorded removals."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_an_anchor_has_the_versions_since_the_last_one(scene: Scene) -> None:
-    """Views change the log only; without any change nothing is appended."""
+    """Views change only the log. Without any change the file stays as it is."""
     assert scene.anchor() == 5
     assert scene.anchor() is None
     scene.run("view", path=A)
@@ -93,7 +93,7 @@ REMOVALS: dict[str, Callable[[Scene], object]] = {
 
 @pytest.mark.parametrize("removal", REMOVALS)
 def test_recorded_removals_are_sound(removal: str, scene: Scene) -> None:
-    """Before and after the next anchor."""
+    """The store is sound before and after the next anchor."""
     scene.anchor()
     before = len(list(scene.store.versions())), [each.redacted_at for each in scene.store.versions()]
     scene.clock.now += 60 * DAY
@@ -146,7 +146,7 @@ EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_of_the_database_is_found(name: str, tmp_path: Path) -> None:
-    """And no new anchor hides it."""
+    """A new anchor, which would hide the edit, is refused."""
     edit, expected = EDITS[name]
     place_directory, elsewhere = tmp_path / "place", tmp_path / "elsewhere"
     place_directory.mkdir()
@@ -162,7 +162,7 @@ def test_an_edit_of_the_database_is_found(name: str, tmp_path: Path) -> None:
 
 
 def test_a_restored_copy_is_found(tmp_path: Path) -> None:
-    """With its own log it is sound; only the anchor knows of the newer entries."""
+    """The copy is sound by its own log. Only the anchor has the newer entries."""
     elsewhere, old = tmp_path / "elsewhere", tmp_path / "old"
     for directory in (tmp_path / "place", elsewhere):
         directory.mkdir()
@@ -194,7 +194,7 @@ def test_a_missing_log_fails_while_the_setting_is_on(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:
-    """A missing, malformed, shortened or altered file, another key, another store."""
+    """This includes missing, malformed, shortened and altered files, other keys and other stores."""
     verify, file = scene.store.audit.verify, Path(scene.file)
     with pytest.raises(NotFound):
         verify(anchor=scene.file, key=scene.key)
@@ -233,7 +233,7 @@ def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:
 
 
 def test_the_commands(tmp_path: Path) -> None:
-    """`audit key`, `audit anchor` and `audit verify --anchor`, also with --json."""
+    """The commands create a key, add an anchor, and verify with it."""
     at, key, file = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "key"), str(tmp_path / "anchors")
     here(at, "create", A, "one")
     here(at, "settings", "set", "audit=true")

@@ -1,4 +1,4 @@
-"""The audit log: its entries, what they leave out, and that nothing happens without one."""
+"""The audit log: its entries, the data that it omits, and operations that fail because no entry can be written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def seen(store: MemoryStore) -> list[tuple[str | None, str]]:
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
 def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
-    """With actor, time, outcome, paths, and what was changed or read; refused and malformed ones too."""
+    """The entry has the actor, the time, the outcome, the paths, and the changes or the read version.
+
+    Refused and malformed commands have entries too.
+    """
     with audited(backend, tmp_path, actor="user:ann") as place:
         store = place.store()
         before = datetime.now(UTC)
@@ -96,8 +99,8 @@ def records_of(store: MemoryStore, *kinds: str) -> list[tuple[str, str]]:
     return store.read(lambda found: [record for kind in kinds for record in found.records(kind)])
 
 
-def test_nothing_of_texts_is_in_it(store: MemoryStore) -> None:
-    """Neither in entries nor in details; paths are in details alone."""
+def test_the_log_contains_no_text(store: MemoryStore) -> None:
+    """Neither entries nor details contain a text. Only details contain paths."""
     store.change_settings({"audit": True})
     path = "/memories/marked"
     for command in (
@@ -117,7 +120,7 @@ def test_nothing_of_texts_is_in_it(store: MemoryStore) -> None:
     assert path in str(records_of(store, DETAIL))
 
 
-def test_a_sensitive_value_in_a_path_is_not_in_it(store: MemoryStore) -> None:
+def test_the_log_contains_no_sensitive_value_of_a_path(store: MemoryStore) -> None:
     store.change_settings({"audit": True})
     value = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
     assert store.execute(create(f"/memories/{value}", "one\n")).is_error
@@ -125,8 +128,8 @@ def test_a_sensitive_value_in_a_path_is_not_in_it(store: MemoryStore) -> None:
     assert value not in str(records_of(store, ENTRY, DETAIL))
 
 
-def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
-    """And has no entries while it is off; switching it has one."""
+def test_the_log_is_off_by_default(store: MemoryStore) -> None:
+    """While the log is off, it gets no entries. Switching it on or off has an entry."""
     store.execute(create(A, "one\n"))
     assert list(store.audit.entries()) == []
     found = store.audit.verify()
@@ -148,7 +151,7 @@ def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
 
 
 def test_versions_without_an_entry_are_listed(store: MemoryStore) -> None:
-    """Another process that overrides the setting for itself leaves versions that no entry names."""
+    """Another process that overrides the setting for itself creates versions without entries."""
     store.change_settings({"audit": True})
     silent = MemoryStore(store.backend, store.info, pins={"audit": False})
     silent.execute(create(A, "one\n"))
@@ -157,8 +160,8 @@ def test_versions_without_an_entry_are_listed(store: MemoryStore) -> None:
     assert (found.problem, [version.path for version in found.unaudited]) == (None, [A])
 
 
-def test_a_process_may_pin_it(place: str) -> None:
-    """So that the settings of the store cannot switch it off there."""
+def test_a_process_can_pin_the_setting(place: str) -> None:
+    """The settings of the store cannot switch the log off in this process."""
     with retentive.open(place, audit=True) as memory:
         store = memory.store()
         store.change_settings({"audit": False})
@@ -180,8 +183,8 @@ def test_a_repeated_command_is_marked(store: MemoryStore) -> None:
     assert [len(entry.changes) for entry in entries[:3]] == [1, 1, 0]
 
 
-def test_one_entry_stands_for_many_changes() -> None:
-    """It names the first and the last version, how many there are, and a digest of their ids."""
+def test_an_entry_of_many_changes_is_short() -> None:
+    """The entry names the first and the last version, their number, and a digest of their ids."""
     with retentive.open("sqlite://", audit=True) as memory:
         store = memory.store()
         for number in range(LISTED_CHANGES + 1):
@@ -206,7 +209,7 @@ def test_since_a_time(store: MemoryStore) -> None:
 
 
 def test_each_store_has_one_chain(lasting_place: str) -> None:
-    """Whoever opens it goes on with the same chain."""
+    """Every process that opens the store appends to the same chain."""
     for _ in range(3):
         with retentive.open(lasting_place, audit=True) as memory:
             for key in ("one", "two"):
@@ -221,7 +224,7 @@ def test_each_store_has_one_chain(lasting_place: str) -> None:
 
 
 class NoEntries(SqliteBackend):
-    """A backend that can be made to fail as soon as an audit entry is written."""
+    """A backend that can be made to fail when an audit entry is written."""
 
     fails = False
 
@@ -236,8 +239,8 @@ class NoEntries(SqliteBackend):
         return super().write(store_id, failing, may_use_reserve=may_use_reserve)
 
 
-def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
-    """A change is not made, a reply is not given, an error is: of programs' methods too."""
+def test_a_failed_audit_entry_fails_the_operation(tmp_path: Path) -> None:
+    """The change is not made, and the result is not shown. This also applies to the methods for programs."""
     backend = NoEntries(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins={"audit": True})
     store.execute(create(A, "one\n"))
@@ -271,7 +274,7 @@ def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
     assert store.settings().view_chars != 7
     assert (
         store.execute(create(B, "one\n"), tool_use_id="t").is_error is False
-    )  # nothing was remembered for the id either
+    )  # the failed call left no record of its id either
     found = store.audit.verify()
     assert (found.problem, found.unaudited) == (None, ())
     assert {outcome for _, outcome in seen(store)} == {"ok"}
@@ -279,7 +282,7 @@ def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
 
 
 class Failing(SqliteBackend):
-    """A backend that can be made to fail once, before it reads or at the commit."""
+    """A backend that can be made to fail once, at a read or at a commit."""
 
     failing_read: RetentiveError | None = None
     committing: RetentiveError | None = None
@@ -311,7 +314,7 @@ def failing(tmp_path: Path) -> Failing:
 
 
 def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
-    """As soon as storage lets one be written; the caller gets the failure."""
+    """The entry is written when the storage works again for it. The caller gets the error of the storage."""
     store = MemoryStore(failing, failing.create_store(key="k", name="k"), pins={"audit": True})
     failing.committing = OutcomeUnknown("lost")
     assert store.execute(create(A, "one\n")).code == "outcome_unknown"
@@ -327,7 +330,7 @@ def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
 
 @pytest.mark.parametrize("review", [(), ("session:*",)])
 def test_a_lost_commit_has_one_entry(review: tuple[str, ...], tmp_path: Path) -> None:
-    """The commit took place, its answer was lost, and the transaction runs again: one change, one entry."""
+    """The commit was executed, but its answer was lost, so the transaction runs again. One change has one entry."""
 
     class RunsTwice(SqliteBackend):
         def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
@@ -349,8 +352,8 @@ def test_a_lost_commit_has_one_entry(review: tuple[str, ...], tmp_path: Path) ->
     backend.close()
 
 
-def test_a_tree_of_stores_writes_into_the_logs_of_those_concerned(tmp_path: Path) -> None:
-    """What only the tree can answer is in the log of each store it is about, with the paths that store knows."""
+def test_a_command_on_a_tree_is_in_the_log_of_each_affected_store(tmp_path: Path) -> None:
+    """A command that only the tree can answer has an entry in each store concerned, with the paths of that store."""
     with opened("sqlite", tmp_path, audit=True) as place:
         root, team = place.store("root"), place.store("team")
         tree = Mounts({"/memories": root, "/memories/team": team})
@@ -396,7 +399,7 @@ def test_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_goes_on_with_the_chain(tmp_path: Path) -> None:
+def test_a_forked_child_continues_the_chain(tmp_path: Path) -> None:
     with audited("sqlite", tmp_path) as place:
         store = place.store()
         store.execute(VIEW)

@@ -1,4 +1,4 @@
-"""`retentive audit`."""
+"""`retentive audit` on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .logs import Log
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A location with an audited store, used a little."""
+    """A location with an audited store and some entries."""
     place = f"sqlite:///{tmp_path}/memory.db"
     for arguments in (
         ["create", "/memories/a.md", "one"],
@@ -30,7 +30,7 @@ def at(tmp_path: Path) -> str:
 
 
 def test_the_log_is_shown(at: str) -> None:
-    """As lines, as JSON, and as it is stored."""
+    """The log is shown as lines, as JSON, and in its stored form."""
     shown = here(at, "audit", "show")
     rows = [line.split("\t") for line in shown.stdout.splitlines()]
     assert [row[1:5] for row in rows] == [
@@ -51,8 +51,8 @@ def test_the_log_is_shown(at: str) -> None:
     assert here(at, "audit", "export", "--since", "0s").stdout == ""
 
 
-def test_a_sound_log_and_one_that_is_not(at: str, tmp_path: Path) -> None:
-    """Status 0, and 13 for a log that was tampered with; a head that was noted is expected."""
+def test_verify_distinguishes_valid_from_modified_logs(at: str, tmp_path: Path) -> None:
+    """The exit status is 0, or 13 for a modified log. With `--expect`, the log must contain the recorded head."""
     verified = here(at, "audit", "verify")
     assert verified.exit_code == 0
     first, end = verified.stdout.splitlines()

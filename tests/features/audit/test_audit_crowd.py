@@ -1,4 +1,4 @@
-"""Audit logs under contention of threads and processes, and of processes that are killed while they write."""
+"""Audit logs under contention of threads and processes. Some processes are killed while they write."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_processes_of_eight_threads_share_a_chain(backend: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("backend", BACKENDS if LONG else ["sqlite"])
-def test_a_process_killed_under_load_leaves_a_chain_that_verifies(backend: str, tmp_path: Path) -> None:
-    """And not one version without an entry, nor an entry without its version."""
+def test_a_process_killed_under_load_leaves_a_valid_chain(backend: str, tmp_path: Path) -> None:
+    """Every version has an entry, and every entry of a change has its version."""
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"audit": True})

@@ -1,4 +1,4 @@
-"""Each integration: one entry a call, which names it, in the log of the one store the call was about."""
+"""Each call of an integration has one entry, in the log of its memory store. The entry names the integration."""
 
 from __future__ import annotations
 

@@ -28,14 +28,17 @@ def audited(store: MemoryStore) -> MemoryStore:
 
 
 def outcomes(store: MemoryStore) -> list[tuple[str | None, str]]:
-    """The entries but the first, in a log that is sound and complete."""
+    """Check that the log is valid and complete, and return its entries except the first."""
     verified = store.audit.verify()
     assert (verified.problem, verified.unaudited) == (None, ())
     return [(entry.operation, entry.outcome) for entry in store.audit.entries()][1:]
 
 
 def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
-    """The proposal is marked, names what it would change, and is no version; the decision has the versions."""
+    """The entry of the proposal is marked and names the proposed change.
+
+    The entry of the decision names the versions.
+    """
     first = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="t")
     again = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="t")
     assert first == again
@@ -54,8 +57,8 @@ def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
     assert outcomes(audited)[-2:] == [("review.accept", "ok"), ("versions", "ok")]
 
 
-def test_a_decision_with_obstacles_changes_nothing(audited: MemoryStore) -> None:
-    """Though some of what was decided had been recorded when the obstacle was met."""
+def test_a_decision_with_conflicts_changes_nothing(audited: MemoryStore) -> None:
+    """The first proposals of the decision are undone when a later one has a conflict."""
     audited.execute(create(B, "one\n"), actor=AGENT)
     audited.execute(create(A, "one\n"), actor=AGENT)
     audited.execute(create(A, "another\n"), actor="user:ann")
@@ -67,7 +70,7 @@ def test_a_decision_with_obstacles_changes_nothing(audited: MemoryStore) -> None
 
 
 def test_too_many_proposals(audited: MemoryStore) -> None:
-    """The refusal comes when the change is recorded; under its tool_use id it is given again."""
+    """The change is refused when it is recorded. A repeated call with the same tool_use id gets the same refusal."""
     replies = [
         audited.execute(create(f"/memories/{number}", "one\n"), actor=AGENT, tool_use_id=str(number))
         for number in (1, 2, 3, 3)
@@ -79,8 +82,8 @@ def test_too_many_proposals(audited: MemoryStore) -> None:
     assert len(audited.review.pending()) == 2
 
 
-def test_what_cannot_be_proposed(audited: MemoryStore) -> None:
-    """Removals and decisions by an actor under review: refused, with an entry."""
+def test_actors_under_review_cannot_remove_history(audited: MemoryStore) -> None:
+    """An actor under review cannot erase or redact. The refusal has an entry."""
     audited.execute(create(A, "one\n"), actor="user:ann")
     version = next(audited.versions()).id
     actions: list[Callable[[], object]] = [
@@ -99,8 +102,11 @@ def test_what_cannot_be_proposed(audited: MemoryStore) -> None:
     assert {entry.actor for entry in audited.audit.entries() if entry.outcome == "permission_denied"} == {AGENT}
 
 
-def test_a_refusal_of_the_storage(tmp_path: Path) -> None:
-    """Something that is no memory is at the path: found when the change is made, which is undone."""
+def test_a_refusal_by_the_storage_has_an_entry(tmp_path: Path) -> None:
+    """The path is taken by a file that is not a memory.
+
+    The storage finds it when it makes the change, which is undone.
+    """
     with retentive.open(tmp_path / "memory", audit=True) as place:
         store = place.store()
         store.execute(create(B, "one\n"))
@@ -116,7 +122,7 @@ def test_a_refusal_of_the_storage(tmp_path: Path) -> None:
 
 
 class Full(SqliteBackend):
-    """A backend whose disk can be full: what may not use the reserve is refused."""
+    """A backend with a full disk. It refuses every write that may not use the reserve."""
 
     is_full = False
 
@@ -142,7 +148,7 @@ def full(tmp_path: Path) -> Iterator[MemoryStore]:
 
 
 def test_a_full_disk(full: MemoryStore) -> None:
-    """Views and deletions work and have their entries; so do refusals, which stay what they are."""
+    """Views and deletions work and have entries. Refused commands keep their own error and have entries too."""
     codes = [
         full.execute(command, tool_use_id=str(number)).code
         for number, command in enumerate(

@@ -1,6 +1,7 @@
-"""Every command of the command line that touches a memory store leaves one entry in its audit log.
+"""Every command of the command line that uses a memory store leaves one entry in its audit log.
 
-The commands are taken from the command line itself. One that is in neither table fails the first test.
+The test reads the list of commands from the command line itself. A new command that is in none of the tables fails the
+first test.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ A, B = "/memories/a.md", "/memories/b.md"
 
 @dataclass(frozen=True)
 class Scene:
-    """A location with a used store, and what commands name in it."""
+    """A location with a used store, and the ids and files that commands name."""
 
     at: str
     directory: Path
@@ -84,7 +85,7 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "exec": lambda _: [],
     "exec of a tool_use block": lambda _: [],
 }
-"""Commands with their arguments; words after the name of a command tell cases apart."""
+"""Commands with their arguments. Words after the name of a command distinguish its cases."""
 INPUT = {
     "exec": b'{"command": "view", "path": "/memories/a.md"}\n',
     "exec of a tool_use block": b'{"type": "tool_use", "id": "t", "name": "memory", '
@@ -96,7 +97,7 @@ SEVERAL = {
     "chat": "an agent: each call of the tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
 }
-"""Commands that are several operations, each with its entry, and why."""
+"""Commands that run several operations, each with an entry of its own, and the reason."""
 EDITED = {"edit": "needs an editor and has tests of its own below"}
 NONE = {
     "stores": "lists what is at a location, and opens no store",
@@ -113,11 +114,11 @@ NONE = {
     "restore-backup": "copies a location with all its stores, logs included",
     "migrate": "copies a location with all its stores, logs included",
 }
-"""Commands without an entry, and why. Those of `keys` are about the keys of a location."""
+"""Commands without an entry, and the reason. The commands of `keys` are about the keys of a location."""
 
 
 def commands() -> Iterator[str]:
-    """The names of all commands, those of groups with the group before them."""
+    """Yield the names of all commands. The name of a command in a group begins with the group."""
     context = click.Context(app)
     for name in app.list_commands(context):
         command = app.get_command(context, name)
@@ -156,7 +157,7 @@ def scene(tmp_path: Path) -> Scene:
 def entries_of(
     scene: Scene, *arguments: str, text: bytes = b"", statuses: Collection[int] = (0, 3)
 ) -> list[AuditEntry]:
-    """The entries that a command leaves in a log that was switched on before."""
+    """Switch the log on, run a command, and return the entries of the command."""
     with retentive.open(scene.at) as place:
         place.store().change_settings({"audit": True})
     ended = here(scene.at, "--actor", "user:bob", *arguments, text=text)
@@ -170,7 +171,7 @@ def entries_of(
 
 @pytest.mark.parametrize("case", ONE)
 def test_a_command_leaves_one_entry(case: str, scene: Scene) -> None:
-    """Through the integration `cli`, by who ran it."""
+    """The entry names the integration `cli` and the actor."""
     name = next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} "))
     (entry,) = entries_of(scene, *name.split(), *ONE[case](scene), text=INPUT.get(case, b""))
     assert entry.integration == "cli"
@@ -192,7 +193,7 @@ EDITS = {
 
 @pytest.mark.parametrize("case", EDITS)
 def test_an_edit_leaves_one_entry(case: str, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the change, or of the read if nothing was saved."""
+    """The entry is that of the change, or that of the read if nothing was saved."""
     script, path, expected = EDITS[case]
     editor = scene.directory / "editor"
     editor.write_text(f"#!/bin/sh\n{script}\n")
@@ -212,8 +213,13 @@ def test_an_edit_leaves_one_entry(case: str, scene: Scene, monkeypatch: pytest.M
         (["redact", "--all-of", A], "n", "redact.preview"),
     ],
 )
-def test_a_removal_that_asks_leaves_one_entry(scene: Scene, arguments: list[str], answer: str, expected: str) -> None:
-    """Counting the versions for the question is part of the removal, or of its preview if the answer is no."""
+def test_a_removal_with_confirmation_leaves_one_entry(
+    scene: Scene, arguments: list[str], answer: str, expected: str
+) -> None:
+    """Counting the versions for the question has no entry of its own.
+
+    If the answer is no, the entry is of the preview.
+    """
     with retentive.open(scene.at) as place:
         place.store().change_settings({"audit": True})
     with interactive(scene.directory, "--at", scene.at, *arguments) as shown:
@@ -225,8 +231,8 @@ def test_a_removal_that_asks_leaves_one_entry(scene: Scene, arguments: list[str]
     assert [(entry.operation, entry.outcome, entry.integration) for entry in entries] == [(expected, "ok", "cli")]
 
 
-def test_a_command_that_shows_nothing_leaves_nothing(scene: Scene) -> None:
-    """Commands about a location or the log: no entry, however often they run."""
+def test_a_command_that_reads_no_memory_leaves_no_entry(scene: Scene) -> None:
+    """Commands about a location or about the log leave no entry."""
     with retentive.open(scene.at, audit=True) as place:
         store = place.store()
         store.text(A)
@@ -237,7 +243,7 @@ def test_a_command_that_shows_nothing_leaves_nothing(scene: Scene) -> None:
 
 
 def test_a_sweep_that_prunes_leaves_one_entry(scene: Scene) -> None:
-    """It counts the pruned versions."""
+    """The entry has the number of pruned versions."""
     now = 0.0
     with retentive.open(scene.at, clock=lambda: now, audit=True, keep_versions=1, sweep=False) as place:
         store = place.store()
@@ -251,7 +257,7 @@ def test_a_sweep_that_prunes_leaves_one_entry(scene: Scene) -> None:
 
 
 def test_an_import_leaves_one_entry_if_storage_refuses_files(scene: Scene) -> None:
-    """Here SQLite takes no text over 30,000 bytes. The other files are imported."""
+    """SQLite is limited to texts of 30,000 bytes here. The files below this size are imported."""
     for name in ("a.md", "c.md"):
         (scene.directory / "files" / name).write_text("x" * 40_000)
     with retentive.open(scene.at, audit=True, sweep=False) as place:
@@ -266,11 +272,11 @@ def test_an_import_leaves_one_entry_if_storage_refuses_files(scene: Scene) -> No
         assert store.text("/memories/in/f.md") == "imported"
         (scene.directory / "files" / "f.md").unlink()
         assert len(list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))) == 2
-        assert len(list(store.audit.entries())) == before + 3  # with that of `text`
+        assert len(list(store.audit.entries())) == before + 3  # `text` has an entry too
 
 
 def test_opening_sweeps_without_an_entry_if_nothing_expires(scene: Scene) -> None:
-    """Nobody asked for it. What expires has its entry."""
+    """The sweep has an entry only if it deletes an expired memory."""
     now = 0.0
     with retentive.open(scene.at, clock=lambda: now, audit=True) as place:
         store = place.store()

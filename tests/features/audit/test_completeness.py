@@ -1,6 +1,6 @@
-"""Every operation of the code, through its public method: exactly one entry, with all that it must say.
+"""Every operation of the code leaves exactly one complete entry when its public method is called.
 
-The operations are found in the code. One without a case in the table fails the first test.
+The test finds the operations in the code. An operation without a case in the table fails the first test.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DAY = 86_400.0
 
 
 class Scene:
-    """A memory store with some history, then audited. `now` can be moved."""
+    """A memory store with some history, audited afterwards. `now` is the time of its clock."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -52,7 +52,7 @@ class Scene:
             self.run("create", path=path, file_text="one\ntwo\n")
         self.run("str_replace", path=A, old_str="one", new_str="1")
         self.run("delete", path=GONE)
-        self.run("create", path=MARKED, file_text="password = hunter2hunter2")
+        self.run("create", path=MARKED, file_text="password = Hunter2$hunter2")
         self.run("create", actor="session:s", path="/memories/p", file_text="proposed")
         self.newest, *_, self.oldest = self.store.versions(A)
         self.proposal = self.store.review.pending()[0].id
@@ -65,7 +65,7 @@ class Scene:
         assert not reply.is_error, reply
 
     def switch_on(self, *, days: float) -> None:
-        """Switch the log on after some days; what is done next is done later."""
+        """Advance the clock by some days and switch the log on. Later operations have a later time."""
         self.now += days * DAY
         self.store.change_settings({"audit": True})
         self.now += 1
@@ -73,7 +73,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Case:
-    """How an operation is reached, and what its entry says. `makes`: the number of versions."""
+    """The call of an operation, and the expected contents of its entry. `makes` is the number of new versions."""
 
     act: Callable[[Scene, MemoryStore], object]
     operation: str | None
@@ -83,7 +83,7 @@ class Case:
     actor: str = ANN
     days: float = 0.0
     refused: str | None = None
-    """The outcome where the store is read-only, if that differs."""
+    """The outcome if the store is read-only and the outcome is different then."""
 
 
 def by_command(name: str, *paths: str, makes: int = 1, **fields: object) -> Case:
@@ -183,7 +183,7 @@ CASES: dict[str, Case] = {
 
 
 def operations() -> set[str]:
-    """Names of all concrete operations; of those that run commands one for each command, of reads one for each name."""
+    """Return the names of all operations. `RunCommand` counts once for each command, and `Read` once for each name."""
     for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
         if not module.name.endswith(".__main__"):
             importlib.import_module(module.name)
@@ -194,7 +194,7 @@ def operations() -> set[str]:
 
 
 def reads_by_function() -> Iterator[str]:
-    """The names that the code passes to `Read`."""
+    """Yield the names that the code passes to `Read`."""
     for file in Path(retentive.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Read":
@@ -210,7 +210,7 @@ def _concrete(base: type[Operation[Any]]) -> Iterator[type[Operation[Any]]]:
 
 
 def entries_of(store: MemoryStore, act: Callable[[MemoryStore], object]) -> list[AuditEntry]:
-    """The entries that something leaves, and the error it may end with."""
+    """Run an action, ignore its error, and return the entries that it left."""
     before = len(list(store.audit.entries()))
     with suppress(RetentiveError):
         act(store)
@@ -232,14 +232,14 @@ def versions_after(store: MemoryStore, last: str) -> list[tuple[str, str]]:
 
 
 def test_every_operation_has_a_case() -> None:
-    of_commands = {"Read erase.preview", "Read redact.preview"}  # see test_cli_completeness.py
+    of_commands = {"Read erase.preview", "Read redact.preview"}  # tested in test_cli_completeness.py
     of_stores = {"EraseStore"}  # its entry goes with the store; see test_an_erasure_of_a_store_that_is_refused
     assert operations() - of_commands - of_stores == {name.partition(",")[0] for name in CASES}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
-    """With its actor, name, paths, outcome, integration, time and versions."""
+    """The entry has the actor, the operation, the paths, the outcome, the integration, the time and the versions."""
     case, store = CASES[name], scene.store
     scene.switch_on(days=case.days)
     last = store.read(lambda snapshot: next(snapshot.versions(limit=1)).id)
@@ -248,13 +248,13 @@ def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     assert (entry.paths, entry.integration) == (case.paths, "python")
     assert entry.time == datetime.fromtimestamp(scene.now, UTC)
     made = versions_after(store, last)
-    assert [tuple(change) for change in entry.changes] == made or name == "Erase"  # whose version went too
+    assert [tuple(change) for change in entry.changes] == made or name == "Erase"  # Erase removes them too
     assert entry.change_count == case.makes
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
-    """In a store that is read-only: writes are refused and make nothing, reads are as ever."""
+    """The store is read-only. Writes are refused and create no version, while reads work."""
     case = CASES[name]
     scene.switch_on(days=case.days)
     before = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
@@ -278,7 +278,7 @@ def test_an_erasure_of_a_store_that_is_refused_leaves_one_entry(scene: Scene) ->
 
 
 def test_an_operation_through_an_integration_names_it(scene: Scene) -> None:
-    """Whatever it is: the name goes with the store."""
+    """The handle of the store has the name of the integration, so every operation through the handle has it too."""
     scene.switch_on(days=0)
     named = scene.store.through("somewhere")
     assert named is scene.store.through("somewhere")

@@ -1,4 +1,4 @@
-"""The pipeline: nothing else writes, its stages are in their order, and none of them can be left out."""
+"""The pipeline: all writes go through it, its stages are in order, and every stage is necessary."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from retentive.values.settings import DEFAULTS
 
 SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
-"""The backends themselves, with what wraps them, and the tests of backends."""
+"""The backends with their wrappers, and the shipped tests of backends."""
 WRITERS = {"pipeline.py", "transfer/contents.py", "transfer/migrate.py", "transfer/restore.py"}
-"""The pipeline, and what copies whole stores, logs included."""
+"""The pipeline, and the modules that copy complete stores including their logs."""
 A = "/memories/a.md"
 CREATE = {"command": "create", "path": A, "file_text": "one\n"}
 
@@ -34,7 +34,7 @@ def called(tree: ast.AST) -> list[ast.Call]:
 
 
 def is_backend_write(call: ast.Call) -> bool:
-    """Whether a call is `something.write(store_id, work)`: files are written with one argument."""
+    """Return whether a call is `backend.write(store_id, work)`. A write to a file has one argument."""
     assert isinstance(call.func, ast.Attribute)
     names = {keyword.arg for keyword in call.keywords}
     if ast.unparse(call.func.value) == "os":
@@ -43,7 +43,7 @@ def is_backend_write(call: ast.Call) -> bool:
 
 
 def test_only_the_pipeline_writes() -> None:
-    """`Backend.write` is called there, and by nothing else that is not about whole stores."""
+    """`Backend.write` is called only by the pipeline and by the modules that copy complete stores."""
     found = set[str]()
     for file in SOURCE.rglob("*.py"):
         name = file.relative_to(SOURCE).as_posix()
@@ -52,64 +52,67 @@ def test_only_the_pipeline_writes() -> None:
             mentions = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "write"]
             calls = [call for call in called(tree) if is_backend_write(call)]
             passed = {id(call.func) for call in called(tree)}
-            taken = [node for node in mentions if id(node) not in passed]  # handed on, to be called elsewhere
+            taken = [node for node in mentions if id(node) not in passed]  # passed to other code that may call it
             if calls or any(ast.unparse(node.value).endswith("backend") for node in taken):
                 found.add(name)
     assert found == WRITERS
 
 
-def test_bookkeeping_past_the_stages_is_known() -> None:
-    """`follow_up` belongs to operations that were recorded before. A new caller must say why it is not one itself."""
+def test_callers_of_follow_up_are_known() -> None:
+    """`follow_up` is for operations that already have an entry. A new caller must be listed with its reason."""
     found = set[str]()
     for file in SOURCE.rglob("*.py"):
         calls = called(ast.parse(file.read_text("utf-8")))
         if any(isinstance(call.func, ast.Attribute) and call.func.attr == "follow_up" for call in calls):
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
-        "audit/stage.py",  # entries of reads, and of operations that storage failed
-        "doctor/check.py",  # texts that a removal left behind
-        "engine/idempotency.py",  # records that are too old
-        "history/removal.py",  # the second half of an erasure
-        "history/expiry.py",  # the time of the last sweep, and the versions that a sweep prunes
-        "store.py",  # the method itself
+        "audit/stage.py",  # entries of reads, and of operations that failed in the storage
+        "doctor/check.py",  # texts that a removal did not delete yet
+        "engine/idempotency.py",  # expired records
+        "history/removal.py",  # second step of an erasure
+        "history/expiry.py",  # time of the last sweep, and versions that a sweep prunes
+        "store.py",  # definition of the method
     }
 
 
-def test_reads_without_an_entry_are_known() -> None:
-    """`peek` belongs to an operation that follows and has the entry. A new caller must say which."""
+def test_callers_of_peek_are_known() -> None:
+    """`peek` is for reads before an operation that has its own entry. A new caller must be listed with its reason."""
     found = set[str]()
     for file in SOURCE.rglob("*.py"):
         calls = called(ast.parse(file.read_text("utf-8")))
         if any(isinstance(call.func, ast.Attribute) and call.func.attr == "peek" for call in calls):
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
-        "cli/editor.py",  # the text that is edited, before it is saved
-        "cli/removal.py",  # the number of versions to confirm, before they are removed
-        "store.py",  # the method itself
+        "cli/editor.py",  # the text to edit, before the result is saved
+        "cli/removal.py",  # the number of versions to confirm, before the removal
+        "store.py",  # definition of the method
     }
 
 
-def test_the_stages_are_in_their_order() -> None:
-    """An entry tells what came of all others; a repeated command is proposed only once; guards are asked last."""
+def test_the_stages_are_in_order() -> None:
+    """The audit stage comes first, so it sees the outcome of all stages.
+
+    Repeats come before the review, and guards last.
+    """
     assert (audited, idempotent, under_review, applied) == STAGES
 
 
 def audits(store: MemoryStore) -> None:
-    """An operation on an audited store has its entry."""
+    """Check that an operation on an audited store has an entry."""
     store.change_settings({"audit": True})
     store.execute(CREATE)
     assert [entry.operation for entry in store.audit.entries()] == ["settings", "create"]
 
 
 def repeats(store: MemoryStore) -> None:
-    """A command under a tool_use id that was used gets its first reply again."""
+    """Check that a repeated command with a tool_use id gets its first reply again."""
     replies = [store.execute(CREATE, tool_use_id="t") for _ in range(2)]
     assert replies[0] == replies[1]
     assert len(list(store.versions())) == 1
 
 
 def proposes(store: MemoryStore) -> None:
-    """The change of an actor under review waits."""
+    """Check that the change of an actor under review waits for a decision."""
     store.change_settings({"review": ["session:*"]})
     store.execute(CREATE, actor="session:s")
     assert list(store.versions()) == []
@@ -117,7 +120,7 @@ def proposes(store: MemoryStore) -> None:
 
 
 def guards(store: MemoryStore) -> None:
-    """A path that is read-only is refused."""
+    """Check that a change of a read-only path is refused."""
     store.change_settings({"read_only_paths": [A]})
     assert store.execute(CREATE).code == "read_only"
     assert list(store.versions()) == []
@@ -141,19 +144,19 @@ def test_a_stage_does_its_work(stage: str, store: MemoryStore) -> None:
 
 
 def passing(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """A stage that does nothing."""
+    """Stage that only calls the next stage."""
     return proceed(attempt)
 
 
 def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """The end of the road without the rules of the store."""
-    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.context.examiner)
+    """Last stage without the guards of the store."""
+    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.examiner)
     return Outcome(attempt.settings, attempt.operation.apply(attempt.tx, attempt.writer))
 
 
 @pytest.mark.parametrize("stage", NEEDED)
-def test_a_stage_cannot_be_left_out(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another in its place that does nothing, its own test fails."""
+def test_a_missing_stage_fails_its_test(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the stage is replaced by one without its effect, the test of the stage fails."""
     present = getattr(pipeline, stage)
     idle = unguarded if present is applied else passing
     monkeypatch.setattr(pipeline, "STAGES", tuple(idle if each is present else each for each in STAGES))

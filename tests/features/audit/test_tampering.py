@@ -1,4 +1,4 @@
-"""Tampering with the records of an audit log: found, and the first entry concerned is named; operations go on."""
+"""Changes to the records of an audit log are detected. The first modified entry is named, and operations still work."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def replaced(text: str, key: str = K3) -> Change:
 
 
 def with_raw(name: str, text: str) -> Change:
-    """A field with a value that is not JSON, or nested without end."""
+    """Return a change that adds a field whose value is not JSON, or is nested too deeply."""
 
     def change(records: Records) -> None:
         records[K3] = f'{{"{name}":{text},{records[K3][1:]}'
@@ -82,7 +82,7 @@ def doubled(records: Records) -> None:
 
 
 def moved_up(records: Records) -> None:
-    """One removed, and the later ones moved to the keys before theirs."""
+    """Remove an entry, and move each later entry to the key of the previous one."""
     for seq in range(3, ENTRIES):
         records[key_of(seq)] = records[key_of(seq + 1)]
     del records[K8]
@@ -160,7 +160,7 @@ CASES: dict[str, tuple[Change, tuple[str, int]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_tampering_is_found_and_named(case: str, tmp_path: Path) -> None:
-    """And operations go on: they append to the chain, whose damage stays found."""
+    """Operations still work and append to the chain. The damage is found again later."""
     with opened("sqlite", tmp_path, audit=True) as place:
         use(place.store())
     log = Log(tmp_path)
@@ -175,13 +175,13 @@ def test_tampering_is_found_and_named(case: str, tmp_path: Path) -> None:
         assert problem is not None
         assert (problem.what, problem.seq) == expected
         assert store.execute(VIEW).is_error is False
-        if case != "doubled":  # the next entry took its key
+        if case != "doubled":  # the next entry used the key of the duplicate
             assert store.audit.verify().problem is not None
         assert [entry.operation for entry in store.audit.entries()][-1] == "view"
 
 
-def test_an_entry_nested_as_deep_as_can_be_read_is_named(tmp_path: Path) -> None:
-    """Wherever the depth is noticed: JSON that can just be read cannot just be written."""
+def test_a_deeply_nested_entry_is_named(tmp_path: Path) -> None:
+    """The depth is near the recursion limit: JSON that can just be parsed may be too deep to be written."""
     with opened("sqlite", tmp_path, audit=True) as place:
         store = place.store()
         use(store)
@@ -194,8 +194,8 @@ def test_an_entry_nested_as_deep_as_can_be_read_is_named(tmp_path: Path) -> None
             assert (problem.what, problem.seq) == ("altered", 3)
 
 
-def test_an_entry_forged_with_a_fitting_hash_is_found(tmp_path: Path) -> None:
-    """Its hash is right, and that of the entry after it no longer."""
+def test_an_entry_forged_with_a_correct_hash_is_found(tmp_path: Path) -> None:
+    """The hash of the forged entry is correct, so the problem is found in the link to the next entry."""
     with opened("sqlite", tmp_path, audit=True) as place:
         store = place.store()
         use(store)
@@ -222,7 +222,7 @@ DETAILS: dict[str, tuple[Change, tuple[str, int]]] = {
 
 @pytest.mark.parametrize("case", DETAILS)
 def test_tampering_with_details_is_found(case: str, tmp_path: Path) -> None:
-    """Paths are part of what is proved, though they can be withheld."""
+    """The hash of an entry includes its paths, although the paths are stored in the details and can be withheld."""
     with opened("directory", tmp_path, audit=True) as place:
         store = place.store()
         use(store)
@@ -237,8 +237,11 @@ def test_tampering_with_details_is_found(case: str, tmp_path: Path) -> None:
         assert len(list(store.audit.entries())) == ENTRIES
 
 
-def test_a_head_noted_elsewhere_shows_a_cut(tmp_path: Path) -> None:
-    """Somebody who can write the storage can cut the tail with the head, or rewrite the log; a noted head shows it."""
+def test_a_recorded_head_reveals_a_removed_tail(tmp_path: Path) -> None:
+    """A person who can write to the storage can remove the last entries with the head, or rewrite the log.
+
+    A head that was recorded elsewhere reveals both.
+    """
     with opened("sqlite", tmp_path, audit=True) as place:
         store = place.store()
         use(store)
@@ -258,7 +261,7 @@ def test_a_head_noted_elsewhere_shows_a_cut(tmp_path: Path) -> None:
             log.put({}, kind)
         assert store.audit.verify().problem is None
         assert store.audit.verify(expect=[noted]).problem == problem
-        use(store)  # a new log in its place
+        use(store)  # starts a new log
         assert store.audit.verify().problem is None
         problem = store.audit.verify(expect=[noted]).problem
         assert problem is not None
@@ -279,7 +282,7 @@ def test_a_head_record_that_is_wrong_is_found(head: str, tmp_path: Path) -> None
 
 
 def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None:
-    """Entries are bound to their store."""
+    """Each entry is bound to its store."""
     with opened("sqlite", tmp_path, audit=True) as place:
         one, two = place.store("one"), place.store("two")
         one.execute(VIEW)
@@ -298,8 +301,8 @@ def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("backend", ["sealed sqlite", "hidden directory"])
-def test_a_sealed_entry_that_was_altered_is_named(backend: str, tmp_path: Path) -> None:
-    """Or one that was put in the place of another: an encrypted record decrypts in its own place only."""
+def test_a_modified_encrypted_entry_is_named(backend: str, tmp_path: Path) -> None:
+    """An entry that was replaced by another encrypted entry is named too. A record decrypts only under its own key."""
     with opened(backend, tmp_path, audit=True) as place:
         use(place.store())
     log = Log(tmp_path)

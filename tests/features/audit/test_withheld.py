@@ -1,4 +1,4 @@
-"""Removal with the audit log on: nothing of an erased path or text is left, and the log still verifies."""
+"""Removal with the audit log on: no part of an erased path or text remains, and the log is still valid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = "unmistakable text"
 
 
 def used(store: MemoryStore) -> None:
-    """Operations of many kinds that name the path, or a directory above it."""
+    """Run operations of many kinds that name the path or a directory above it."""
     store.change_settings({"audit": True})
     store.execute({"command": "create", "path": PATH, "file_text": TEXT})
     store.execute({"command": "create", "path": OTHER, "file_text": "kept"})
@@ -34,7 +34,7 @@ def used(store: MemoryStore) -> None:
 
 
 def found_in(directory: Path) -> list[str]:
-    """The files that hold something of the path or the text."""
+    """Return the files that contain part of the path or the text."""
     words = [word.encode() for word in (SECRET, PLACE, "unmistakable")]
     files = [path for path in directory.rglob("*") if path.is_file()]
     return [path.name for path in files if any(word in path.read_bytes() for word in words)]
@@ -42,8 +42,8 @@ def found_in(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("how", ["erase", "redact"])
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_nothing_is_left_of_what_was_removed(backend: str, how: str, tmp_path: Path) -> None:
-    """In the raw bytes of any file; the entries stay, without their paths."""
+def test_a_removed_path_or_text_is_in_no_file(backend: str, how: str, tmp_path: Path) -> None:
+    """The raw bytes of all files are searched. The entries stay, but their paths are withheld."""
     with opened(backend, tmp_path, actor="user:ann") as place:
         store = place.store()
         used(store)
@@ -59,14 +59,14 @@ def test_nothing_is_left_of_what_was_removed(backend: str, how: str, tmp_path: P
         assert (verified.problem, verified.unaudited) == (None, ())
         entries = list(store.audit.entries())
         withheld = [entry for entry in entries if entry.paths is None]
-        assert len(withheld) == 10 + (how == "redact")  # its deletion
+        assert len(withheld) == 10 + (how == "redact")  # one more for its deletion
         assert entries[-1].withheld == tuple(entry.seq for entry in withheld)
         assert [entry.hash for entry in entries[: len(before)]] == [entry.hash for entry in before]
         assert entries[2].paths == (OTHER,)
     assert found_in(tmp_path) == []
 
 
-def test_a_withheld_path_shows_as_such(tmp_path: Path) -> None:
+def test_a_withheld_path_is_shown_as_withheld(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     here(at, "create", PATH, TEXT)
     here(at, "settings", "set", "audit=true")
@@ -79,7 +79,10 @@ def test_a_withheld_path_shows_as_such(tmp_path: Path) -> None:
 
 
 def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
-    """Versions of a memory that is there may be redacted; its path is no secret. Nor is a directory in use."""
+    """The path of a memory that still exists is not secret, even if old versions are redacted.
+
+    The same is true of directories.
+    """
     used(store)
     oldest = list(store.versions(PATH))[-1].id
     store.history.redact([oldest])
@@ -91,8 +94,8 @@ def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     assert SECRET not in str(store.read(lambda found: list(found.records(DETAIL))))
 
 
-def test_a_detail_removed_without_a_removal_is_found(store: MemoryStore) -> None:
-    """Withheld are only those that an entry says were."""
+def test_a_detail_deleted_without_an_erasure_is_found(store: MemoryStore) -> None:
+    """A detail may be missing only if the entry of a removal says that it is withheld."""
     used(store)
     store.history.erase(PATH)
     last = dict(store.read(lambda found: list(found.records(DETAIL))))
@@ -105,7 +108,7 @@ def test_a_detail_removed_without_a_removal_is_found(store: MemoryStore) -> None
 
 @pytest.mark.parametrize("audit", [True, False])
 def test_a_refused_redaction_changes_nothing(audit: bool, store: MemoryStore) -> None:
-    """Not even proposals of versions that could have been redacted."""
+    """One of the versions cannot be redacted. The other version and its proposals stay too."""
     store.change_settings({"audit": audit, "review": ["session:*"]})
     store.execute({"command": "create", "path": OTHER, "file_text": "one\n"})
     first = next(store.versions()).id

@@ -1,4 +1,4 @@
-"""Each benchmark script runs in its smallest size; no time is checked."""
+"""Each benchmark script runs in its smallest size. No time is checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def script(name: str, *arguments: str | Path) -> str:
 
 
 def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, object]]]:
-    """The output and the records of a tiny run, which leaves only its JSON file."""
+    """Return the output and the records of a tiny run, which must leave no file except its JSON file."""
     printed = script(name, "--tiny", "--dir", folder, "--json", folder / "run.json", *options)
     assert [each.name for each in folder.iterdir()] == ["run.json"]
     (sheet,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
@@ -34,7 +34,7 @@ def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, ob
 
 @pytest.mark.long
 def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
-    """Each of the eleven cases has a figure for each tool, and a ratio for each except the SDK's own."""
+    """Each of the eleven cases has a figure for each tool and, except for the SDK's own tool, a ratio."""
     printed, records = tiny("peers.py", tmp_path)
     found = {(record["case"], record["candidate"]) for record in records}
     assert len({case for case, _ in found}) == 11
@@ -45,7 +45,7 @@ def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
-    """Both modes have figures for each tool, and no acknowledged edit is missing."""
+    """Both modes have figures for each tool, and every acknowledged edit is stored."""
     _, records = tiny("clients.py", tmp_path)
     found = {(record["way"], record["candidate"]) for record in records}
     assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
@@ -53,7 +53,10 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
-    """One caller and sixteen, edits and views, on every backend that runs here; all edits are present at the end."""
+    """The figures are for one caller and for sixteen, for edits and views, on every local backend.
+
+    All edits are stored.
+    """
     only = () if LONG else ("--only", "sqlite", "--only", "s3 (moto)")
     _, records = tiny("places.py", tmp_path, *only)
     found = {(record["place"], record["what"], record["callers"]) for record in records}
@@ -64,7 +67,7 @@ def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_startup_measures_import_and_view(tmp_path: Path) -> None:
-    """The import, and the command on both backends, next to an empty Python program."""
+    """The import and the command on both backends have figures, next to an empty Python program."""
     _, records = tiny("startup.py", tmp_path)
     assert [record["command"] for record in records] == [
         "python -c pass",
@@ -75,7 +78,7 @@ def test_startup_measures_import_and_view(tmp_path: Path) -> None:
 
 
 def test_figures_reach_the_readme(tmp_path: Path) -> None:
-    """A run replaces its own table in the page and keeps the other tables."""
+    """A run replaces its own table in the page and keeps all other tables."""
     page = tmp_path / "README.md"
     before = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     page.write_text(before, encoding="utf-8")
@@ -92,7 +95,7 @@ def test_figures_reach_the_readme(tmp_path: Path) -> None:
 
 
 def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
-    """On SQLite, and in CI on PostgreSQL; the edit has a ratio to a store with a short history."""
+    """The benchmark runs on SQLite and, in CI, on PostgreSQL. The edit has a ratio to a store with a short history."""
     only = () if LONG else ("--only", "sqlite")
     _, records = tiny("large_stores.py", tmp_path, *only)
     places = {record["place"] for record in records}
@@ -104,14 +107,14 @@ def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
 
 
 def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
-    """Each with the guards and without."""
+    """Each size is measured with the guards and without them."""
     _, records = tiny("guard_cost.py", tmp_path)
     assert [record["size"] for record in records] == ["1 KB", "100 KB"]
     assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
 
 
 def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
-    """Each function once, by file; an exceeded limit is reported and fails the run."""
+    """Each function is listed once, by file. Exceeding a limit is reported and fails the run."""
     runs = []
     for number in range(2):
         script("call_path.py", "--json", tmp_path / f"{number}.json")
@@ -128,7 +131,7 @@ def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
 
 
 def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
-    """A case has a ratio for each place, within its spread; a tree without a package is refused."""
+    """Each case has a ratio for each location, within its spread. A tree without a package is refused."""
     root = BENCHMARKS.parent
     only = () if LONG else ("--only", "create", "--only", "list")
     _, records = tiny("interleaved.py", tmp_path, *only, str(root), str(root))

@@ -1,4 +1,4 @@
-"""The call path of a warm command: its files, functions and frames."""
+"""The call path of a command with warm caches: its files, functions and frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "call_path.py"
 
 @pytest.mark.parametrize("limits", ["create=14,90,18", "view=12,45"])
 def test_a_warm_command_stays_within_its_limits(limits: str) -> None:
-    """`benchmarks/call_path.py --list` names the functions in order."""
+    """If this fails, `benchmarks/call_path.py --list` shows the functions in order."""
     ended = subprocess.run(
         [sys.executable, str(SCRIPT), "--check", limits], capture_output=True, text=True, timeout=120, check=False
     )

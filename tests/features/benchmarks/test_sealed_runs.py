@@ -1,4 +1,4 @@
-"""The benchmark of encryption runs in its smallest size; no time is checked."""
+"""The benchmark of encryption runs in its smallest size. No time is checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "sealed.py"
 
 
 def test_sealed_measures_every_case_bare_and_sealed(tmp_path: Path) -> None:
-    """Each case has a figure for each kind, and a cost for each except the plain one; no other file is left."""
+    """Each case has a figure for each kind of store and, if the store is encrypted, a cost. No other file is left."""
     command = [sys.executable, str(SCRIPT), "--tiny", "--dir", str(tmp_path), "--json", str(tmp_path / "run.json")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr

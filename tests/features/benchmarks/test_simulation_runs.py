@@ -1,4 +1,4 @@
-"""The simulation of many stores runs in its smallest size; no time is checked."""
+"""The simulation of many stores runs in its smallest size. No time is checked."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ROUNDS = ["3", "6", "3 of 6"]
 
 
 def simulation(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    options = ["--tiny", "--commands", "30", *map(str, arguments)]  # a count, so a slow machine runs as many
+    options = ["--tiny", "--commands", "30", *map(str, arguments)]  # a count of commands does not depend on time
     command = [sys.executable, str(BENCHMARKS / "simulation.py"), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def sheets(*arguments: str | Path, folder: Path) -> tuple[str, list[list[dict[str, Any]]]]:
-    """The output and the records of a successful run."""
+    """Return the output and the records of a successful run."""
     ended = simulation("--dir", folder, "--json", folder / "run.json", *arguments)
     assert ended.returncode == 0, ended.stderr
     found = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
@@ -37,7 +37,10 @@ def sheets(*arguments: str | Path, folder: Path) -> tuple[str, list[list[dict[st
 
 
 def test_each_kind_has_figures_at_each_number_of_stores(tmp_path: Path) -> None:
-    """Percentiles by kind, throughput, and the ratio to the control; no command fails, and no file is left."""
+    """The figures are percentiles by kind of command, the throughput, and the ratio to the control.
+
+    No command fails.
+    """
     printed, (latencies, throughput, growth) = sheets("--commands", "60", folder=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
     frequent = {"all", "view", "list", "str_replace", "insert", "create"}
@@ -52,7 +55,7 @@ def test_each_kind_has_figures_at_each_number_of_stores(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_mix_of_commands_is_kept(tmp_path: Path) -> None:
-    """60 % views, 25 % edits, 10 % creations, 5 % deletions and renames, within random variation."""
+    """The mix is 60 % views, 25 % edits, 10 % creations and 5 % deletions and renames, within random variation."""
     _, (latencies, _, _) = sheets("--commands", "200", "--stores", "20", folder=tmp_path)
     counts = {one["kind"]: one["count"] for one in latencies if one["stores"] == "20"}
     share = {kind: count / counts["all"] for kind, count in counts.items()}
@@ -63,7 +66,7 @@ def test_the_mix_of_commands_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_given_place_keeps_the_acknowledged_changes(tmp_path: Path) -> None:
-    """All stores exist afterwards, with their memories and changes; without a control the first round serves."""
+    """All stores still exist with their memories and changes. Without a control, the first round is the reference."""
     place = f"sqlite:///{tmp_path}/mine.db"
     _, (_, _, growth) = sheets("--at", place, "--memories", "4", folder=tmp_path)
     assert {one["stores"] for one in growth} == {"6", "3 of 6"}
@@ -74,7 +77,7 @@ def test_a_given_place_keeps_the_acknowledged_changes(tmp_path: Path) -> None:
 
 
 def test_stores_can_be_encrypted(tmp_path: Path) -> None:
-    """With a key file, no plain text is stored, and every command succeeds as without one."""
+    """The stores have a key file. No plain text is stored, and every command succeeds."""
     add_key(tmp_path / "keys.json")
     _, (_, throughput, _) = sheets(
         "--at", f"sqlite:///{tmp_path}/mine.db", "--keys", tmp_path / "keys.json", folder=tmp_path
@@ -84,7 +87,7 @@ def test_stores_can_be_encrypted(tmp_path: Path) -> None:
 
 
 def test_a_place_in_use_is_not_changed(tmp_path: Path) -> None:
-    """Its memories would affect the figures, and the run would change its memories."""
+    """The memories of a location in use would affect the figures, and the run would change these memories."""
     place = f"sqlite:///{tmp_path}/mine.db"
     with retentive.open(place) as opened:
         opened.store("somebody").execute({"command": "create", "path": "/memories/a.md", "file_text": "kept\n"})
@@ -108,14 +111,14 @@ def test_a_place_in_use_is_not_changed(tmp_path: Path) -> None:
 def test_an_inconsistent_store_fails_the_run(
     command: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A memory that is missing, moved, without its edit, or unexpected."""
+    """A memory is missing, moved, without its edit, or unexpected."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     clients = importlib.import_module("simulation_clients")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store(clients.store_key(0))
         store.execute({"command": "create", "path": "/memories/note-0000.md", "file_text": "state: 00000000\n"})
         client = clients.Client(0, clients=1, memories=1)
-        client._known(0)  # as after its first command
+        client._known(0)  # the state after its first command
         assert client.wrong(opened) == []
         assert not store.execute(command).is_error
         assert client.wrong(opened)
@@ -123,7 +126,7 @@ def test_an_inconsistent_store_fails_the_run(
 
 @pytest.mark.parametrize("stores", ["6,3", "0,5", "many"])
 def test_invalid_numbers_are_refused(stores: str, tmp_path: Path) -> None:
-    """Before anything is created."""
+    """The numbers are refused before anything is created."""
     ended = simulation("--dir", tmp_path, "--stores", stores)
     assert ended.returncode == 2
     assert "--stores" in ended.stderr

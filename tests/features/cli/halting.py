@@ -1,4 +1,4 @@
-"""A proxy in front of the scripted Claude that halts or closes within an answer."""
+"""Proxy in front of the scripted Claude that halts or closes the connection in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from support.command_line import DEADLINE_S
 
 
 class Halting:
-    """A proxy whose n-th answer halts after the event with a text, until the client closes the connection.
+    """Proxy that halts its n-th answer after the first event with text, until the client closes the connection.
 
-    With `closes` it closes the connection right after the text, within the event.
+    With `closes`, it closes the connection directly after the text, in the middle of the event.
     """
 
     def __init__(self, url: str, *, request: int, after: bytes, closes: bool = False) -> None:

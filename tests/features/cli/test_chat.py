@@ -1,4 +1,4 @@
-"""`retentive chat`: its output, its slash commands, and errors and interrupts that must not end it."""
+"""`retentive chat`: its output, its slash commands, and errors and interrupts that do not end the chat."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def at(tmp_path: Path) -> str:
 
 
 def chatted(at: str, server: ScriptedClaude, text: str, *options: str) -> tuple[str, int]:
-    """Output and exit status for lines on standard input; in this process."""
+    """Run the chat in this process with these lines as standard input. Returns the output and the exit status."""
     done = here(at, "chat", "--base-url", server.url, *options, text=text.encode())
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.stdout, done.exit_code
@@ -98,7 +98,7 @@ def last_messages(server: ScriptedClaude) -> list[dict[str, Any]]:
 
 
 def test_a_pipe_gets_plain_text(tmp_path: Path, server: ScriptedClaude) -> None:
-    """--base-url needs no key. The replies to two calls of one message name their calls."""
+    """--base-url needs no API key. If one message has two calls, each reply names its call."""
     ended = process(tmp_path, "--at", AT, "chat", "--base-url", server.url, text=(TOLD + "\n" + CORRECTED).encode())
     assert (ended.err, ended.status) == ("", 0)
     assert ended.out.decode().splitlines() == [
@@ -285,7 +285,7 @@ def test_undoing_one_by_one_and_all(at: str, server: ScriptedClaude) -> None:
 
 
 def test_a_conflict_is_reported_and_nothing_is_undone(at: str) -> None:
-    """Somebody else changes the memory between a change by Claude and its undo."""
+    """Another actor changes the memory after Claude's change and before the undo of that change."""
 
     def answer(_seen: object) -> list[Call] | str:
         if retentive_text(at) is None:
@@ -358,7 +358,7 @@ def test_help_lists_every_command_and_unknown_ones_are_errors(at: str, server: S
     assert (status, server.requests) == (0, [])
 
 
-# -- when things go wrong ------------------------------------------------------------------------------------
+# -- errors and interrupts -----------------------------------------------------------------------------------
 
 FAULTS = [
     pytest.param({n: ErrorResponse(429) for n in (1, 2, 3)}, "Rate limit of the API exceeded.", id="429"),
@@ -450,7 +450,7 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
 
 
 class Undone(retentive.MemoryStore):
-    """A memory store that gets Ctrl-C during an undo."""
+    """Memory store that receives Ctrl-C during an undo."""
 
     def run(self, operation: Any, invocation: Any) -> Any:
         if operation.name == "undo":
@@ -475,7 +475,7 @@ def test_ctrl_c_waits_for_an_undo(at: str) -> None:
 
 
 class Interrupting:
-    """A memory that gets Ctrl-C during each command."""
+    """Memory that receives Ctrl-C during each command."""
 
     def __init__(self, store: retentive.MemoryStore) -> None:
         self._store = store
@@ -486,7 +486,7 @@ class Interrupting:
 
 
 def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
-    """Both commands of the reply finish, with replies in the conversation; then the answer ends."""
+    """Both commands of the reply finish, and their results are in the conversation. Then the answer ends."""
     shown: list[Event] = []
     script = Script((Turn((NOTE, EDIT)), Turn(("Never said.",))))
     with scripted_claude(script) as server, retentive.open(at) as opened:
@@ -513,7 +513,7 @@ def type_line(shown: Terminal, text: str) -> None:
 
 @pytest.mark.long
 def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) -> None:
-    """Colours, slash commands, Ctrl-C at the prompt, and Ctrl-D."""
+    """The test covers colours, slash commands, Ctrl-C at the prompt, and Ctrl-D."""
     with interactive(tmp_path, "--at", AT, "chat", "--base-url", server.url) as shown:
         shown.expect("/help lists the commands.\r\n> ")
         type_line(shown, TOLD.strip())
@@ -524,7 +524,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         shown.expect("\x1b[32m+\x1b[0m\x1b[32mlikes tea\x1b[0m")
         shown.expect("> ")
         shown.type("half a message")
-        shown.expect("half a message")  # its echo: the line is being read
+        shown.expect("half a message")  # the terminal echoes it, so the chat is reading the line
         shown.type(CTRL_C)
         shown.expect("(Ctrl-D or /quit ends)\r\n> ")
         type_line(shown, CORRECTED.strip())
@@ -539,7 +539,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
 
 @pytest.mark.long
 def test_models_and_memories_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    """With NO_COLOR the output has no control characters at all."""
+    """With NO_COLOR, the output has no control characters at all."""
     evil = "\x1b]52;c;cm0gLXJm\x07\x9b2J\rover"
     call = Call({"command": f"view{evil}", "path": f"/memories/{evil}"})
     text = Call({"command": "create", "path": "/memories/evil", "file_text": evil})
@@ -565,7 +565,7 @@ def test_models_and_memories_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_ctrl_c_interrupts_an_answer_and_the_conversation_goes_on(tmp_path: Path) -> None:
-    """The printed part of the answer stays in the conversation, so Claude knows it too."""
+    """The printed part of the answer stays in the conversation, so that Claude knows it too."""
     script = Script((Turn(("Once upon a time there was a long story.",)), Turn(("As you like.",))))
     with scripted_claude(script) as server, Halting(server.url, request=1, after=b"Once upon a time").serving() as way:
         with interactive(tmp_path, "--at", AT, "chat", "--base-url", way.url, NO_COLOR="1") as shown:

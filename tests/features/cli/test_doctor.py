@@ -17,14 +17,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A location with some history, closed."""
+    """Location with some history. It is closed."""
     with opened("sqlite", tmp_path) as location:
         fill(location.store())
     return f"sqlite:///{tmp_path}/memory.db"
 
 
 def test_a_healthy_place_ends_with_0(at: str) -> None:
-    """One line for each store."""
+    """Each store has one line in the output."""
     done = here(at, "doctor")
     assert done.exit_code == 0
     assert done.stdout == "ok\tdefault\thealthy\tNothing is wrong. 3 memories, 8 versions\t\n"
@@ -70,7 +70,7 @@ def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> N
 
 
 def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
-    """Without the keys, a note says that a store was not checked."""
+    """Without the keys, a finding says that the store was not checked."""
     at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
     assert here(at, "--keys", keys, "keys", "new").exit_code == 0
     assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
@@ -81,7 +81,7 @@ def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
 
 
 def test_no_file_of_the_machine_is_named(tmp_path: Path) -> None:
-    """Also for a directory with many kinds of damage."""
+    """The output contains no real path, even for a directory with many kinds of damage."""
     with opened("directory", tmp_path) as location:
         fill(location.store())
     root = tmp_path / "memory"
@@ -96,7 +96,7 @@ def test_no_file_of_the_machine_is_named(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_finding_is_documented() -> None:
-    """With its meaning; the page lists no others."""
+    """The page lists every kind of finding with its meaning, and no other kinds."""
     text = PAGE.read_text("utf-8")
     for kind in KINDS.values():
         assert f"| `{kind.code}` | {kind.severity} | {'yes' if kind.mends else ''} | {kind.meaning} |" in text

@@ -1,4 +1,4 @@
-"""`edit`: one change through the user's editor; a text that cannot be saved is kept."""
+"""`edit` makes one change through the user's editor. If the text cannot be saved, it is kept in a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = re.compile(r"^Your text is kept in (.+)$", re.MULTILINE)
 
 
 class Desk:
-    """A directory with a memory in it, and editors that are shell scripts."""
+    """Directory with a memory store, and editors that are shell scripts."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -33,7 +33,10 @@ class Desk:
         return process(self.directory, "--at", AT, *arguments, text=text, TMPDIR=str(self.drafts), **variables)
 
     def editor(self, script: str) -> str:
-        """An editor with a space in its name; `$1` is the option it is called with, `$2` the file."""
+        """Create an editor whose name contains a space.
+
+        `$1` is the option that it is called with, and `$2` is the file.
+        """
         path = self.directory / "my editor"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o700)
@@ -43,7 +46,7 @@ class Desk:
         return self.run("edit", path, *options, VISUAL=self.editor(script))
 
     def versions(self) -> list[tuple[str, str, str]]:
-        """Operation, text and actor of each version, newest first."""
+        """Return the operation, the text and the actor of each version, newest first."""
         with retentive.open(f"sqlite:///{self.directory}/memory.db") as opened:
             store = opened.store()
             found = [each for each in store.versions() if each.path != HIDDEN]
@@ -205,6 +208,6 @@ def test_ctrl_c_in_the_editor_is_for_the_editor(desk: Desk) -> None:
         while not (desk.directory / "ready").exists():
             assert running.poll() is None
             time.sleep(0.01)
-        os.killpg(running.pid, signal.SIGINT)  # to both processes, as a terminal does
+        os.killpg(running.pid, signal.SIGINT)  # a terminal sends the signal to both processes
         assert running.wait(60) == 0
     assert desk.versions()[0][1] == "one\r\ntwocaught\n"

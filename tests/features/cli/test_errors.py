@@ -1,4 +1,4 @@
-"""Error messages name the location or the file for the person at the shell, without passwords."""
+"""Error messages name the location or the file, for the user of the shell, but no password."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATH = "/memories/notes.md"
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current directory with a memory in `memory.db`."""
+    """Make a directory with a memory in `memory.db` the current one."""
     monkeypatch.chdir(tmp_path)
     assert here("sqlite:///memory.db", "create", PATH, "one").exit_code == 0
     return tmp_path
@@ -39,7 +39,7 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
 
 
 def test_an_error_reply_of_the_storage_is_followed_by_the_location(directory: Path) -> None:
-    """The reply itself stays the reply that a model gets."""
+    """The reply is the one that a model gets. The location follows on a line of its own."""
     sql(f"sqlite:///{directory}/memory.db", "UPDATE versions SET text = ?", (b"\xff",))
     ended = here("sqlite:///memory.db", "view", PATH)
     reply = json.loads(here("sqlite:///memory.db", "view", PATH, "--json").stdout)

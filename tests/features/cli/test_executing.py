@@ -1,4 +1,4 @@
-"""`exec`: one reply line for each input line, valid or not."""
+"""`exec` prints one reply line for each input line, whether the input is valid or not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VIEWED = f"Here's the content of {PATH} with line numbers:\n     1\tone"
 
 
 def answers(at: str, *lines: object, last: bytes = b"\n") -> list[Any]:
-    """The replies to lines, given as bytes or as JSON values."""
+    """Return the replies to these lines, given as bytes or as JSON values."""
     written = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
     ended = here(at, "exec", text=b"\n".join(written) + last)
     assert (ended.exit_code, ended.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Every error has one exit status, from one table."""
+"""Every error has one exit status. A single table defines them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTED = [code for row in EXITS for code in row.codes]
 def all_errors(above: type[RetentiveError] = RetentiveError) -> Iterator[type[RetentiveError]]:
     yield above
     for below in above.__subclasses__():
-        if below is not RolledBack:  # never leaves a transaction
+        if below is not RolledBack:  # internal to transactions, so no caller gets it
             yield from all_errors(below)
 
 

@@ -32,7 +32,7 @@ STORY: tuple[tuple[str, dict[str, str]], ...] = (
 
 @pytest.fixture
 def location(tmp_path: Path) -> str:
-    """A memory created by ann, edited by a session and renamed by ann, and a deleted memory."""
+    """Location with a memory created by ann, edited by a session and renamed by ann, and with a deleted memory."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         for actor, command in STORY:
@@ -41,13 +41,13 @@ def location(tmp_path: Path) -> str:
 
 
 def versions(location: str) -> list[Version]:
-    """All, oldest first."""
+    """Return all versions, oldest first."""
     with retentive.open(location) as opened:
         return list(opened.store().versions())[::-1]
 
 
 def then(location: str, version_id: str) -> dict[str, str]:
-    """Texts of all memories right after a version, by path."""
+    """Return the texts of all memories right after a version, by path."""
     with retentive.open(location) as opened:
 
         def work(now: Snapshot) -> dict[str, str]:
@@ -88,7 +88,7 @@ def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]
 
 
 def test_log_json_has_all_fields(location: str) -> None:
-    """With the names of the hosted memory stores, and the actor of a redaction."""
+    """The JSON includes the fields of hosted memory stores, and the actor of a redaction."""
     first = versions(location)[0]
     assert here(location, "--actor", "user:bob", "redact", first.id, "--yes").exit_code == 0
     found = json.loads(here(location, "log", "--json", "-n", "5").stdout)
@@ -186,7 +186,7 @@ def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
 
 
 def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
-    """Applied in order, the patches reproduce every state of the store, with empty memories."""
+    """The patches, applied in order, reproduce every state of the store, including empty memories."""
     here(location, "create", "/memories/empty", "")
     here(location, "rm", B)
     tree = tmp_path / "tree"
@@ -217,7 +217,7 @@ def test_diff_of_a_redacted_version(location: str) -> None:
 
 
 def test_diff_with_a_pruned_version(tmp_path: Path) -> None:
-    """A memory with a pruned history is not shown as new."""
+    """The diff does not show a memory whose older versions were pruned as new."""
     at, now = f"sqlite:///{tmp_path}/memory.db", [NOW.timestamp()]
     with retentive.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
         store = opened.store()
@@ -273,7 +273,7 @@ def test_ls_view_and_cat_show_past_states(location: str) -> None:
 
 @pytest.fixture
 def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local zone is Berlin: UTC+1 in winter, UTC+2 in summer."""
+    """The local time zone is Berlin: UTC+1 in winter, UTC+2 in summer."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Europe/Berlin")
         time.tzset()
@@ -301,7 +301,7 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_forms_of_times(text: str, expected: datetime) -> None:
-    """Times without a zone are local; a day is its start; a duration is relative to now."""
+    """A time without a zone is local, a day means its start, and a duration is relative to now."""
     assert parse_time(text, NOW) == expected
 
 

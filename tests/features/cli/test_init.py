@@ -1,4 +1,4 @@
-"""`retentive init`: new and existing stores, project records, and the printed code."""
+"""`retentive init`: new and existing stores, project records, and the code that it prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def at(tmp_path: Path) -> str:
 
 
 def code_of(printed: str) -> str:
-    """The printed program: the lines indented by four spaces."""
+    """Return the printed program, which consists of the lines indented by four spaces."""
     lines = printed.splitlines(keepends=True)
     return textwrap.dedent("".join(line for line in lines if line.startswith("    ") or line == "\n"))
 
@@ -88,7 +88,7 @@ def test_a_project_can_be_created_without_a_goal(at: str) -> None:
 
 
 def test_the_printed_code_runs(tmp_path: Path) -> None:
-    """For another store, and a record in another directory; a session is recorded."""
+    """The code uses another store and a project record in another directory. It records a session."""
     made = process(tmp_path, "--at", "sqlite:///m.db", "--store", "shop", *PROJECT, "--directory", "/memories/tea")
     assert made.err == ""
     with scripted_claude(lambda _seen: "I begin.") as server:

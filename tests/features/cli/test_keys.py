@@ -1,4 +1,4 @@
-"""`retentive keys`: from creating a key file to destroying the key of a memory store."""
+"""`retentive keys`, from the creation of a key file to the destruction of the key of a memory store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Sealed:
-    """A location with a key file beside it."""
+    """Location and the path of a key file beside it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -48,7 +48,7 @@ class Sealed:
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Sealed:
-    """Two memory stores."""
+    """Location with two encrypted memory stores."""
     made = Sealed(tmp_path)
     made.done("keys", "new")
     made.done("create", "/memories/a.md", MARKER)
@@ -57,7 +57,7 @@ def sealed(tmp_path: Path) -> Sealed:
 
 
 def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
-    """With any umask."""
+    """Only the owner can read the key file, whatever the umask is."""
     before = os.umask(0)
     try:
         made = Sealed(tmp_path)
@@ -70,7 +70,10 @@ def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
 
 
 def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
-    """From the option or the environment. Without keys, or with others, the status is that of `locked`."""
+    """The keys come from the option or the environment.
+
+    Without keys, or with other keys, the exit status is that of `locked`.
+    """
     assert sealed.done("cat", "/memories/a.md") == MARKER
     without = here(sealed.at, "cat", "/memories/a.md")
     assert (without.exit_code, without.stdout) == (15, "")
@@ -104,7 +107,7 @@ def test_a_file_without_keys_is_refused(sealed: Sealed, text: str) -> None:
 
 
 def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
-    """Also of stores that are not encrypted, and of stores with other keys."""
+    """The status includes plain stores and stores that are encrypted with other keys."""
     here(sealed.at, "--store", "plain", "create", "/memories/c.md", "open")
     found = sealed.status()
     key_id = KeyRing.from_file(sealed.file).current_id
@@ -129,7 +132,7 @@ def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
 
 
 def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> None:
-    """The old key is not needed afterwards."""
+    """After the rotation, the old key is not needed."""
     old = KeyRing.from_file(sealed.file).current_id
     counts = json.loads(sealed.done("keys", "rotate", "--new", "--json"))
     assert counts == {"rewrapped": 2, "current": 0, "locked": 0, "destroyed": 0, "unsealed": 0}
@@ -146,7 +149,7 @@ def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> Non
 
 
 def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
-    """The other stores are wrapped."""
+    """The rotation names each store that it cannot decrypt, and wraps the keys of all other stores."""
     sealed.file.unlink()
     sealed.done("keys", "new")
     sealed.done("--store", "third", "create", "/memories/c.md", "three")
@@ -157,7 +160,7 @@ def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
 
 
 def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
-    """No key is lost from the file."""
+    """Every added key is in the file."""
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(lambda _: process(sealed.directory, "--keys", str(sealed.file), "keys", "new"), range(8)))
     assert [one.status for one in said] == [0] * 8
@@ -168,7 +171,7 @@ def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
 
 
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
-    """After confirmation, without any key; the status has the time."""
+    """The command asks for confirmation and needs no key. The status shows the time of the destruction."""
     asked = sealed.run("keys", "destroy", "default", text=b"n\n")
     assert asked.exit_code == 1
     assert "with 1 memory and their history?" in asked.stderr
@@ -186,7 +189,7 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     found = sealed.status()["default"]
     assert (found["readable"], found["kek_id"]) == (False, None)
     assert f"destroyed at {found['destroyed_at']}" in said.stdout
-    assert sealed.done("keys", "destroy", "default", "--yes") == said.stdout  # the first time counts
+    assert sealed.done("keys", "destroy", "default", "--yes") == said.stdout  # the first time is kept
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
 
 
@@ -209,7 +212,7 @@ def test_every_command_is_documented(command: click.Command) -> None:
 
 
 def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
-    """The stored wrapped data key of each memory store."""
+    """Return the stored wrapped data key of each memory store."""
     import sqlite3
 
     connection = sqlite3.connect(sealed.directory / "memory.db")
@@ -221,5 +224,5 @@ def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
 
 
 def at_rest(directory: Path) -> bytes:
-    """All bytes of all files except the keys."""
+    """Return the bytes of all files except the key files."""
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")

@@ -1,4 +1,4 @@
-"""The whole process: imports, output on a terminal, closed pipes, interrupts, and the environment."""
+"""The command as a process: its imports, its output on a terminal, closed pipes, interrupts, and the environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = "/memories/notes.md"
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A directory with a memory in `memory.db`."""
+    """Directory with a memory in `memory.db`."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
         for path, text in {PATH: "x" * 1_536, "/memories/.git/[red]x": "y"}.items():
@@ -34,7 +34,7 @@ def test_version_and_help(tmp_path: Path) -> None:
 
 
 def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
-    """`retentive view` is quick: it imports no rich in a pipe, no SDK and no other command."""
+    """In a pipe, `retentive view` imports no rich, no SDK and no other command, so that it starts quickly."""
     script = (
         "import sys; from retentive.cli.app import run; status = run(sys.argv[1:]); "
         "print(status, *sys.modules, file=sys.stderr)"
@@ -150,7 +150,7 @@ def test_a_closed_pipe_ends_it_quietly(directory: Path, arguments: str) -> None:
         ["bash", "-c", command], capture_output=True, text=True, cwd=directory, env=environment(directory), check=False
     )
     assert ended.stderr == ""
-    # 0 if all was written before the reader closed; the help is written by click, which ends with 1
+    # 0 if all output was written before the reader closed the pipe; click prints the help and exits with 1
     assert ended.stdout in ({"1\n", "0\n"} if arguments == "-h" else {"141\n", "0\n"})
 
 

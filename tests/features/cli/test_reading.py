@@ -15,7 +15,7 @@ TEXT = "one\ntwo\r\nthree"
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A location with some memories, one of them hidden, and a second memory store."""
+    """Location with some memories, one of them hidden, and with a second memory store."""
     location = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(location) as opened:
         store = opened.store()

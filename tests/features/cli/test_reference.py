@@ -1,4 +1,4 @@
-"""docs/cli.md is generated from the commands and documents all of them."""
+"""docs/cli.md is generated from the commands, and it documents every command."""
 
 from __future__ import annotations
 

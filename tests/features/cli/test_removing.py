@@ -1,4 +1,4 @@
-"""`redact`, `erase` and `scan --history`: permanent removal, and its confirmation."""
+"""`redact`, `erase` and `scan --history`: permanent removal, and the confirmation that it needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ SECRET = "correct horse battery staple"
 
 @pytest.fixture
 def location(tmp_path: Path) -> str:
-    """Two memories whose earlier texts held a secret, one of them deleted, in one of two stores."""
+    """Location with two stores.
+
+    In one of them, the old texts of two memories contain a secret. One memory is deleted.
+    """
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         store = opened.store()
@@ -33,7 +36,7 @@ def location(tmp_path: Path) -> str:
 
 
 def left(location: str) -> list[str]:
-    """The operations of the versions that still have a text or path, oldest first."""
+    """Return the operations of the versions that still have a text or a path, oldest first."""
     with retentive.open(location) as opened:
         return [str(each.operation) for each in opened.store().versions() if each.redacted_at is None][::-1]
 
@@ -56,9 +59,9 @@ def test_versions_are_redacted(location: str) -> None:
 
 
 def test_all_of_redacts_old_versions_only(location: str) -> None:
-    """Of a memory, of a deleted memory, and below a directory."""
+    """`--all-of` selects the old versions of a memory, of a deleted memory, or of all memories below a directory."""
     assert here(location, "redact", "--all-of", A, "--yes").stdout == "Redacted 1 version.\n"
-    assert here(location, "redact", "--all-of", A).stdout == "Redacted 0 versions.\n"  # nothing to confirm
+    assert here(location, "redact", "--all-of", A).stdout == "Redacted 0 versions.\n"  # no version is left to confirm
     assert here(location, "redact", "--all-of", B, "--yes").stdout == "Redacted 2 versions.\n"
     assert left(location) == ["modified"]
     assert here(location, "cat", A).stdout == "nothing"
@@ -104,7 +107,7 @@ def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...
     assert left(location) == ["created", "modified", "created", "deleted"]
 
 
-# -- asking --------------------------------------------------------------------------------------------------------
+# -- confirmation --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,7 @@ def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...
     ],
 )
 def test_removal_needs_confirmation(location: str, tmp_path: Path, arguments: tuple[str, ...], question: str) -> None:
-    """Nothing is removed without a yes."""
+    """Nothing is removed unless the answer is yes."""
     with interactive(tmp_path, "--at", location, *arguments) as shown:
         shown.expect(question)
         shown.type("n\r")
@@ -138,13 +141,13 @@ def test_without_a_terminal_removal_needs_the_option_yes(location: str) -> None:
     assert len(here(location, "stores").stdout.splitlines()) == 2
 
 
-# -- remains --------------------------------------------------------------------------------------------------------
+# -- pending removals ----------------------------------------------------------------------------------------------
 
 
 def test_a_pending_removal_is_reported_and_finished_later(
     location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another process reads, bytes may stay in the log; `redact --finish` removes them."""
+    """While another process reads, removed bytes may stay in the log. `redact --finish` removes them later."""
     monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
     here(location, "--store", "other", "erase", A, "--yes")
     reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)

@@ -1,4 +1,4 @@
-"""`review`: listing, showing, accepting and refusing proposed changes."""
+"""`review`: proposed changes are listed, shown, accepted and refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A, B = "/memories/a", "/memories/b"
 
 @pytest.fixture
 def location(tmp_path: Path) -> str:
-    """A memory with two proposals: an edit of /memories/a, and a new /memories/b."""
+    """Location with a memory and two proposals: an edit of /memories/a, and the new memory /memories/b."""
     at = f"sqlite:///{tmp_path}/memory.db"
     for arguments in (
         ("create", A, "one\ntwo\n"),
@@ -118,7 +118,7 @@ def test_accept_makes_the_change(location: str) -> None:
 
 
 def test_accept_reports_conflicts(location: str) -> None:
-    """All or none; `--merge` or `--force` resolve the conflict."""
+    """If one proposal has a conflict, none is accepted. `--merge` or `--force` resolves the conflict."""
     first, second = ids(location)
     here(location, "replace", A, "one\ntwo", "1\ntwo")
     ended = here(location, "review", "accept", "--all")
@@ -135,7 +135,7 @@ def test_accept_reports_conflicts(location: str) -> None:
 
 
 def test_accept_merges(location: str) -> None:
-    """A session edited the start of a memory, and a person its end."""
+    """A session edited the start of a memory, and a person edited its end."""
     here(location, "create", "/memories/c", "1\n2\n3\n4\n5\n")
     here(location, "--actor", "session:s3", "replace", "/memories/c", "1", "one")
     here(location, "replace", "/memories/c", "5", "five")

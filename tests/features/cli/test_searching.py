@@ -27,7 +27,7 @@ def location(tmp_path: Path) -> str:
 
 
 def test_in_a_pipe_each_line_has_its_path_and_number(location: str) -> None:
-    """Newest first; a match in the path alone has no line."""
+    """The newest match comes first. A match in the path alone has no line."""
     ended = here(location, "search", "refund")
     assert ended.stdout.splitlines() == [
         "/memories/team/refund/other.md\t\t",
@@ -57,7 +57,7 @@ def test_search_filters(location: str, arguments: tuple[str, ...], found: list[s
 
 
 def test_omitted_results_are_counted(location: str, tmp_path: Path) -> None:
-    """On standard error, in a pipe."""
+    """In a pipe, the number of omitted results is printed to standard error."""
     ended = process(tmp_path, "--at", location, "search", "refund", "-n", "1")
     assert (ended.out.count(b"\n"), ended.err) == (1, "1 of 3 memories; -n shows more.\n")
     assert terminal(tmp_path, "--at", location, "search", "refund", "-n", "2").endswith(

@@ -1,4 +1,4 @@
-"""Invalid keys of memory stores are rejected everywhere; reading creates no memory store."""
+"""Every command rejects invalid keys of memory stores. Reading never creates a memory store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAID = "a store key (must have 1 to 255 characters|may not contain control chara
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A location with one memory, and an export and a backup beside it."""
+    """Location with one memory, and an export and a backup beside it."""
     location = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(location) as opened:
         store = opened.store()
@@ -50,7 +50,7 @@ def commands(at: str, directory: Path, key: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("key", BAD)
 def test_the_command_line_exits_with_2(key: str, at: str, tmp_path: Path) -> None:
-    """Each command reports the reason; nothing is written."""
+    """Each command prints the reason, and nothing is written."""
     for command in commands(at, tmp_path, key):
         if key in command:
             from click.testing import CliRunner
@@ -98,7 +98,7 @@ READING = [["ls"], ["view"], ["log"], ["search", "x"], ["stats"], ["export", "{}
 
 @pytest.mark.parametrize("kind", ["sqlite:///{}/memory.db", "{}/memory"])
 def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: Path) -> None:
-    """Reading reports that it does not exist; writing creates it."""
+    """A read reports that the store does not exist. A write creates it."""
     location = kind.format(tmp_path)
     assert here(location, "create", "/memories/a", "a").exit_code == 0
     assert here(location, "erase", "--whole-store", "default", "--yes").exit_code == 0
@@ -114,7 +114,7 @@ def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: 
 
 
 def test_external_files_are_read(tmp_path: Path) -> None:
-    """Before the first command, and after the store was erased."""
+    """The files are read before the first command, and after the store was erased."""
     root = tmp_path / "memory"
     (root / "memories").mkdir(parents=True)
     (root / "memories" / "a").write_text("a")

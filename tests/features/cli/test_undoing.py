@@ -15,7 +15,7 @@ A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 @pytest.fixture
 def location(tmp_path: Path) -> str:
-    """Memories written by ann and changed by session s1."""
+    """Location with memories written by ann and changed by session s1."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         store = opened.store()
@@ -34,7 +34,7 @@ FIRST = {A: "one\ntwo\nthree\nfour\n", C: "c"}
 
 
 def test_a_session_is_undone(location: str) -> None:
-    """In one change, which can itself be undone, by any actor."""
+    """The undo is one change, whoever runs it. It can be undone itself."""
     before = texts(location)
     ended = here(location, "--actor", "user:bob", "undo", "--session", "s1")
     assert (ended.exit_code, ended.stdout) == (
@@ -64,7 +64,7 @@ def test_a_dry_run_changes_nothing(location: str) -> None:
 
 
 def test_restore(location: str) -> None:
-    """The whole store, a memory to a version, and a deleted memory."""
+    """The test restores the complete store, a memory to a version, and a deleted memory."""
     at = version_ids(location)[1]
     assert here(location, "restore", A, "--to", at).stdout == f"reverted\t{A}\n"
     assert here(location, "restore", A, "--to", at).stdout == "Nothing to do.\n"
@@ -77,7 +77,7 @@ def test_restore(location: str) -> None:
 
 
 def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
-    """Nothing is done, with the status of a conflict, unless --force is given."""
+    """Unless --force is given, nothing is changed, and the exit status is that of a conflict."""
     change = version_ids(location)[2]
     here(location, "replace", A, "1", "ONE")
     before = texts(location)
@@ -141,7 +141,7 @@ def test_missing_changes_cannot_be_undone(location: str) -> None:
 
 
 def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
-    """Also by commands that read no memory."""
+    """Commands that read no memory also record external edits."""
     at = tmp_path / "memory"
     here(at, "create", A, "one")
     (at / "memories" / "a").write_text("edited")
@@ -152,7 +152,7 @@ def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
 
 
 def test_an_undo_that_did_something_never_says_would(tmp_path: Path) -> None:
-    """Also if it could not revert everything: a guard removed a value, or a version was redacted."""
+    """This includes an undo that a guard altered. An undo that awaits review has done nothing yet."""
     at = f"sqlite:///{tmp_path}/partly.db"
     here(at, "create", C, "c")
     assert here(at, "settings", "set", "sensitive=off").exit_code == 0

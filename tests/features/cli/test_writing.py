@@ -1,4 +1,4 @@
-"""`create`, `replace`, `insert`, `rm`, `mv`: changes, sources of texts, and errors."""
+"""`create`, `replace`, `insert`, `rm` and `mv`: their changes, the sources of texts, and errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_actor_is_the_option_or_the_login_name(
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A location with one memory."""
+    """Location with one memory."""
     location = f"sqlite:///{tmp_path}/memory.db"
     assert here(location, "create", PATH, "one\ntwo\n").exit_code == 0
     return location
@@ -73,7 +73,7 @@ def at(tmp_path: Path) -> str:
 
 @pytest.fixture
 def texts_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files named `old` and `new` in the directory of the process."""
+    """Create files named `old` and `new` in the directory of the process."""
     monkeypatch.chdir(tmp_path)
     Path("old").write_bytes(b"one\n")
     Path("new").write_bytes(b"NEW")

@@ -1,1 +1,1 @@
-"""Checks of undamaged locations, and of locations with damage that the tests caused."""
+"""Checks of intact locations, and of locations that the tests damaged."""

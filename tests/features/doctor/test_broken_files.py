@@ -1,4 +1,4 @@
-"""Plain files: differences from the database and foreign files are reported and not changed."""
+"""Plain files: foreign files and differences from the database are reported, and the check changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.places import place_of
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A closed directory with a history."""
+    """Closed directory location with a history."""
     with opened("directory", tmp_path) as place:
         fill(place.store())
     return tmp_path / "memory"
@@ -29,7 +29,7 @@ def subjects(root: Path, severity: str) -> dict[str, set[str]]:
 
 
 def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
-    """Links, devices, binary files, invalid names, duplicate names."""
+    """Foreign files are links, devices, binary files, files with invalid names and files with a second name."""
     here = root / "memories"
     (here / "link").symlink_to("/etc/passwd")
     (here / "links").symlink_to("/")
@@ -60,7 +60,7 @@ def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
 
 
 def test_external_edits_are_reported_and_recorded_by_the_next_command(root: Path) -> None:
-    """A modified, a removed and a new file. A repair records them as every command does."""
+    """The edits are a modified, a removed and a new file. A repair records them, like every command."""
     (root / "memories" / "a.md").write_text("by hand")
     (root / "memories" / "c.md").unlink()
     (root / "memories" / "new.md").write_text("new")
@@ -72,13 +72,13 @@ def test_external_edits_are_reported_and_recorded_by_the_next_command(root: Path
 
 
 def test_stale_files_are_found_and_rewritten(root: Path) -> None:
-    """As after a power cut: an older file, an empty one, a missing one, and an extra one."""
+    """After a power cut, a file can be an older one, empty, missing or superfluous."""
     sql(str(root), "UPDATE synced SET seq = 0")
     (root / "memories" / "a.md").write_text("one\n")
     (root / "memories" / "c.md").write_text("")
     (root / "memories" / "d" / "e.md").unlink()
     (root / "memories" / "x.md").write_text("going\n")
-    # The ledger is trusted only while a process has the directory open.
+    # A process trusts the ledger only while it has the directory open.
     assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
     assert "files_unsynced" in subjects(root, "note")
     findings = look(str(root), repair=True)
@@ -89,7 +89,7 @@ def test_stale_files_are_found_and_rewritten(root: Path) -> None:
 
 
 def test_a_synced_position_ahead_of_the_files_is_found(root: Path) -> None:
-    """Files of later versions would not be written again after a power cut."""
+    """After a power cut, the files of later versions would not be written again."""
     sql(str(root), "UPDATE synced SET seq = 1000")
     assert subjects(root, "problem").keys() == {"sync_ahead"}
     assert codes(look(str(root), repair=True), severity="repaired") == {"sync_ahead"}
@@ -109,7 +109,7 @@ def test_empty_directories_and_temporary_files_are_removed(root: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["sealed directory", "hidden directory"])
 def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: str, tmp_path: Path) -> None:
-    """The tampered files are kept in quarantine and reported from then on."""
+    """The tampered files are kept in quarantine. Later checks report them."""
     with opened(backend, tmp_path) as place:
         fill(place.store())
     at, keys = place_of(backend, tmp_path), keys_of(backend)
@@ -129,7 +129,7 @@ def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: st
 
 
 def test_a_directory_without_memory_stores_is_not_found(tmp_path: Path) -> None:
-    """Nothing is created in it."""
+    """The check does not create anything in the directory."""
     with pytest.raises(NotFound):
         look(str(tmp_path))
     (tmp_path / "memories").mkdir()

@@ -14,7 +14,7 @@ from retentive.doctor import check, repair
 from retentive.storage.contract import Change
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.packs import pack_of
+from retentive.storage.objects.reader import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
 from support.places import place_of
@@ -26,7 +26,7 @@ DAY_S = 86_400.0
 
 @pytest.fixture
 def place(tmp_path: Path) -> str:
-    """Two stores, one of them with pages and long records."""
+    """Location with two stores, one of which has pages and long records."""
     with opened("s3", tmp_path) as found:
         fill(found.store())
         second = found.store("second")
@@ -42,13 +42,13 @@ def backend_of(found: Retentive) -> ObjectsBackend:
 
 
 def objects(found: Retentive, kind: str) -> list[str]:
-    """Keys of the objects of a kind, of the first store that has any."""
+    """Return the keys of the objects of a kind, of the first store that has any."""
     names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
-    return [listed.key for listed in names]
+    return [key for key, _ in names]
 
 
 def change(found: Retentive, **fields: Any) -> None:
-    """Modify the totals in the manifest of the first store."""
+    """Change the totals in the manifest of the first store."""
 
     def changed(manifest: Manifest) -> Manifest:
         return replace(manifest, state=manifest.state._replace(**fields))
@@ -79,7 +79,10 @@ def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
 
 
 def test_a_modified_page_is_reported(tmp_path: Path) -> None:
-    """It refers to other pages, so the check reports no unreferenced objects."""
+    """The page refers to other pages, which cannot be found then.
+
+    The check therefore reports no unreferenced objects.
+    """
     with opened("s3", tmp_path) as found:
         store = found.store()
         for part in ("a", "b"):
@@ -121,7 +124,7 @@ def test_unreferenced_objects_are_reported_after_a_day(place: str, tmp_path: Pat
 def test_a_key_without_a_store_is_reported(place: str) -> None:
     with opened_again(place) as found:
         requests = backend_of(found)._requests
-        keys = [listed.key for listed in requests.names("keys")]
+        keys = [key for key, _ in requests.names("keys")]
         assert len(keys) == 2
         requests.delete(keys)
     findings = look(place)

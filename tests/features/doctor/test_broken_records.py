@@ -1,4 +1,4 @@
-"""Damage done through the backend interface is found, and repaired where documented, on every backend."""
+"""Damage made through the backend interface is found on every backend, and repaired where the documentation says so."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:
 
 
 def test_every_kind_of_record_is_read() -> None:
-    """Add a reader for each new kind."""
+    """A new kind of record needs a reader."""
     assert READERS.keys() == set(RECORD_KINDS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> None:
-    """An erasure after the deletion, a redaction before the purge, and a refused proposal with an orphaned text."""
+    """The removals are an erasure after its deletion, a redaction before its purge, and a refusal that left a text."""
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
@@ -42,7 +42,7 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
         store.backend.write(store.id, lambda tx: tx.put_record("erasing", memory.id, json.dumps({"by": "user:ann"})))
         store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", "prop_gone.0", "left"))
         findings = list(check(place.backend))
-        just_written = {"files_unsynced"}  # a directory syncs its files a moment after the reply
+        just_written = {"files_unsynced"}  # a directory syncs its files shortly after the reply
         assert codes(findings, severity="note") - just_written == {"removal_pending", "proposal_text_left"}
         assert "1 memories to erase" in {one.subject for one in findings}
         assert "proposal.after prop_gone.0" in {one.subject for one in findings}
@@ -93,7 +93,7 @@ def test_settings_of_a_newer_retentive_are_reported(backend: str, tmp_path: Path
 
 
 def test_a_moved_encrypted_record_is_reported(tmp_path: Path) -> None:
-    """By id, since no other field can be trusted. The other memories are still read."""
+    """The finding names the id, since no other field can be trusted. The other memories can still be read."""
     with opened("sealed sqlite", tmp_path) as place:
         store = place.store()
         fill(store)

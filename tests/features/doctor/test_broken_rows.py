@@ -1,4 +1,4 @@
-"""Each invariant of a database is violated, found by name, and repaired where documented."""
+"""A violation of any invariant of the database is found and named. It is repaired where the documentation says so."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ DROPS = {
     },
 }
 OTHER = b"other"
-LATER_US = 4_000_000_000_000_000  # in 2096
+LATER_US = 4_000_000_000_000_000  # a time in 2096
 
 
 @dataclass(frozen=True)
 class Case:
-    """A statement that violates an invariant, with names in it (`{a}`: a memory id, ...), and the expected findings."""
+    """A statement that violates an invariant, and the expected findings.
+
+    Names in braces, such as `{a}`, stand for ids.
+    """
 
     name: str
     statement: str
     values: tuple[Value, ...]
     found: Mapping[str, str]
-    """Code -> part of the subject."""
+    """Code of each finding, with part of its subject."""
 
 
 _TEXT = "UPDATE versions SET text = ? WHERE id = ?"
@@ -98,7 +101,7 @@ EVERYWHERE = {
     "nobody's note",
     "nobody's memory",
 }
-"""Cases for servers in a quick run: those with statements of their own."""
+"""Cases that have statements of their own for servers. A quick run on servers has only these."""
 
 
 def cases() -> list[Any]:
@@ -116,7 +119,10 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("backend", "case"), cases())
 def test_damage_is_found_and_repaired_where_documented(backend: str, case: Case, tmp_path: Path) -> None:
-    """By code and by name, with no other finding. After a repair, only unrepaired damage is found."""
+    """The findings have the expected codes and names, and there are no others.
+
+    After a repair, only the damage that the repair cannot fix is found.
+    """
     place, names = filled(backend, tmp_path)
     sql(place, case.statement, [named(value, names) for value in case.values])
     findings = look(place)
@@ -146,7 +152,7 @@ def test_bytes_that_are_not_a_text_are_found_although_hash_and_size_match(
 
 
 def test_an_interrupted_redaction_is_completed(tmp_path: Path) -> None:
-    """The file holds nothing of the text afterwards. A present memory keeps its contents."""
+    """Afterwards, the file contains no part of the text. A present memory keeps its contents."""
     place, names = filled("sqlite", tmp_path)
     secret = b"a text that was to go"
     sql(place, "UPDATE versions SET text = ?, redacted_at = 1 WHERE id = ?", (secret, names["a.old"]))
@@ -160,7 +166,7 @@ def test_an_interrupted_redaction_is_completed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
-    """Each unique index, and each one that avoids a scan of all versions."""
+    """The test drops each unique index, and each index that avoids a scan of all versions."""
     place, _ = filled(backend, tmp_path)
     for name, drop in DROPS[backend].items():
         sql(place, drop)
@@ -172,7 +178,7 @@ def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
 
 
 def test_an_uncertain_creation_time_is_not_repaired(tmp_path: Path) -> None:
-    """A version whose id encodes another time than its own is no evidence for the age of its memory."""
+    """A version whose id encodes a time other than its recorded time does not prove the age of its memory."""
     place, names = filled("sqlite", tmp_path)
     sql(place, "UPDATE versions SET created_at = 1 WHERE id = ?", (names["a.old"],))
     assert codes(look(place)) == {"age_wrong"}
@@ -191,7 +197,7 @@ def test_no_index_is_created_while_an_id_is_not_unique(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("table", ["versions", "memories", "records", "stores"])
 def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -> None:
-    """The location is unreadable and no table is created. Every command reports the damage."""
+    """The check reports that the location is unreadable and creates no table. Every command reports the damage."""
     place, _ = filled(backend, tmp_path)
     sql(place, f"DROP TABLE {table}")
     for repair in (False, True):
@@ -207,7 +213,7 @@ def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -
 
 
 def test_a_table_that_disappears_while_open_is_damage(tmp_path: Path) -> None:
-    """No driver error escapes."""
+    """The command gets the error `damaged` and not an error of the driver."""
     for backend in BACKENDS:
         directory = tmp_path / backend
         directory.mkdir()
@@ -221,7 +227,7 @@ def test_a_table_that_disappears_while_open_is_damage(tmp_path: Path) -> None:
 
 
 def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
-    """A location, and the ids in it by name."""
+    """Create a location, and return it with the ids in it by name."""
     place = place_of(backend, directory)
     with opened(backend, directory) as found:
         store = found.store()
@@ -236,13 +242,13 @@ def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
 
 
 def named(value: Value, names: Mapping[str, str]) -> Value:
-    """The value of a name in braces; any other value unchanged."""
+    """Return the id for a name in braces, and any other value unchanged."""
     return names.get(value[1:-1], value) if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_schema_of_a_newer_retentive_is_reported(backend: str, tmp_path: Path) -> None:
-    """Nothing is repaired."""
+    """The check reports the schema, and a repair does nothing."""
     place, _ = filled(backend, tmp_path)
     newer = "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)"
     sql(place, "PRAGMA user_version = 999" if backend == "sqlite" else newer)

@@ -1,4 +1,4 @@
-"""Checks during writes report nothing false."""
+"""A check during writes reports no false problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.damage import codes, keys_of, look, opened
 from support.places import place_of
 from support.profiles import LONG
 
-CHECKS = 8 if LONG else 4  # the checked history grows meanwhile
+CHECKS = 8 if LONG else 4  # the history grows during the check
 BACKENDS = ["sqlite", "directory", "sealed directory"]
 if LONG:
     BACKENDS += ["postgresql", "mariadb", "s3"]
@@ -33,7 +33,7 @@ def work(place: Retentive, number: int, stop: threading.Event) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_location_in_use_has_no_problems(backend: str, tmp_path: Path) -> None:
-    """Each check reads one state of the store and the files that belong to it."""
+    """Each check reads one consistent state of the store and of the files."""
     at, keys = place_of(backend, tmp_path), keys_of(backend)
     stop = threading.Event()
     with opened(backend, tmp_path) as place:
@@ -46,7 +46,7 @@ def test_a_location_in_use_has_no_problems(backend: str, tmp_path: Path) -> None
                 findings = look(at, keys=keys)
                 assert codes(findings) == set(), findings
                 noted = codes(findings, severity="note")
-                # A file that is being written during the check may look like a foreign file.
+                # A file that a command is writing during the check may look like a foreign file.
                 assert noted <= {"files_unsynced", "directory_empty", "file_foreign"}, findings
         finally:
             stop.set()

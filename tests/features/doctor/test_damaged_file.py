@@ -1,4 +1,4 @@
-"""A SQLite file that is truncated or overwritten: the doctor reports it, never fails, and adds no damage."""
+"""A truncated or overwritten SQLite file: the doctor reports the damage, does not fail, and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with a history."""
+    """Database with a history."""
     directory = tmp_path_factory.mktemp("whole")
     with opened("sqlite", directory) as place:
         walked(place.store(), 11, 150)
@@ -41,7 +41,7 @@ def damaged(data: bytes, way: random.Random) -> bytes:
 
 
 def test_random_damage_is_a_finding_or_harmless(whole: Path, tmp_path: Path) -> None:
-    """No traceback, and no byte is changed. A store reported as healthy reads as before."""
+    """The check raises no exception and changes no byte. If it finds no problem, both stores are healthy."""
     data = whole.read_bytes()
     found = 0
     for seed in range(ROUNDS):
@@ -62,7 +62,7 @@ def test_random_damage_is_a_finding_or_harmless(whole: Path, tmp_path: Path) -> 
 
 
 def test_repairing_a_damaged_file_does_not_change_it(whole: Path, tmp_path: Path) -> None:
-    """The finding comes with advice."""
+    """The finding says what to do."""
     data = bytearray(whole.read_bytes())
     pages = len(data) // 4096
     for page in range(3, pages, 4):
@@ -83,7 +83,7 @@ def test_an_empty_file_differs_from_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is no database, but long enough to look like something" * 20)
     (tmp_path / "empty.db").write_bytes(b"")
     assert codes(look(f"sqlite:///{tmp_path}/text.db")) >= {"file_damaged"}
-    for repair in (False, True):  # a lost database must not become an empty healthy one
+    for repair in (False, True):  # a lost database must not be replaced by an empty healthy one
         (only,) = look(f"sqlite:///{tmp_path}/empty.db", repair=repair)
         assert (only.code, only.severity) == ("unreadable", "problem")
         assert only.subject == "the database is empty; everything in it was lost"

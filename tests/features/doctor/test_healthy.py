@@ -1,4 +1,4 @@
-"""An undamaged location is healthy on every backend, and checking it writes nothing."""
+"""An intact location is healthy on every backend, and a check writes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 400 if LONG else 60
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
 def test_an_open_location_is_healthy_after_a_random_walk(backend: str, tmp_path: Path) -> None:
-    """The only finding of each store is `healthy`, with the right counts."""
+    """Each store has only the finding `healthy`, with the correct counts."""
     with opened(backend, tmp_path) as place:
         walked(place.store(), 3, STEPS)
         fill(place.store("second"))
@@ -31,7 +31,7 @@ def test_an_open_location_is_healthy_after_a_random_walk(backend: str, tmp_path:
 
 @pytest.mark.parametrize("backend", [*LASTING, "sealed sqlite", "hidden directory", "hidden s3"])
 def test_a_closed_location_is_healthy(backend: str, tmp_path: Path) -> None:
-    """Checked by its name; also quickly, and after a repair without work."""
+    """The location is given by its URL. Quick checks and repairs find it healthy too."""
     place = place_of(backend, tmp_path)
     with opened(backend, tmp_path) as found:
         fill(found.store())
@@ -42,7 +42,7 @@ def test_a_closed_location_is_healthy(backend: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
 def test_a_check_changes_no_byte(backend: str, tmp_path: Path) -> None:
-    """Neither the database nor the files; external edits are not recorded."""
+    """The database and the files stay the same. External edits are not recorded."""
     place = place_of(backend, tmp_path)
     with opened(backend, tmp_path) as found:
         fill(found.store())
@@ -69,7 +69,7 @@ def test_an_encrypted_store_without_its_key_is_reported_as_not_checked(tmp_path:
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:
-    """Every hundred memories and versions."""
+    """Progress is reported for every hundred memories and versions."""
     with opened("memory", tmp_path) as found:
         store = found.store()
         for number in range(150):

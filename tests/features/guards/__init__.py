@@ -1,1 +1,1 @@
-"""Guards: changes that a memory store refuses, alters or defers."""
+"""Guards: rules by which a memory store refuses, alters or postpones changes."""

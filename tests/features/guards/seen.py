@@ -1,4 +1,4 @@
-"""Reads of a store as one actor sees it."""
+"""Reads of a store from the point of view of one actor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts of a sensitive value: prose in five languages, configuration, code, logs, chat."""
+"""Contexts of a sensitive value: prose in five languages, configuration, code, logs and chat."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BARE = {
     "escaped": '{{"text": "line one\\n{v}\\nline three"}}',
 }
 
-# {n} is the name in prose, {k} in configuration
+# {n} is the name in prose, and {k} the name in configuration
 NAMED = {
     "english is": "The {n} is {v}. Keep it to yourself.",
     "english for": "{n} for the staging server: {v}",

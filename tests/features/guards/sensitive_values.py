@@ -1,4 +1,4 @@
-"""Random values of every kind, generated from vendor documentation and not from the detection rules."""
+"""Random values of every kind. They are generated from vendor documentation, not from the detection rules."""
 
 # ruff: noqa: E501 - a row of a table is a line
 
@@ -19,7 +19,7 @@ ALNUM = string.ascii_letters + DIGITS
 BASE64 = ALNUM + "+/"
 URL64 = ALNUM + "-_"
 BECH32 = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
-BASE62 = DIGITS + UPPER + LOWER  # as GitHub counts
+BASE62 = DIGITS + UPPER + LOWER  # as GitHub computes it
 WORDS = (
     "winter",
     "summer",
@@ -161,7 +161,7 @@ def form(prefix: str, alphabet: str, length: int, tail: str = "") -> Make:
     return lambda rng: rng.choice(prefix.split()) + of(rng, alphabet, length) + tail
 
 
-# Values recognized by their own form, in any context.
+# Values that are recognized by their own form, in any context.
 BARE: dict[str, list[Make]] = {
     "aws_access_key_id": [form("AKIA ASIA", UPPER + "234567", 16)],
     "google_api_key": [form("AIza", URL64, 34, "a")],
@@ -232,10 +232,10 @@ BARE: dict[str, list[Make]] = {
     "gcp_service_account_key": [lambda rng: f'{{"type": "service_account", "private_key": "{gcp(rng)}", "client_email": "x"}}'],
     "payment_card": [card],
     "iban": [iban],
-    "us_ssn": [ssn],
+    "us_ssn": [lambda rng: f"SSN {ssn(rng)}"],
 }  # fmt: skip
 
-# Values recognized by the name before them: the name in prose, the name in configuration, the value.
+# Values that are recognized by the name before them: name in prose, name in configuration, value.
 NAMED: dict[str, list[tuple[str, str, Make]]] = {
     "aws_secret_key": [("AWS secret access key", "AWS_SECRET_ACCESS_KEY", lambda rng: of(rng, BASE64, 40))],
     "datadog_key": [("Datadog API key", "DATADOG_API_KEY", lambda rng: of(rng, HEX, 32)),

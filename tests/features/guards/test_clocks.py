@@ -1,4 +1,4 @@
-"""A wrong clock of a host expires and prunes nothing. The clocks here are arguments; nothing waits."""
+"""A wrong clock of a host expires and prunes nothing. The tests pass clocks as arguments and never wait."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def test_a_clock_two_years_ahead_removes_nothing(store: MemoryStore, host: Host)
 
 
 def test_a_store_that_was_never_swept_is_protected(store: MemoryStore, host: Host) -> None:
-    """Even if the wrong host wrote first: its versions do not vouch for its clock."""
+    """The host with the wrong clock may even write first. Its versions do not confirm its clock."""
     host.ahead = YEARS
     write(store, B)
     assert held(store)
 
 
 def test_writes_follow_the_clock(store: MemoryStore, host: Host) -> None:
-    """A store in use needs no sweep to know the time."""
+    """The changes of a store in use show the time, so it needs no earlier sweep."""
     for _ in range(10):
         host.right += 6 * DAY
         assert not store.execute({"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}).is_error
@@ -95,7 +95,7 @@ def test_writes_follow_the_clock(store: MemoryStore, host: Host) -> None:
 
 
 def test_a_second_sighting_a_day_later_confirms_the_clock(store: MemoryStore, host: Host) -> None:
-    """Not an earlier one, and not if a host with the former time swept meanwhile."""
+    """An earlier sighting does not, nor does a later one if a host with the former time swept in between."""
     assert not held(store)
     host.ahead = YEARS
     assert held(store)
@@ -124,7 +124,7 @@ def test_an_operator_accepts_the_clock(store: MemoryStore, host: Host) -> None:
 
 
 def test_a_clock_that_goes_back_is_followed(store: MemoryStore, host: Host) -> None:
-    """Nothing expires early by it; the next forward jump counts from there."""
+    """Nothing expires early. The next forward jump is measured from the earlier time."""
     host.ahead = YEARS
     store.sweep(accept_clock=True)
     host.ahead = 0

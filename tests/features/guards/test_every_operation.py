@@ -26,7 +26,7 @@ from support.command_line import here
 A, B, GONE, MARKED = "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/marked.md"
 BOB = "user:bob"
 DAY = 86_400.0
-SECRET = "password = hunter2hunter2"
+SECRET = "the key is AKIAQ3EGVSNB6RTKX2ZP"
 
 
 class Scene:
@@ -141,7 +141,7 @@ def test_every_operation_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", ACTS)
 def test_without_a_rule_an_operation_changes_something(name: str, scene: Scene) -> None:
-    """So the next test can fail."""
+    """Each case changes the scene, so the next test can fail."""
     before = scene.state()
     ACTS[name](scene)
     assert scene.state() != before
@@ -150,7 +150,7 @@ def test_without_a_rule_an_operation_changes_something(name: str, scene: Scene) 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ACTS)
 def test_with_a_rule_an_operation_changes_nothing(name: str, rule: str, scene: Scene) -> None:
-    """Neither memories nor versions, by an actor whom the rule names."""
+    """An actor under the rule changes neither memories nor versions."""
     if rule in EXEMPT.get(name, ()):
         pytest.skip("a job of retentive, which this rule does not limit")
     scene.store.change_settings(RULES[rule])
@@ -161,7 +161,7 @@ def test_with_a_rule_an_operation_changes_nothing(name: str, rule: str, scene: S
 
 
 def test_the_erasure_of_a_store_names_the_rule(scene: Scene) -> None:
-    """Also one that only this process pinned, and for a deleted memory with a read-only path."""
+    """This includes a rule that only this process pins, and the read-only path of a deleted memory."""
     with retentive.open(scene.at, read_only=True) as pinned, pytest.raises(ReadOnly):
         pinned.erase("default")
     scene.store.change_settings({"read_only_paths": [GONE]})
@@ -180,7 +180,7 @@ def names_of(place: Retentive) -> list[str | None]:
 
 
 def test_an_encrypted_store_is_erased_without_its_keys_only_if_no_rule_can_forbid_it(tmp_path: Path) -> None:
-    """Its settings are encrypted too. A store whose key was destroyed can always be erased."""
+    """Without keys nobody can read the settings, which may forbid the erasure."""
     pytest.importorskip("cryptography")
     from retentive.storage.sealed.keys import KeyRing
 

@@ -1,4 +1,4 @@
-"""Idle memories expire, by a clock that the tests advance. Nothing else expires."""
+"""Idle memories expire according to a clock that the tests advance. Other memories do not expire."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAY = 86_400.0
 
 
 class Time:
-    """A clock that tests advance."""
+    """Clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 1_800_000_000.0
@@ -70,7 +70,7 @@ def paths(store: MemoryStore) -> list[str]:
 
 
 def test_nothing_expires_by_default(store: MemoryStore, time: Time) -> None:
-    """However long a memory is idle."""
+    """A memory may be idle for any time."""
     create(store, A)
     time.pass_days(10_000)
     assert store.sweep(accept_clock=True).expired == ()
@@ -78,7 +78,10 @@ def test_nothing_expires_by_default(store: MemoryStore, time: Time) -> None:
 
 
 def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
-    """By the actor `job:expiry`. A dry run only reports. Views, writes and renames keep a memory."""
+    """The actor of the deletions is `job:expiry`.
+
+    A dry run only reports. Views, writes and renames keep a memory alive.
+    """
     store.change_settings({"expire_after_days": 30})
     written, viewed, renamed, listed = (f"/memories/{name}" for name in ("written", "viewed", "renamed", "listed"))
     create(store, A, written, viewed, renamed, listed)
@@ -87,7 +90,7 @@ def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
     run(store, "insert", path=written, insert_line=0, insert_text="more")
     run(store, "view", path=viewed)
     run(store, "rename", old_path=renamed, new_path=B)
-    run(store, "view", path="/memories")  # a listing does not count as access
+    run(store, "view", path="/memories")  # a listing does not count as a view
     time.pass_days(10.5)
     told = store.sweep(dry_run=True, accept_clock=True)
     assert [(one.path, one.idle_days) for one in told.expired] == [(A, 30.5), (listed, 30.5)]
@@ -103,7 +106,7 @@ def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
 
 
 def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) -> None:
-    """A pattern overrides the rule of the store; 0 disables expiry."""
+    """A pattern overrides the rule of the store. With 0 days, memories never expire."""
     store.change_settings({"expire_after_days": 30, "expire_paths": {"/memories/scratch/**": 7, "/memories/keep": 0}})
     create(store, A, C, "/memories/keep/x")
     time.pass_days(8)
@@ -114,7 +117,7 @@ def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) 
 
 
 def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time) -> None:
-    """Expiry may not change them either."""
+    """Expiry may not change read-only memories either."""
     create(store, A, C)
     store.change_settings({"expire_after_days": 1, "read_only_paths": ["/memories/scratch"]})
     time.pass_days(2)
@@ -126,7 +129,10 @@ def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time
 
 @pytest.mark.parametrize("backend", LASTING)
 def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -> None:
-    """Views are saved on close, for all processes. Opening the store sweeps."""
+    """Views are saved when the location is closed.
+
+    A later process that opens the store sweeps, and it knows the views.
+    """
     with opened(backend, tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 30})
@@ -140,7 +146,7 @@ def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -
 
 
 def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view never causes a write of its own."""
+    """Several views are saved in one write. For each memory, at most one view an hour is saved."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -154,7 +160,7 @@ def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, mo
         monkeypatch.setattr(place.backend, "put_side_records", noted)
         first = store.load(A)[0].id
         run(store, "view", path=A)
-        assert written == []  # still pending
+        assert written == []  # not saved yet
         for _ in range(50):
             time.pass_days(1 / 1_440)
             run(store, "view", path=A)
@@ -164,7 +170,7 @@ def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, mo
         for _ in range(100):
             run(store, "view", path=A)
             run(store, "view", path=B)
-        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # due after a day; the others stay pending
+        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # only the view of A is due after a day
         time.pass_days(2 / 1_440)
         run(store, "view", path=A)
         assert [sorted(each) for each in written[1:]] == [[store.load(B)[0].id]]
@@ -175,7 +181,7 @@ def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, mo
 
 
 def test_processes_share_recorded_views(tmp_path: Path, time: Time) -> None:
-    """Repeated opening within the hour writes no more than one long opening."""
+    """Several short openings within an hour write no more than one long opening."""
     with opened("sqlite", tmp_path, clock=time) as place:
         create(place.store(), A)
     time.pass_days(1)
@@ -190,7 +196,7 @@ def test_processes_share_recorded_views(tmp_path: Path, time: Time) -> None:
 
 
 def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Time) -> None:
-    """The newest versions of each memory are kept at any age, also of a deleted one."""
+    """The newest versions of each memory are kept, however old they are. This includes deleted memories."""
     store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
     create(store, A, B)
     for number in range(5):
@@ -214,7 +220,7 @@ def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time:
 
 
 def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: MemoryStore, time: Time) -> None:
-    """The deletion goes with the other versions; until then it hides them."""
+    """The deletion is pruned last, because it hides the older versions."""
     store.change_settings({"keep_versions": 0})
     create(store, A)
     run(store, "delete", path=A)
@@ -224,7 +230,7 @@ def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: Me
 
 
 def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Time) -> None:
-    """Present or deleted, below a read-only path or in a read-only store."""
+    """This includes deleted memories, read-only paths and read-only stores."""
     store.change_settings({"keep_versions": 1})
     create(store, A, B, C)
     for path in (A, C):
@@ -239,7 +245,7 @@ def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Time) 
 
 
 def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None:
-    """Pruning is disabled."""
+    """The value 0 disables pruning."""
     store.change_settings({"keep_versions_days": 0})
     create(store, A)
     run(store, "delete", path=A)
@@ -248,7 +254,7 @@ def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None
 
 
 def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, time: Time) -> None:
-    """The tool behaves like the store."""
+    """The tool records views and shows the same memories as the store."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 1})
@@ -262,14 +268,14 @@ def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, ti
 
 
 def test_the_longest_of_several_patterns_applies() -> None:
-    """0 is the longest."""
+    """The value 0 counts as the longest time."""
     settings = DEFAULTS.changed({"expire_paths": {"/memories/**": 5, "/memories/a": 9, "/memories/a/b": 0}})
     allowed = [days_allowed(path, settings) for path in ("/memories/x", "/memories/a/x", "/memories/a/b/c")]
     assert allowed == [5, 9, 0]
 
 
 def test_a_clock_that_was_ahead_does_not_block_the_sweep(tmp_path: Path, time: Time) -> None:
-    """Opening sweeps again once the clock is right, although the last sweep is dated in the future."""
+    """The last sweep is dated in the future. Opening the store sweeps again as soon as the clock is correct."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})
@@ -282,7 +288,7 @@ def test_a_clock_that_was_ahead_does_not_block_the_sweep(tmp_path: Path, time: T
 
 
 def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) -> None:
-    """Of any memory, also one that was viewed within the hour."""
+    """A view of any memory writes the pending views of all memories, even if its own view is not saved."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -296,7 +302,7 @@ def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) 
 
 
 def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:
-    """Not once for each store with pending views: every attempt may run into a timeout."""
+    """With several stores, one failed attempt is enough, because each attempt may wait until a timeout."""
     with opened("sqlite", tmp_path, clock=time) as place:
         stores = [place.store(key) for key in "abc"]
         for store in stores:
@@ -310,7 +316,7 @@ def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, capl
 
 
 def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
-    """In this process or another."""
+    """The sweep may have been made by this process or by another one."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A)
@@ -329,7 +335,7 @@ def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time
 def test_memories_changed_during_a_sweep_are_kept(
     store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So is a new memory at the path of an expired one."""
+    """A memory that changed is not deleted, and neither is a new memory at the path of an expired one."""
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
@@ -359,7 +365,7 @@ def test_memories_changed_during_a_sweep_are_kept(
 
 
 def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> None:
-    """A later sweep that prunes only older versions keeps the bound."""
+    """A later sweep that prunes only older versions does not lower the bound."""
     store.change_settings({"keep_versions": 2})
     began = time.now
     create(store, A, B)
@@ -379,7 +385,7 @@ def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> No
 
 
 def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) -> None:
-    """To the second, after a write or a view, although not every view is recorded."""
+    """The limit is exact to the second after a write or a view, although not every view is saved."""
     with opened("memory", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})
@@ -398,14 +404,14 @@ def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) ->
 
 
 def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Time) -> None:
-    """Other processes record one view an hour; no memory expires before its time."""
+    """Other processes save one view an hour. No memory expires too early because of that."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})
         create(store, A)
         run(store, "view", path=A)
         time.now += 3_599
-        run(store, "view", path=A)  # within the hour: not recorded
+        run(store, "view", path=A)  # within the hour, so it is not saved
     with opened("sqlite", tmp_path, clock=time) as place:
         time.now += 5 * DAY
         assert place.store().sweep(accept_clock=True).expired == ()
@@ -421,7 +427,7 @@ LOOKING = (
 
 
 def idle_for_a_year(at: str) -> None:
-    """A location with a memory that was idle for a year and may be idle for 90 days."""
+    """Location with a memory that has been idle for a year and may be idle for 90 days."""
     with retentive.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
         create(place.store(), A)
     with retentive.open(at) as place:
@@ -431,7 +437,7 @@ def idle_for_a_year(at: str) -> None:
 
 @pytest.mark.parametrize("command", LOOKING)
 def test_read_commands_expire_nothing(command: str, tmp_path: Path) -> None:
-    """Nor do commands that change settings, since they may be meant to save the memory."""
+    """Commands that change settings expire nothing either, because the user may want to save the memory."""
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
     assert here(at, *command.split()).exit_code == 0
@@ -450,7 +456,7 @@ def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypat
 
 
 def test_a_program_can_preview_expiry(tmp_path: Path) -> None:
-    """If it opens the store with `sweep=False`; otherwise opening sweeps."""
+    """The program opens the store with `sweep=False`; otherwise, opening would sweep."""
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
     with retentive.open(at, sweep=False) as place:
@@ -461,7 +467,7 @@ def test_a_program_can_preview_expiry(tmp_path: Path) -> None:
 
 
 def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
-    """Views and closing still work, and the time is written again."""
+    """Views and closing still work, and the next view replaces the invalid time."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})

@@ -1,4 +1,4 @@
-"""Sensitive values are kept out of texts, versions, replies and raw bytes on every backend, for every command."""
+"""Sensitive values never get into texts, versions, replies or stored bytes, on any backend and with any command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.places import EVERYWHERE, LOCAL, opened
 from .sensitive_values import BARE, NAMED
 
 A = "/memories/a.md"
-KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # split, so that no secret scanner reports this file
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated, so that no secret scanner reports this file
 CARD = "4111 1111 1111 1111"
 TEXT = f"the key is {KEY}, and\nthe card {CARD} is mine\n"
 CLEAN = "the key is [REDACTED:aws_access_key_id], and\nthe card [REDACTED:payment_card] is mine\n"
@@ -37,13 +37,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def everything(store: MemoryStore) -> str:
-    """All readable contents of the store."""
+    """Return all readable contents of the store."""
     texts = [store.version_text(version.id) + version.path for version in store.versions()]
     return "\n".join([*texts, *(store.text(memory.path) for memory in store.memories())])
 
 
 def test_values_are_removed_before_saving(store: MemoryStore) -> None:
-    """By default. The reply lists the number and the kinds of the values, and no text."""
+    """By default, values are removed. The reply lists the number and the kinds of the values, but no text."""
     assert store.execute(create(A, TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
     assert store.text(A) == CLEAN
     more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
@@ -58,7 +58,7 @@ def test_values_are_removed_before_saving(store: MemoryStore) -> None:
 
 
 def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
-    """The guard examines the whole new text."""
+    """The guard examines the changed lines together with the lines next to them."""
     store.execute(create(A, f"{KEY[:9]}-\n"))
     change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
     assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
@@ -66,7 +66,7 @@ def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
 
 
 def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
-    """The reply names the kinds, never the value."""
+    """The reply names the kinds of the values, and never a value."""
     store.change_settings({"sensitive": "reject"})
     reply = store.execute(create(A, TEXT))
     assert reply.code == "sensitive"
@@ -90,7 +90,7 @@ def test_kinds_can_be_selected(store: MemoryStore) -> None:
 
 
 def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None:
-    """In creates and renames."""
+    """The path of a create or a rename may not contain a sensitive value. The reply shows it redacted."""
     store.execute(create(A, "x"))
     shown = "/memories/[REDACTED:aws_access_key_id].md"
     wanted = f"Error: Invalid path {shown}: holds a sensitive value: aws_access_key_id"
@@ -110,7 +110,7 @@ def test_a_refused_search_text_is_not_echoed(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
-    """As rules or functions; also through the SDK's tool."""
+    """Detectors are rules or functions. They also apply to the SDK's tool."""
 
     def badge(text: str) -> Iterable[Find]:
         at = text.find("badge 7")
@@ -124,7 +124,7 @@ def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
 
 
 def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The log names the error, not the text."""
+    """The log contains the name of the error and no text."""
 
     def broken(text: str) -> Iterable[Find]:
         raise ValueError(text)
@@ -140,7 +140,7 @@ def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.Log
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
 @pytest.mark.parametrize("mode", ["redact", "reject"])
 def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path: Path) -> None:
-    """In the database, its log, its free pages or the files, after any command."""
+    """The bytes of the database, its log, its free pages and the files are searched after all kinds of commands."""
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"sensitive": mode})
@@ -161,7 +161,7 @@ def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path:
 
 
 def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
-    """Values from external edits, or from before the guards were enabled."""
+    """The values come from external edits, or from the time before the guards were enabled."""
     with retentive.open(tmp_path / "memory") as place:
         place.store().execute(create("/memories/b.md", "clean"))
     (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
@@ -174,22 +174,22 @@ def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
 
 
 def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
-    """Although the marker is longer than the value."""
-    text = "x" * 500 + "\npassword: hunter2secret\n"
+    """A redaction is allowed to exceed the limits, because the marker can be longer than the value."""
+    text = "x" * 500 + "\npassword: hunter2$Ecret\n"
     store.change_settings({"sensitive": "off"})
     store.execute(create(A, text))
     store.change_settings({"sensitive": "redact", "max_memory_bytes": 100, "max_store_bytes": 100, "max_memories": 1})
     assert [(one.path, one.kinds) for one in store.scan(redact=True)] == [(A, ("password",))]
-    assert store.text(A) == text.replace("hunter2secret", "[REDACTED:password]")
+    assert store.text(A) == text.replace("hunter2$Ecret", "[REDACTED:password]")
 
 
 def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) -> None:
-    """A detector fails for one text after it found a value in it."""
+    """A detector fails while one of the texts is redacted. The values in the other texts are redacted."""
     seen: list[str] = []
 
     def fails(text: str) -> Iterable[Find]:
         seen.extend([text] if text.startswith("first") else [])
-        if text.startswith("first") and len(seen) > 2:
+        if text.startswith("first") and len(seen) > 1:
             raise ValueError(text)
         return ()
 
@@ -204,7 +204,7 @@ def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) 
 
 
 def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
-    """For a present memory, which a person must rename, and in history, where the path is redacted."""
+    """A person must rename the path of a present memory. Old paths in the history are redacted."""
     named, moved, gone = (f"/memories/{name}/{KEY}.md" for name in ("named", "moved", "gone"))
     shown = "/memories/{}/[REDACTED:aws_access_key_id].md"
     store.change_settings({"sensitive": "off"})
@@ -224,7 +224,7 @@ def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
 
 
 def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
-    """It says what to do, and exits with status 16 until that is done."""
+    """The output says what to do. The exit status is 16 until the memory is renamed."""
     with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"/memories/{KEY}.md", f"and {KEY}"))
     shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
@@ -236,7 +236,7 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
 
 
 def test_a_renamed_directory_is_examined_with_its_memories(tmp_path: Path) -> None:
-    """The new directory name can complete a value in their paths."""
+    """A new directory name can complete a sensitive value in the paths of its memories."""
     with retentive.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
         store = place.store()
         store.execute(create("/memories/a/1234", "text"))
@@ -246,7 +246,7 @@ def test_a_renamed_directory_is_examined_with_its_memories(tmp_path: Path) -> No
 
 
 def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
-    """Neither do its cause and context, since applications log exceptions."""
+    """The cause and the context of the error do not contain it either, since applications log exceptions."""
 
     def fails(text: str) -> Iterable[Find]:
         if "broken" in text:
@@ -272,7 +272,7 @@ def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
     "template", ["{v}", "/memories/{v}.md", "password={v}", "/memories/pw_{v}", "key/{v}", "Bearer-{v}"]
 )
 def test_texts_skipped_as_plain_contain_no_value(template: str) -> None:
-    """For all test values, and all words that announce a value."""
+    """The test uses all test values, and all words that can precede a value."""
     examiner, rng = TextExaminer(), Random(7)
     makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
     values = [make(rng) for make in makes for _ in range(5)]
@@ -312,7 +312,7 @@ COMMANDS: list[object] = [
 
 @pytest.mark.parametrize("there", [True, False])
 def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
-    """For any command, on present and missing memories. With `off`, replies are unchanged."""
+    """No command echoes a value, whether or not the memory exists. With `off`, the replies are not changed."""
     store.change_settings({"sensitive": "off"})
     store.execute(create(A, "x"))
     for command in [*NOT_COMMANDS, *COMMANDS]:
@@ -330,7 +330,7 @@ def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
 
 
 def test_a_truncated_echo_shows_no_part_of_a_value() -> None:
-    """At any position, and after any other redaction before it."""
+    """The value can be at any position, and other redactions can precede it."""
     with retentive.open("sqlite://") as place:
         for before in (0, 1, 1_950, 1_990, 2_000, 2_900, 2_990, 5_000):
             for first in ("", "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 300 + "\n-----END PRIVATE KEY-----\n"):
@@ -350,7 +350,7 @@ def test_a_text_that_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
 
 
 def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
-    """The patterns are slow to compile, and ordinary paths never load them."""
+    """The patterns are slow to compile, so ordinary paths must not load them."""
     with opened("sqlite", tmp_path) as place:
         for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
             for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):

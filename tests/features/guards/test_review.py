@@ -1,4 +1,4 @@
-"""Changes of actors under review wait for a decision on every backend, with exact replies, hidden from others."""
+"""Changes of actors under review wait for a decision, on every backend. Other actors do not see them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def said(store: MemoryStore, command: object, actor: str = S1) -> str:
 
 
 def done(store: MemoryStore, command: object, actor: str = S1) -> Proposal | None:
-    """Run a command that must succeed; return its proposal, if the actor is under review."""
+    """Run a command that must succeed. Returns its proposal if the actor is under review."""
     reply = store.execute(command, actor=actor)
     assert not reply.is_error, reply.text
     assert (NOTE in reply.text) == (actor == S1)
@@ -65,7 +65,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def test_a_change_waits_and_only_its_actor_sees_it(anywhere: MemoryStore) -> None:
-    """The reply is the usual one and one more line."""
+    """The reply has one line more than the usual reply."""
     store = anywhere
     assert said(store, create()) == f"File created successfully at: {A}\n{NOTE}"
     assert said(store, view()) == f"Here's the content of {A} with line numbers:\n     1\tone\n     2\ttwo"
@@ -86,7 +86,7 @@ def test_a_change_waits_and_only_its_actor_sees_it(anywhere: MemoryStore) -> Non
 
 
 def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> None:
-    """All kinds at once. History names the author; the decision names the reviewer."""
+    """The decision covers all kinds of changes. The history names the author, and the decision names the reviewer."""
     store = anywhere
     for path in (A, f"{D}/x", f"{D}/y"):
         done(store, create(path, "one\n"), ANN)
@@ -116,7 +116,7 @@ def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> Non
 
 
 def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
-    """With all proposals that depend on them. The actor sees the present state again."""
+    """Refusing a proposal also discards all proposals that depend on it. The actor sees the present state again."""
     store = anywhere
     done(store, create(text="one\n"), ANN)
     first, second, third, apart = (
@@ -134,7 +134,7 @@ def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
 
 
 def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemoryStore) -> None:
-    """On the same memory, or on a path that the base frees."""
+    """A dependent proposal changes the same memory, or it uses a path that its base proposal frees."""
     done(store, create(text="one\n"), ANN)
     deleted, again, edited = (
         proposed(store, each) for each in (delete(), create(f"{A}/b", "text\n"), edit("x", "y", f"{A}/b"))
@@ -148,7 +148,7 @@ def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemorySt
 
 
 def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> None:
-    """Accepted one after the other, they make one memory with one history."""
+    """Proposals that are accepted one after the other create one memory with one history."""
     first, second = proposed(store, create(text="one\n")), proposed(store, edit("one", "two"))
     assert store.review.accept([first], actor=ANN).done == (first,)
     assert said(store, view()).endswith("1\ttwo")
@@ -160,7 +160,7 @@ def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> 
 def obstacles(
     store: MemoryStore, ids: list[str], *, merge: bool = False, force: bool = False
 ) -> list[tuple[str, str | None, str]]:
-    """The conflicts that refuse an acceptance; checks that nothing changed."""
+    """Try an acceptance and return its conflicts. If there are any, check that nothing changed."""
     before, waiting = tree(store), store.review.pending()
     found = store.review.accept(ids, actor=ANN, merge=merge, force=force)
     if found.obstacles:
@@ -170,7 +170,7 @@ def obstacles(
 
 
 def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None:
-    """It is merged by line if requested and possible; force writes the proposed text."""
+    """With `merge`, the edits are merged by line if possible. With `force`, the proposed text is written."""
     done(store, create(text="1\n2\n3\n4\n5\n"), ANN)
     edited, other = proposed(store, edit("1", "one")), proposed(store, create(B, "text\n"))
     done(store, edit("5", "five"), ANN)
@@ -204,7 +204,7 @@ def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -
 
 
 def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> None:
-    """The author still sees the proposal at this path, and not the other memory."""
+    """The author sees the own proposal at this path, and not the new memory."""
     ids = [proposed(store, create(path, "mine\n")) for path in (A, f"{B}/x", D)]
     for path in (A, B, f"{D}/y"):
         done(store, create(path, "theirs\n"), ANN)
@@ -226,7 +226,7 @@ def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> No
 
 
 def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
-    """For the actor that emptied it; its name is free."""
+    """The actor that emptied the directory does not see it, and can use its name."""
     done(store, create(f"{D}/x/y", "one\n"), ANN)
     done(store, rename(f"{D}/x", "/memories/e"))
     for path in (D, f"{D}/x"):
@@ -242,7 +242,7 @@ def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
 
 
 def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) -> None:
-    """Memories outside the proposal stay, also with force."""
+    """Memories that are not in the proposal stay, even with `force`."""
     for name in ("edited", "gone", "moved", "same"):
         done(store, create(f"{D}/{name}", "one\n"), ANN)
     deleted = proposed(store, delete(D))
@@ -299,7 +299,7 @@ def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> Non
 
 
 def test_a_path_made_read_only_meanwhile_refuses_acceptance(store: MemoryStore) -> None:
-    """The old path and the new path alike."""
+    """The new path or the old path of the change is read-only."""
     for path in (A, B, "/memories/c"):
         done(store, create(path, "one\n"), ANN)
     ids = [proposed(store, each) for each in (delete(), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
@@ -325,7 +325,7 @@ def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) 
 
 
 def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
-    """And its proposed text also after a rename."""
+    """The actor also sees its proposed text after a rename."""
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     for command in (edit("one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
@@ -336,12 +336,12 @@ def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
 
 
 def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
-    store.change_settings({"max_memory_bytes": 50})
+    store.change_settings({"max_memory_bytes": 86})
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    assert said(store, create(text=f"{token}\n{'x' * 25}")).split("\n") == [
+    assert said(store, create(text=f"{token}\n{'x' * 45}")).split("\n") == [
         f"File created successfully at: {A}",
         "Note: 1 sensitive value(s) were removed before saving: github_token.",
-        f"Note: {A} holds {len('[REDACTED:github_token]') + 26} of at most 50 bytes.",
+        f"Note: {A} holds {len('[REDACTED:github_token]') + 46} of at most 86 bytes.",
         NOTE,
     ]
 
@@ -364,7 +364,7 @@ def test_the_number_of_proposals_is_limited(store: MemoryStore) -> None:
 
 
 def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> None:
-    """Its own limit is reached first; it is told so in a sentence of its own."""
+    """The actor reaches its own limit first, and the reply names that limit."""
     store.change_settings({"max_proposals": 4, "max_proposals_each": 2})
     proposed(store, create(text="text\n"))
     second = proposed(store, create(B, "text\n"))
@@ -391,7 +391,7 @@ def test_a_command_without_effect_proposes_nothing(store: MemoryStore) -> None:
 
 
 def test_clear_and_save_wait_too(store: MemoryStore) -> None:
-    """`clear` includes proposed memories; `save` starts from the version that its actor sees."""
+    """`clear` deletes proposed memories too. `save` compares with the version that its actor sees."""
     done(store, create(text="one\n"), ANN)
     memory, _ = store.load(A)
     saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
@@ -422,7 +422,10 @@ def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:
 
 
 def test_the_current_setting_applies(store: MemoryStore) -> None:
-    """An actor no longer under review does not see its proposals, which keep waiting. Jobs are never under review."""
+    """An actor that is no longer under review does not see its proposals, which stay pending.
+
+    Jobs are never under review.
+    """
     waiting = proposed(store, create(text="text\n"))
     store.change_settings({"review": None})
     assert said(store, view()).startswith("The path")
@@ -461,7 +464,10 @@ def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
-    """At the proposal, or at the acceptance if it appeared meanwhile."""
+    """If a foreign file is at the path, the command is refused.
+
+    If the file appears later, the acceptance is refused.
+    """
     for store in with_review("directory", tmp_path):
         done(store, create(B, "text\n"), ANN)
         waiting = proposed(store, create(text="text\n"))
@@ -474,7 +480,7 @@ def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
 
 
 def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) -> None:
-    """A refusal that comes too late is reported as such."""
+    """A proposal that was accepted cannot be refused afterwards; the conflict says so."""
     ids = [proposed(store, create(f"{D}/{number}", f"{number}\n")) for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda each: store.review.accept([each], actor=ANN), ids * 4))
@@ -486,7 +492,7 @@ def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) ->
 
 
 def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
-    """Separate sessions, and one session with several threads."""
+    """Two sessions propose changes concurrently, each with several threads."""
     done(store, create(text=""), ANN)
 
     def append(number: int) -> None:
@@ -525,7 +531,10 @@ def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
 
 
 def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> None:
-    """With their texts and dependents. A redaction removes proposals made from the redacted text."""
+    """The texts of the proposals and the dependent proposals are removed too.
+
+    A redaction removes the proposals that are based on the redacted text.
+    """
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     kept = proposed(store, edit("one", "two", B))
@@ -545,7 +554,7 @@ def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> Non
 
 
 def test_undo_under_review_waits(store: MemoryStore) -> None:
-    """An accepted undo of a deletion restores the same memory."""
+    """Accepting the undo of a deletion restores the same memory."""
     done(store, create(text="one\n"), ANN)
     memory, _ = store.load(A)
     done(store, delete(), ANN)
@@ -575,7 +584,7 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
 
 
 def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after an unknown outcome; also if the proposal was decided meanwhile."""
+    """The commit runs twice, as after an unknown outcome. In the second case, the proposal is accepted in between."""
     write = store.backend.write
     between: list[Callable[[], object]] = []
 
@@ -597,7 +606,7 @@ def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest
 
 
 def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:
-    """The same tool_use id gets the same reply, with its review line."""
+    """The repeated call has the same tool_use id and gets the same reply, including the line about the review."""
     done(store, create(text="one\n"), ANN)
     replies = [store.execute(edit("one", "one one"), actor=S1, tool_use_id="toolu_1") for _ in range(2)]
     assert replies[0] == replies[1]
@@ -633,7 +642,7 @@ def test_proposals_survive_reopening(backend: str, tmp_path: Path) -> None:
 
 
 def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
-    """In the database file and its log, once the backend was purged."""
+    """After a purge of the backend, neither the database file nor its log contains the text."""
     file, secret = tmp_path / "memory.db", "poison-7d1f3a"
     for store in with_review("sqlite", tmp_path):
         done(store, create(text="one\n"), ANN)

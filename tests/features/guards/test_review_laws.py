@@ -1,4 +1,4 @@
-"""An actor under review gets the replies it would get without review; other actors see none of its changes."""
+"""An actor under review gets the same replies as without review. Other actors see none of its changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIMITS = st.fixed_dictionaries(
 
 
 def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
-    """The results of all read operations of an actor."""
+    """Check that all read operations of an actor agree, and return the texts and the usage."""
 
     def work(snapshot: Any) -> tuple[dict[str, str], Usage]:
         walked = list(snapshot.memories("/memories"))
@@ -60,7 +60,7 @@ def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
 
 
 class Reviewed(RuleBasedStateMachine):
-    """Stores with review and one without, driven by the same commands."""
+    """Stores with review and one store without review that run the same commands."""
 
     backends = ("memory", "directory") if LONG else ("memory",)
 
@@ -77,7 +77,7 @@ class Reviewed(RuleBasedStateMachine):
         for path, text in files.items():
             for store in (*self.stores, self.plain):
                 store.execute({"command": "create", "path": path, "file_text": text}, actor=ANN)
-        self.trees = [tree(self.plain)]  # the present state, and the state after each proposal
+        self.trees = [tree(self.plain)]  # the present state, followed by the state after each proposal
 
     def open(self, backend: str, **options: Any) -> MemoryStore:
         place = opened(backend, Path(self.directory.name), **(self.limits | options))
@@ -124,7 +124,10 @@ class Reviewed(RuleBasedStateMachine):
     @precondition(lambda self: len(self.trees) > 1)
     @rule(data=st.data())
     def accept_the_first(self, data: st.DataObject) -> None:
-        """The actor sees the same state; the others see the accepted change."""
+        """Accept the first proposals.
+
+        The actor sees the same state as before, and the others see the accepted changes.
+        """
         count = data.draw(st.integers(1, len(self.trees) - 1))
         for store in self.stores:
             ids = tuple(each.id for each in store.review.pending())[:count]
@@ -135,7 +138,7 @@ class Reviewed(RuleBasedStateMachine):
     @precondition(lambda self: len(self.trees) > 1)
     @rule(data=st.data())
     def refuse_the_last(self, data: st.DataObject) -> None:
-        """The actor sees the state before its proposals."""
+        """Refuse the last proposals. The actor sees the state before them."""
         count = data.draw(st.integers(1, len(self.trees) - 1))
         for store in self.stores:
             ids = [each.id for each in store.review.pending()][-count:]
@@ -177,7 +180,10 @@ TestReviewed.settings = settings(
 
 @pytest.mark.parametrize("count", [3, 30])
 def test_a_renamed_directory_is_seen_whole(count: int) -> None:
-    """A few memories are looked up one by one, many in one walk."""
+    """A few memories are looked up one by one, and many memories by one walk.
+
+    Both find all memories of the directory.
+    """
     with retentive.open("sqlite://", review=["session:*"]) as place:
         store = place.store()
         for number in range(count):

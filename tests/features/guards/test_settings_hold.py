@@ -24,6 +24,7 @@ from support.places import EVERYWHERE, LASTING, SEALED, opened, place_of
 A, NOTE = "/memories/a", "/memories/notes/n"
 VIEW = {"command": "view", "path": A}
 KEY = "the key is AKIAQ3EGVSNB6RTKX2ZP"
+HUNTER = "the password is hunter2"
 READ_ONLY = f"Error: {A} is read-only"
 
 
@@ -38,7 +39,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def test_quotas_refuse_and_warn_early(store: MemoryStore) -> None:
-    """Per memory, number and total bytes. The reply names the limit, the usage and the remedy."""
+    """The limits are the size of a memory, the number of memories and their total size.
+
+    The reply names the limit, the usage and what the model can do.
+    """
     store.change_settings({"max_memories": 5, "max_store_bytes": 100, "max_memory_bytes": 50})
     for number in range(3):
         assert said(store, create(f"/memories/{number}", "x" * 10)).count("\n") == 0
@@ -64,7 +68,7 @@ def test_quotas_refuse_and_warn_early(store: MemoryStore) -> None:
 
 
 def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
-    """Nothing is lost; commands that shrink, move or delete are allowed."""
+    """Existing memories stay. Commands that shrink, move or delete memories are allowed."""
     for number in range(4):
         said(store, create(f"/memories/{number}", "x" * 20))
     store.change_settings({"max_memories": 2, "max_store_bytes": 10, "max_memory_bytes": 5})
@@ -77,7 +81,7 @@ def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
 
 
 def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
-    """Commands, `clear` and `save`. The read-only error precedes all errors about existing memories."""
+    """Commands, `clear` and `save` are refused. The error precedes all errors about existing memories."""
     said(store, create(text="text\n"))
     version = next(store.memories()).version_id
     store.change_settings({"read_only": True})
@@ -101,7 +105,10 @@ def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
 
 
 def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
-    """A directory above one cannot be deleted or renamed, and no rename crosses its border."""
+    """A directory above a read-only path cannot be deleted or renamed.
+
+    No rename moves a memory into or out of the path.
+    """
     for path in (A, "/memories/d/keep/x", "/memories/d/y", "/memories/e/z"):
         said(store, create(path, "text\n"))
     store.change_settings({"read_only_paths": ["/memories/d/keep", "/memories/*.md"]})
@@ -127,7 +134,7 @@ def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
 
 
 def test_an_actor_changes_only_its_allowed_paths(store: MemoryStore) -> None:
-    """Actors without a rule may change every path."""
+    """An actor without a rule may change every path."""
     store.change_settings({"allow_write": {"session:*": ["/memories/notes/**"], "session:s1": [A]}})
     assert said(store, create(text="text\n"), "session:s2") == READ_ONLY
     assert not store.execute(create(text="text\n"), actor="session:s1").is_error
@@ -141,14 +148,14 @@ def test_an_actor_changes_only_its_allowed_paths(store: MemoryStore) -> None:
 
 
 def test_an_empty_store_is_read_only_too(store: MemoryStore) -> None:
-    """Its root cannot be cleared, although it is empty."""
+    """`clear` is refused even if the store has no memories."""
     store.change_settings({"read_only": True})
     assert said(store, {"command": "delete", "path": "/memories"}) == "Error: /memories is read-only"
     assert store.clear().text == "Error: /memories is read-only"
 
 
 def test_invalid_settings_change_nothing(store: MemoryStore) -> None:
-    """Valid settings of the same call are not saved either."""
+    """Valid settings in the same call are not saved either."""
     store.change_settings({"view_chars": 5})
     with pytest.raises(InvalidInput, match="max_memories must be an integer"):
         store.change_settings({"view_chars": 7, "max_memories": -1})
@@ -184,7 +191,10 @@ with retentive.open(place, clock=clock) as opened:
 
 @pytest.mark.parametrize("backend", [name for name in LASTING if name not in SEALED])
 def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
-    """At once and without a signal. The clock of the other process is 40 days ahead."""
+    """The setting applies at once and without a signal.
+
+    The clock of the other process is 40 days ahead, so that its sweeps expire memories.
+    """
     place = place_of(backend, tmp_path)
     with retentive.open(place) as mine:
         store = mine.store()
@@ -214,6 +224,12 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({"max_store_bytes": 20}, create("/memories/b", "x" * 11), "over its limit of 20 bytes"),
             ({"sensitive": "reject"}, create("/memories/b", KEY), "would hold sensitive values"),
             ({"sensitive": "reject", "sensitive_kinds": ["iban"]}, create("/memories/k", KEY), "File created"),
+            ({"sensitive_likely": "reject"}, create("/memories/l", HUNTER), "would hold sensitive"),
+            (
+                {"sensitive_likely": "reject", "sensitive_allow": ["password"]},
+                create("/memories/l", HUNTER),
+                "File created",
+            ),
             ({"expire_after_days": 39}, "sweep", "['/memories/old'] expired"),
             ({"expire_after_days": 39, "expire_paths": {"/memories/old": 0}}, "sweep", "[] expired"),
             ({}, "sweep", "[] expired, 0 pruned"),
@@ -231,7 +247,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
         tried: set[str] = set()
         try:
             for settings, command, expected in cases:
-                store.change_settings({**dict.fromkeys(("sensitive", "review")), **settings})
+                store.change_settings({**dict.fromkeys(("sensitive", "sensitive_likely", "review")), **settings})
                 tried |= settings.keys()
                 assert expected in ask(command), settings
                 store.change_settings(dict.fromkeys(settings))
@@ -242,7 +258,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
 
 
 def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None:
-    """Now and after later changes of the stored setting; also through the SDK's tool."""
+    """Later changes of the stored setting do not change this. The argument also applies to the SDK's tool."""
     place = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(place) as free, retentive.open(place, read_only=True, max_memories=1) as pinned:
         free.store().execute(create(text="text\n"))
@@ -301,7 +317,7 @@ def test_an_invalid_setting_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("place", ["typo", "sqlite:///typo.db"])
 def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistyped name is reported as not found, with its exit status."""
+    """A missing location or store is not created. The exit status is the one for not found."""
     monkeypatch.chdir(tmp_path)
     ended = here(place, "settings", "set", "list_rows=3")
     assert (ended.exit_code, list(tmp_path.iterdir())) == (3, [])
@@ -312,7 +328,7 @@ def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, mon
 
 
 def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore) -> None:
-    """The reply to the model says that a retry does not help."""
+    """The reply to the model says that a retry is useless."""
     store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
     for command in (VIEW, create(text="text\n"), {"command": "nothing"}):
         reply = store.execute(command)
@@ -320,7 +336,7 @@ def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore)
 
 
 def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
-    """The store itself may change them, also if its own settings make it read-only."""
+    """The store itself may change its settings, even if its settings make it read-only."""
     with pytest.raises(ReadOnly, match="opened read-only"):
         store.read_only().change_settings({"view_chars": 5})
     store.change_settings({"read_only": True})
@@ -329,7 +345,7 @@ def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
 
 
 def test_jobs_may_write_where_no_actor_may(store: MemoryStore) -> None:
-    """Jobs are never under review either."""
+    """Jobs are also never under review."""
     store.change_settings({"allow_write": {"*": []}})
     assert said(store, create(text="text\n"), "user:ann") == READ_ONLY
     assert said(store, create(text="text\n"), "job:import").startswith("File created")
@@ -366,7 +382,7 @@ def test_an_invalid_pattern_creates_nothing(tmp_path: Path) -> None:
 
 
 def test_a_duplicate_setting_is_refused(tmp_path: Path) -> None:
-    """In a file, in a value, and as two arguments."""
+    """A duplicate can occur in a file, in a value, and as two arguments."""
     place = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(place) as made:
         made.store()

@@ -1,4 +1,4 @@
-"""Reading history: log, show, diff, blame, and memories at a point in time."""
+"""Reads of the history: log, show, diff, blame, and memories at a moment in the past."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retentive.history.past import past_of
 from retentive.values.diff import as_text
 from support.places import EVERYWHERE, opened
 
-from .test_restore_and_undo import A, B, C, create, replace, run
+from .changes import A, B, C, create, replace, run
 
 
 @pytest.fixture(params=EVERYWHERE)
@@ -24,7 +24,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:
-    """By memory, directory, actor, time and operation."""
+    """The filters are memory, directory, actor, time and operation."""
     create(store, A, "one", "session:s1")
     create(store, C, "c", "user:ann")
     replace(store, A, "one", "two", "session:s2")
@@ -36,7 +36,7 @@ def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:
     assert log(B) == [every[1], every[2], every[4]]
     assert log(memory_id=every[1].memory_id) == log(B)
     assert log("/memories/d") == log(C) == [every[0], every[3]]
-    assert log(A) == log(B)  # no memory has this path now: the last memory that had it
+    assert log(A) == log(B)  # no memory has this path now, so this finds the last memory that had it
     assert log("/memories") == every
     assert log(actor="session:*") == [every[0], every[2], every[4]]
     assert log(actor="user:ann", limit=1) == [every[1]]
@@ -50,7 +50,7 @@ def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:
 
 
 def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
-    """A unified diff; a deletion is an empty text."""
+    """The comparison is a unified diff. A deletion counts as an empty text."""
     first = create(store, A, "one\ntwo\n")
     second = replace(store, A, "two", "2")
     gone = run(store, "delete", path=A)
@@ -76,7 +76,7 @@ def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
 
 
 def test_every_line_has_its_author(store: MemoryStore) -> None:
-    """Across renames."""
+    """The blame follows renames."""
     create(store, A, "one\ntwo\nthree\n", "user:ann")
     run(store, "insert", "session:s", path=A, insert_line=1, insert_text="new")
     run(store, "rename", "session:t", old_path=A, new_path=B)
@@ -93,7 +93,7 @@ def test_every_line_has_its_author(store: MemoryStore) -> None:
 
 
 def test_a_memory_is_read_at_a_point_in_time(store: MemoryStore) -> None:
-    """By time or version, at the path it had then."""
+    """The moment is a time or a version. The path is the one that the memory had at that moment."""
     first = create(store, A, "one")
     second = replace(store, A, "one", "two")
     at = store.load(A)[0].updated_at
@@ -111,7 +111,7 @@ def test_a_memory_is_read_at_a_point_in_time(store: MemoryStore) -> None:
 
 
 def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
-    """An application may generate its own ids; they only have to sort."""
+    """Applications may generate their own ids, which only have to sort by time."""
     now, number = [1_800_000_000.0], count()
     ids = lambda prefix, _: f"{prefix}{next(number):09}"  # noqa: E731
     with opened("memory", tmp_path, clock=lambda: now[0], new_id=ids) as place:
@@ -128,7 +128,7 @@ def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
 
 
 def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
-    """Without a command in between. Undo works as for any other change."""
+    """Reading the history records external edits first. An external edit can be undone like any other change."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         create(store, A, "one")
@@ -140,7 +140,7 @@ def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
 
 
 def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
-    """No tree is returned for a time whose versions were pruned."""
+    """A moment cannot be read if versions that it needs were pruned. The error says so."""
     now = [1_800_000_000.0]
     with opened("memory", tmp_path, clock=lambda: now[0], keep_versions=1) as place:
         store = place.store()
@@ -166,7 +166,7 @@ def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
 
 
 def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
-    """With creation times; for present, renamed, deleted and recreated memories."""
+    """Present, renamed, deleted and recreated memories are read as they were, with their creation times."""
     create(store, A, "one", "user:ann")
     create(store, B, "two")
     create(store, C, "three")
@@ -186,7 +186,7 @@ def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
 
 
 def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
-    """Right after any version of a directory rename, or at its time, the whole directory has moved."""
+    """The moment of any version of a directory rename shows the whole directory at its new path."""
     for number in range(4):
         create(store, f"/memories/old/{number}", str(number))
     before = run(store, "rename", old_path="/memories/old/0", new_path="/memories/old/zero")

@@ -1,4 +1,4 @@
-"""Redacted and erased contents are gone from every read operation and from the stored bytes."""
+"""After a redaction or an erasure, no read operation and no stored byte contains the contents."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from retentive.engine.access_times import KIND
 from retentive.history import removal
 from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
+from support.commands import tree
 from support.places import EVERYWHERE, opened
 
-from .test_restore_and_undo import A, B, C, create, replace, run, tree
+from .changes import A, B, C, create, replace, run
 
 SECRET = "correct horse battery staple"
 PATH_OF_SECRET = "/memories/clandestine/affair"
@@ -34,7 +35,7 @@ def store(place: Retentive) -> MemoryStore:
 
 
 def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None:
-    """Nothing else is left. The newest version of a present memory cannot be redacted."""
+    """All other fields are removed. The newest version of a present memory cannot be redacted."""
     first = create(store, PATH_OF_SECRET, SECRET, "session:s")
     moved = run(store, "rename", old_path=PATH_OF_SECRET, new_path=A)
     present = replace(store, A, SECRET, "nothing")
@@ -48,7 +49,7 @@ def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None
     version, text = store.history.show(first)
     assert (text, version.path, version.size_bytes, version.sha256) == (None, "", None, None)
     assert (version.actor, version.redacted_by) == (Actor("session", "s"), Actor("user", "ann"))
-    assert store.history.redact(first).versions == 0  # one version was redacted before, by its own call
+    assert store.history.redact(first).versions == 0  # a call of its own has redacted one of the versions already
     assert tree(store) == {A: "nothing"}
     assert [line.version.id for line in store.history.blame(A)] == [present]
     outcome = store.history.undo(change=present)
@@ -56,7 +57,7 @@ def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None
 
 
 def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
-    """Present or deleted before the erasure; other memories keep their history."""
+    """The memory is present, or was deleted before the erasure. Other memories keep their history."""
     create(store, A, SECRET)
     replace(store, A, SECRET, SECRET + SECRET)
     run(store, "rename", old_path=A, new_path=PATH_OF_SECRET)
@@ -82,7 +83,7 @@ def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
 
 
 def test_an_interrupted_erasure_is_completed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory is deleted at once; the next operation that finds the erasure incomplete completes it."""
+    """The memory is deleted in the first step. The next operation that finds the incomplete erasure completes it."""
     create(store, A, SECRET)
 
     class Killed(Exception):
@@ -101,7 +102,7 @@ def test_an_interrupted_erasure_is_completed(store: MemoryStore, monkeypatch: py
 
 
 def test_a_memory_cannot_be_restored_during_its_erasure(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore between the two steps would leave the text without its history."""
+    """A restore between the two steps of the erasure would leave the text in a memory without history."""
     version = create(store, A, SECRET)
 
     def killed(*_: object, **__: object) -> int:
@@ -123,7 +124,7 @@ def test_a_memory_cannot_be_restored_during_its_erasure(store: MemoryStore, monk
 def test_a_removal_during_another_stays_pending(
     store: MemoryStore, place: Retentive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleanup of the first removal does not complete the second."""
+    """The cleanup after the first removal does not complete the second removal."""
     versions = [create(store, path, SECRET) for path in (A, B)]
     store.clear()
     purge = partial(capabilities.purge, place.backend)
@@ -136,7 +137,7 @@ def test_a_removal_during_another_stays_pending(
             done = purge()
             inner.append(store.history.redact([versions[1]]))
             return done
-        return len(calls) > 2 and purge()  # a reader blocks the inner removal
+        return len(calls) > 2 and purge()  # a reader blocks the cleanup of the inner removal
 
     monkeypatch.setattr("retentive.storage.capabilities.purge", lambda _: purging())
     assert not store.history.redact([versions[0]]).pending
@@ -147,7 +148,7 @@ def test_a_removal_during_another_stays_pending(
 
 
 def test_an_erased_store_is_gone(place: Retentive) -> None:
-    """Its key can be used for a new store; other stores are untouched."""
+    """The key of the erased store can be used for a new store. Other stores stay the same."""
     one, other = place.store("one"), place.store("other")
     create(one, A, SECRET)
     create(other, A, "stays")
@@ -163,7 +164,7 @@ def test_an_erased_store_is_gone(place: Retentive) -> None:
 
 
 def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
-    """Versions with sensitive values, also of deleted memories."""
+    """The scan also redacts old versions and the versions of deleted memories."""
     key = "AKIAQ3EGVSNB6RTKX2ZP"
     store.change_settings({"sensitive": "off"})
     create(store, A, f"the key is {key}\n")
@@ -180,7 +181,7 @@ def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
 
 
 def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> None:
-    """Neither present memories, which would bypass the review, nor history."""
+    """The scan redacts neither present memories, which would bypass the review, nor the history."""
     store.change_settings({"sensitive": "off"})
     create(store, A, "password: Kx9#mQ2$vL7p and AKIAQ3EGVSNB6RTKX2ZP\n")
     before = tree(store)
@@ -193,7 +194,7 @@ def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> 
 
 
 def test_read_only_memories_are_not_erased(store: MemoryStore) -> None:
-    """Nor deleted by the first step of the erasure."""
+    """The first step of the erasure, which deletes the memory, is refused too."""
     create(store, A, "kept")
     store.change_settings({"read_only_paths": [A]})
     with pytest.raises(InvalidInput, match="read-only"):
@@ -202,7 +203,7 @@ def test_read_only_memories_are_not_erased(store: MemoryStore) -> None:
 
 
 def test_deleted_memories_of_a_read_only_store_are_not_erased(store: MemoryStore) -> None:
-    """By id, by version, or by an actor without write access."""
+    """An erasure by id and a redaction by version are both refused, also if only the actor may not write."""
     first = create(store, A, "kept")
     memory_id = store.load(A)[0].id
     run(store, "delete", path=A)
@@ -217,7 +218,7 @@ def test_deleted_memories_of_a_read_only_store_are_not_erased(store: MemoryStore
 
 
 def test_a_scan_blocked_by_a_read_only_memory_writes_nothing(store: MemoryStore) -> None:
-    """A scan redacts all memories or none."""
+    """A scan redacts either all memories or none."""
     store.change_settings({"sensitive": "off"})
     create(store, A, "AKIAQ3EGVSNB6RTKX2ZP\n")
     create(store, B, "AKIAQ3EGVSNB6RTKX2ZP\n")
@@ -230,7 +231,7 @@ def test_a_scan_blocked_by_a_read_only_memory_writes_nothing(store: MemoryStore)
 
 @pytest.mark.parametrize("how", ["redact", "prune"])
 def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, how: str) -> None:
-    """They share one text by renames; their order does not matter."""
+    """Renames make many versions share one text. The number of versions exceeds the parameters of a statement."""
 
     def many(tx: Transaction) -> None:
         made = tx.record([Change(None, A, SECRET.encode())], None)[0].memory_id
@@ -260,7 +261,7 @@ def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, h
 
 
 def rests(directory: Path) -> list[str]:
-    """The files below a directory with the secret, or its path, in their names or bytes."""
+    """Return the files whose name or contents have the secret or part of its path."""
     wanted = (SECRET, "clandestine")
     files = [path for path in directory.rglob("*") if path.is_file()]
     return [str(path) for path in files if any(one.encode() in path.read_bytes() or one in str(path) for one in wanted)]
@@ -269,7 +270,7 @@ def rests(directory: Path) -> list[str]:
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
 @pytest.mark.parametrize("how", ["redact", "erase", "erase store"])
 def test_no_file_contains_a_removed_text(tmp_path: Path, backend: str, how: str) -> None:
-    """Database, free pages, log and other files; while the store is open, and after closing."""
+    """The database with its free pages, its log and all other files are searched, before and after closing."""
     with opened(backend, tmp_path) as place:
         store = place.store("tested")
         for number in range(40):
@@ -292,7 +293,7 @@ def test_no_file_contains_a_removed_text(tmp_path: Path, backend: str, how: str)
 
 
 def test_a_removal_waits_for_an_open_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log keeps pages that a reader may need; `pending` is true until the reader ends."""
+    """The reader may still need the pages in the log. `pending` is true until the reader ends."""
     monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
     with opened("sqlite", tmp_path) as place:
         store = place.store()
@@ -311,7 +312,7 @@ def test_a_removal_waits_for_an_open_reader(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
-    """Only the tombstone still has its id."""
+    """After the erasure, only the tombstone contains the id of the memory."""
     now = [1_800_000_000.0]
     with opened("sqlite", tmp_path, clock=lambda: now[0]) as place:
         store = place.store()
@@ -326,7 +327,7 @@ def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["erase", "erase store"])
 def test_an_erasure_does_not_reuse_revisions(tmp_path: Path, how: str) -> None:
-    """A recovery compares revisions to find files that may be outdated."""
+    """A recovery compares revisions to find outdated files, so a revision must be used only once."""
     database = tmp_path / "memory" / ".retentive" / "memory.db"
 
     def number(sql: str) -> int:
@@ -355,7 +356,7 @@ def test_an_erasure_does_not_reuse_revisions(tmp_path: Path, how: str) -> None:
 
 
 def test_a_write_during_a_store_erasure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new store with the same name does not find files of the old one."""
+    """A new store with the same name finds no files of the erased store."""
     with opened("directory", tmp_path) as place, opened("directory", tmp_path) as other:
         create(place.store("tested"), A, SECRET)
         writer, sync, written = other.store("tested"), place.backend._make_durable, list[str]()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Restoring and undoing on every backend."""
+"""Restores and undos on every backend."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from retentive.history.apply import RestoreOutcome
 from retentive.history.past import past_of
 from retentive.history.plan import Mode
 from retentive.storage.contract import Change, Snapshot
+from support.commands import tree
 from support.model import Model
 from support.places import EVERYWHERE, opened
 from support.profiles import LONG
 from support.walk import Walk
 
-A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
+from .changes import A, B, C, create, replace, run
 
 
 @pytest.fixture(params=EVERYWHERE)
@@ -33,28 +34,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[MemoryStore]:
-    """A store on the fastest backend, for rules that do not depend on the backend."""
+    """Store on the fastest backend, for rules that are the same on every backend."""
     with opened("memory", tmp_path) as place:
         yield place.store()
-
-
-def run(store: MemoryStore, command: str, actor: str | None = None, **fields: Any) -> str:
-    """Run a command; return the version it created."""
-    reply = store.execute({"command": command, **fields}, actor=actor)
-    assert not reply.is_error, reply.text
-    return next(store.versions(limit=1)).id
-
-
-def create(store: MemoryStore, path: str, text: str, actor: str | None = None) -> str:
-    return run(store, "create", actor, path=path, file_text=text)
-
-
-def replace(store: MemoryStore, path: str, old: str, new: str, actor: str | None = None) -> str:
-    return run(store, "str_replace", actor, path=path, old_str=old, new_str=new)
-
-
-def tree(store: MemoryStore) -> dict[str, str]:
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
 
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
@@ -80,7 +62,7 @@ def refused(outcome: RestoreOutcome) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("seed", range(2) if LONG else [0])
 def test_every_moment_can_be_read_and_restored(store: MemoryStore, seed: int) -> None:
-    """After random commands, the tree at each version equals the recorded one, and so does its restore."""
+    """After random commands, the tree at each version can be read. Restoring a version gives that tree again."""
     moments = walked(store, seed, commands=25 if LONG else 12)
     ids = {memory.path: memory.id for memory in store.memories()}
     assert len(ids) > 1
@@ -98,7 +80,10 @@ def test_every_moment_can_be_read_and_restored(store: MemoryStore, seed: int) ->
 
 @pytest.mark.parametrize("seed", range(3, 5) if LONG else [3])
 def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
-    """In reverse order, each undo gives the tree before its change. An undo can be undone."""
+    """The changes are undone from the last to the first.
+
+    Each undo gives the tree before its change and can be undone.
+    """
     create(store, A, "first\n")
     moments = [("", tree(store)), *walked(store, seed, commands=15 if LONG else 8, first=tree(store))]
     for (version, after), (_, before) in reversed(list(zip(moments[1:], moments, strict=False))):
@@ -114,7 +99,7 @@ def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore,
 
 @pytest.mark.parametrize("seed", range(7, 9) if LONG else [8])
 def test_undoing_a_whole_session_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
-    """In one change, if no other actor changed anything."""
+    """The undo is one change. No other actor has changed anything in between."""
     create(store, A, "first\n", "user:ann")
     create(store, C, "second\n", "user:ann")
     before, ids = tree(store), sorted(memory.id for memory in store.memories())
@@ -132,7 +117,7 @@ def test_undoing_a_whole_session_gives_the_first_tree(store: MemoryStore, seed: 
 def walked(
     store: MemoryStore, seed: int, *, commands: int, first: dict[str, str] | None = None, actor: str | None = None
 ) -> list[tuple[str, dict[str, str]]]:
-    """Versions, each the last of its change, with the tree right after it."""
+    """Run random commands, and return the last version of each change with the tree after the change."""
     model = Model()
     model.tree.update(first or {})
     walk = Walk(seed, model)
@@ -153,7 +138,7 @@ def walked(
 
 
 def test_a_memory_gets_its_text_back(store: MemoryStore) -> None:
-    """At its present path; the new version names the actor of the restore."""
+    """The memory stays at its present path. The new version names the actor of the restore."""
     first = create(store, A, "one")
     replace(store, A, "one", "two")
     run(store, "rename", old_path=A, new_path=B)
@@ -164,7 +149,7 @@ def test_a_memory_gets_its_text_back(store: MemoryStore) -> None:
 
 
 def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> None:
-    """The same memory, with the same id and age."""
+    """The restored memory has the id and the creation time of the deleted one."""
     create(store, C, "one")
     before = store.load(C)[0]
     second = replace(store, C, "one", "two")
@@ -176,7 +161,7 @@ def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> Non
 
 
 def test_a_directory_is_restored(store: MemoryStore) -> None:
-    """Newer memories are deleted; changed, deleted and moved ones are restored; others stay."""
+    """Newer memories are deleted. Changed, deleted and moved memories are restored. All others stay."""
     create(store, "/memories/d/kept", "kept")
     create(store, "/memories/d/changed", "old")
     create(store, "/memories/d/deleted", "deleted")
@@ -207,7 +192,7 @@ def test_a_directory_is_restored(store: MemoryStore) -> None:
 
 
 def test_memories_that_swapped_paths_swap_back(store: MemoryStore) -> None:
-    """Two or three memories, and a file that became a directory."""
+    """The paths of two or three memories were swapped, or a file became a directory."""
     create(store, A, "a")
     create(store, B, "b")
     create(store, C, "c")
@@ -227,7 +212,7 @@ def test_memories_that_swapped_paths_swap_back(store: MemoryStore) -> None:
 
 
 def test_an_occupied_path_is_a_conflict(store: MemoryStore) -> None:
-    """Nothing changes unless forced. Force deletes the memory at the path, which can be restored too."""
+    """Without `force`, nothing changes. `force` deletes the memory at the path, which can be restored too."""
     then = create(store, "/memories/d/c", "old")
     run(store, "delete", path="/memories/d")
     create(store, "/memories/d", "in the way")
@@ -242,7 +227,7 @@ def test_an_occupied_path_is_a_conflict(store: MemoryStore) -> None:
 
 
 def test_an_unknown_moment_is_refused(quick: MemoryStore) -> None:
-    """The error names the reason."""
+    """The error contains the reason."""
     create(quick, A, "one")
     early = datetime(2001, 1, 1, tzinfo=UTC)
     assert done(quick.history.restore("/memories", early)) == [("deleted", A)]
@@ -260,10 +245,10 @@ def test_an_unknown_moment_is_refused(quick: MemoryStore) -> None:
 
 
 def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
-    """Read-only paths, size limits and sensitive values, as for every write."""
+    """The guards are read-only paths, size limits and sensitive values. They apply as for every write."""
     quick.change_settings({"sensitive": "off"})
     first = create(quick, A, "the key is AKIAQ3EGVSNB6RTKX2ZP and stays\n")
-    replace(quick, A, "the key", "no key")
+    replace(quick, A, "AKIAQ3EGVSNB6RTKX2ZP", "gone")
     quick.change_settings({"sensitive": "reject"})
     with pytest.raises(SensitiveValue, match="sensitive values"):
         quick.history.restore(A, first)
@@ -283,7 +268,7 @@ def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
 
 
 def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
-    """Nothing changes. Force restores the others and reports the redacted ones, present or deleted."""
+    """Without `force`, nothing changes. `force` restores the other memories and reports the redacted ones."""
     first = create(store, A, "one")
     gone = create(store, "/memories/d/gone", "gone")
     create(store, B, "two")
@@ -301,7 +286,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     conflicts = [refused(ask("refuse")) for ask in asked]
     assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
     assert conflicts[2] == [(A, "the version before was redacted")]
-    assert refused(asked[1]("force")) == conflicts[1]  # nothing else to restore
+    assert refused(asked[1]("force")) == conflicts[1]  # no other memory to restore
     assert tree(store) == before
     outcome = asked[0]("force")
     assert (outcome.done, outcome.conflicts) == (False, ())
@@ -317,7 +302,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
 
 
 def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
-    """A deleted or renamed directory, given any version of the change."""
+    """The change deleted or renamed a directory. Any version of the change can be given."""
     for number in range(5):
         create(store, f"/memories/d/{number}", str(number))
     before = tree(store)
@@ -333,7 +318,7 @@ def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
 
 
 def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
-    """Nothing changes, not even in unaffected memories. A merge undoes by line."""
+    """Without `merge`, nothing changes, not even the other memories. A merge undoes the change line by line."""
     lines = "".join(f"line {number}\n" for number in range(9))
     create(store, A, lines, "user:ann")
     create(store, B, "other\n", "user:ann")
@@ -348,7 +333,7 @@ def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
 
 
 def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
-    """The conflict names the line. Force also undoes the newer change."""
+    """The conflict names the line. `force` also undoes the newer change."""
     create(quick, A, "one\ntwo\n", "user:ann")
     change = replace(quick, A, "two", "2", "session:s")
     replace(quick, A, "2", "II", "user:ann")
@@ -361,7 +346,7 @@ def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
 
 
 def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> None:
-    """A rename is undone despite a newer text. A created memory is kept if others changed it."""
+    """A rename can be undone after a newer edit. A created memory is kept if other actors changed it."""
     created = create(quick, A, "one", "session:s")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     replace(quick, B, "one", "two", "user:ann")
@@ -375,7 +360,7 @@ def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> 
 
 
 def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
-    """Nothing is left to undo."""
+    """After the first undo, there is nothing left to undo."""
     create(quick, A, "one")
     change = replace(quick, A, "one", "two")
     assert done(quick.history.undo(change=change)) == [("changed", A)]
@@ -383,7 +368,7 @@ def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
 
 
 def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
-    """Its earlier changes stay."""
+    """The changes of the session before that time stay."""
     create(quick, A, "one", "session:s")
     create(quick, B, "two", "session:s")
     since = quick.load(B)[0].created_at
@@ -398,7 +383,7 @@ def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
 
 @pytest.mark.parametrize("there", [A, f"{A}/below"])
 def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) -> None:
-    """Nor to a path below the other: that is a conflict. Force keeps the oldest."""
+    """Two memories at one path, or one below the other, are a conflict. `force` restores the older memory."""
     create(store, A, "first", "user:ann")
     create(store, B, "second", "user:ann")
     run(store, "rename", "session:s", old_path=A, new_path=C)
@@ -414,7 +399,7 @@ def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) 
 
 
 def test_undoing_a_change_keeps_an_external_edit_before_it(tmp_path: Path) -> None:
-    """Although the command that found the edit recorded it with its own change."""
+    """The command that found the edit recorded it together with its own change. The undo keeps the edit."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         create(store, A, "one\ntwo\n")
@@ -426,7 +411,7 @@ def test_undoing_a_change_keeps_an_external_edit_before_it(tmp_path: Path) -> No
 
 
 def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
-    """Times without a time zone, negative limits, unknown modes."""
+    """The arguments are times without a time zone, negative limits and unknown modes."""
     change = create(quick, A, "one", "session:s")
     naive = datetime(2026, 1, 1)
     mode: Any = "overwrite"
@@ -446,7 +431,7 @@ def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
 
 
 def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:
-    """A memory at or below the path now is a conflict, and is deleted only by force."""
+    """A newer memory at the path or below it is a conflict. Only `force` deletes the newer memory."""
     first = create(quick, A, "first")
     run(quick, "delete", path=A)
     create(quick, A, "second")
@@ -467,7 +452,7 @@ def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:
 
 
 def test_a_sibling_with_the_same_prefix_stays(quick: MemoryStore) -> None:
-    """Only memories below the directory are restored."""
+    """Restoring a directory restores only the memories below it."""
     create(quick, "/memories/d/x", "one")
     create(quick, "/memories/dx", "one")
     then = create(quick, "/memories/d/y", "two")
@@ -478,7 +463,7 @@ def test_a_sibling_with_the_same_prefix_stays(quick: MemoryStore) -> None:
 
 
 def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
-    """Renamed or recreated later by others, or redacted. Force also undoes changes by others."""
+    """The reasons are a later rename, a later creation and a redaction. `force` also undoes the changes of others."""
     create(quick, A, "one")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     run(quick, "rename", "user:ann", old_path=B, new_path=C)
@@ -496,7 +481,7 @@ def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
 
 
 def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
-    """The memory stays unchanged. Undoing a deletion whose version was redacted is a conflict too."""
+    """The memory stays as it is. A deletion can be undone, unless its version was redacted."""
     redacted = create(quick, A, "one")
     then = create(quick, B, "other")
     replace(quick, A, "one", "two")
@@ -517,7 +502,7 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
 
 
 def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) -> None:
-    """Shrinking texts are written first, and deletions precede creations."""
+    """Texts that become shorter are written first, and deletions come before creations."""
     create(quick, A, "a" * 20)
     create(quick, B, "b" * 30)
     then = quick.history.log()[0].id
@@ -535,7 +520,7 @@ def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) ->
 
 
 def test_a_move_to_a_former_directory_is_recorded_as_a_move(quick: MemoryStore) -> None:
-    """After the memories below it moved away; the memory is not recreated."""
+    """The memories below the directory moved away. The moved memory is not deleted and created again."""
     create(quick, A, "file")
     create(quick, B, "other")
     then = quick.history.log()[0].id
@@ -548,7 +533,7 @@ def test_a_move_to_a_former_directory_is_recorded_as_a_move(quick: MemoryStore) 
 
 
 def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
-    """The next change has a later revision. An imported version that is not later is refused."""
+    """The next change has a later revision. Importing a version that is not later is refused."""
     with opened("sqlite", tmp_path) as place:
         source, target = place.store("source"), place.store("target")
         for number in range(5):

@@ -1,4 +1,4 @@
-"""A conversation with every kind of memory command and error, for the framework integrations."""
+"""A conversation with all memory commands and all kinds of errors, for the integrations with agent frameworks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODEL = "claude-sonnet-5-5"
 KEY = "none-needed"
 A, B = "/memories/a.md", "/memories/moved/b.md"
 
-# Invented fields with names that frameworks use internally; they are ignored.
+# Invented fields whose names frameworks use internally. They are ignored.
 INVENTED = {"self": 1, "config": {}, "context": 2, "ctx": 3, "run_manager": 4, "tool_input": 5, "type": "x", "args": []}
 
 STORY: tuple[dict[str, Any], ...] = (
@@ -25,7 +25,7 @@ STORY: tuple[dict[str, Any], ...] = (
     {"command": "str_replace", "path": A, "old_str": "one\r\n"},
     {"command": "insert", "path": A, "insert_line": "0", "insert_text": "top\n\n"},
     {"command": "insert", "path": A, "insert_line": 1, "insert_text": ""},
-    # More errors in a row than a framework allows as retries
+    # More consecutive errors than a framework allows as retries.
     {"command": "insert", "path": A, "insert_line": 99, "insert_text": "x"},
     {"command": "str_replace", "path": A, "old_str": "nowhere\n", "new_str": ""},
     {"command": "view", "path": "/memories/none"},
@@ -39,7 +39,7 @@ STORY: tuple[dict[str, Any], ...] = (
     {"command": "create", "path": "/memories/c", "file_text": "nul \0"},
     {"command": "delete", "path": "/memories/"},
     {"command": "rename", "old_path": A, "new_path": f"{A}/below"},
-    # later commands still work
+    # the next commands still work
     {"command": "rename", "old_path": A, "new_path": B},
     {"command": "view", "path": "/memories"},
     {"command": "view", "path": B},
@@ -50,7 +50,7 @@ ERRORS = range(8, 21)  # position in the conversation
 
 
 def story(twin: MemoryStore) -> Script:
-    """Script that expects for each command the exact reply of an empty store."""
+    """Script that expects the exact reply of an empty store for each command."""
     replies = [twin.execute(command) for command in STORY]
     assert [n for n, reply in enumerate(replies) if reply.is_error] == list(ERRORS)
     checks = [Check(reply.text, is_error=reply.is_error) for reply in replies]
@@ -59,12 +59,12 @@ def story(twin: MemoryStore) -> Script:
 
 
 def one_turn(*commands: dict[str, Any]) -> Script:
-    """Script that makes all calls in one turn and expects no error."""
+    """Script that sends all calls in one turn and expects no error."""
     return Script((Turn(tuple(Call(command, Check()) for command in commands)), Turn(("Done.",))), "one turn")
 
 
 def mounted(tree: Mounts) -> Script:
-    """Script that writes to a tree with a read-only `/memories/team` and expects its replies."""
+    """Script that writes to a tree with a read-only `/memories/team`, and checks the replies."""
     mine = Call({"command": "create", "path": A, "file_text": "mine"}, Check(f"File created successfully at: {A}"))
     theirs = {"command": "create", "path": "/memories/team/a", "file_text": "mine too"}
     refused = Check(tree.execute(theirs).text, ("read-only",), is_error=True)
@@ -72,13 +72,13 @@ def mounted(tree: Mounts) -> Script:
 
 
 INSERTS = [{"command": "insert", "path": A, "insert_line": 0, "insert_text": f"line {n}"} for n in range(12)]
-INSERTED = [f"line {n}" for n in reversed(range(12))]  # if they ran in order
+INSERTED = [f"line {n}" for n in reversed(range(12))]  # the replies if the commands ran in this order
 APART_S = 0.2  # long enough for a concurrent call to arrive
 BESIDE_S = 30  # timeout for a call that must arrive
 
 
 class ConcurrencyProbe:
-    """Memory whose commands wait for a second concurrent one. `most` is the highest concurrency seen."""
+    """Memory in which each command waits for a concurrent one. `most` is the largest number of concurrent commands."""
 
     def __init__(self, wait_s: float) -> None:
         self.seen: list[object] = []
@@ -102,5 +102,5 @@ class ConcurrencyProbe:
 
 
 def offered_tools(server: ScriptedClaude) -> list[Any]:
-    """The `tools` of each request so far."""
+    """Return the `tools` of each request so far."""
     return [exchange.body.get("tools") for exchange in server.requests if isinstance(exchange.body, dict)]

@@ -1,4 +1,4 @@
-"""Cancellation: a started command completes, and no caller sees a partial result."""
+"""Cancellation: a command that has started completes, and no caller sees a partial result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREATE = {"command": "create", "path": "/memories/a", "file_text": "x"}
 
 
 class Gate:
-    """Blocks every write of a store inside its transaction until it is opened."""
+    """Gate that blocks every write of a store, inside the transaction, until the test opens it."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.entered, self.open, self.left = threading.Event(), threading.Event(), threading.Event()
@@ -57,7 +57,7 @@ def test_a_command_completes_if_its_task_is_cancelled(store: MemoryStore, gate: 
 
 
 def test_a_cancelled_scope_waits_for_the_command(store: MemoryStore, gate: Gate) -> None:
-    """When the scope exits, the command has completed."""
+    """The scope exits only after the command has completed."""
 
     async def run() -> list[str]:
         tool = AsyncMemoryTool(store)

@@ -1,4 +1,4 @@
-"""Import rules: layers import downwards only, drivers only in their own files, and little at startup."""
+"""Import rules: layers import only lower layers, drivers are imported in one file each, and startup imports little."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAVY = (
     "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
 )  # fmt: skip
 
-# A lower layer must not import a higher one. Modules of one line must not import each other, except in one package.
+# A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
 LAYERS: list[set[str]] = [
     {"errors", "extras"},
     {"values"},
@@ -59,7 +59,7 @@ DRIVERS = {
 
 
 def layer(name: str) -> int | None:
-    """Layer of a module of this package, by its longest listed prefix."""
+    """Return the layer of a module of this package, given by the longest prefix in the list."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         for level, names in enumerate(LAYERS):
@@ -92,7 +92,7 @@ def test_a_driver_is_imported_in_its_own_file_only(path: Path) -> None:
 
 
 def test_importing_retentive_imports_no_heavy_modules() -> None:
-    """Opening and using a store imports none either."""
+    """Opening and using a store does not import any heavy module either."""
     code = """
 import sys, retentive
 def heavy(): return [name for name in {heavy!r} if name in sys.modules]
@@ -149,7 +149,7 @@ def test_public_names_are_exported() -> None:
 
 
 def test_what_errors_say_to_install_is_what_the_extras_need() -> None:
-    """Retentive need not be installed from a registry, so they name the packages themselves."""
+    """Messages name the packages themselves, because retentive may not be installed from a registry."""
     project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     assert {name: list(packages) for name, packages in EXTRAS.items()} == project["optional-dependencies"]
     assert pip_install("anthropic", "crypto") == "pip install 'anthropic>=2.11,<3' 'cryptography>=45'"

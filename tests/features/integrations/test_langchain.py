@@ -56,7 +56,7 @@ def twin(open_place: OpenPlace) -> MemoryStore:
 
 @contextmanager
 def chat(server: ScriptedClaude, *, streaming: bool = False) -> Iterator[ChatAnthropic]:
-    """Chat model whose connections are closed after the test. LangChain keeps them for the whole process."""
+    """Chat model whose connections are closed after the test. LangChain would keep them until the process ends."""
     model = ChatAnthropic(  # type: ignore[call-arg]
         model_name=MODEL, base_url=server.url, api_key=SecretStr(KEY), max_retries=0, streaming=streaming
     )
@@ -93,7 +93,7 @@ def ainvoke(server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | Non
 
 
 def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    """All six commands and all errors, byte for byte. The tool is sent as Claude's built-in tool."""
+    """All six commands and all errors give the same bytes. The request contains Claude's built-in memory tool."""
     with scripted_claude(story(twin)) as server:
         messages = invoke(server, memory_tool(store, actor="session:s1"))
         assert server.failures == []
@@ -130,7 +130,7 @@ def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
 
 @pytest.mark.parametrize("talk", [invoke, ainvoke])
 def test_max_concurrency_one_keeps_the_order_of_calls(talk: Any) -> None:
-    """By default calls of one turn run concurrently."""
+    """By default, the calls of one turn run concurrently."""
     apart, beside = ConcurrencyProbe(APART_S), ConcurrencyProbe(BESIDE_S)
     with scripted_claude(one_turn(*INSERTS[:4])) as server:
         talk(server, memory_tool(apart), {"max_concurrency": 1})
@@ -142,7 +142,7 @@ def test_max_concurrency_one_keeps_the_order_of_calls(talk: Any) -> None:
 
 
 def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
-    """One agent serves several users with a store each."""
+    """One agent serves several users, each with a separate store."""
     place = open_place("sqlite://")
     tool = memory_tool(
         lambda config: place.store(config["configurable"]["user"]),
@@ -170,7 +170,7 @@ def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> No
 
 
 def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
-    """A tool call returns a message, a plain input returns the text. A string is not a command."""
+    """A tool call returns a message, and a plain input returns the text. A string is not a valid command."""
     tool = memory_tool(store)
     view = {"command": "view", "path": "/memories"}
     call = AIMessage("", tool_calls=[{"name": "memory", "args": view, "id": "toolu_1"}]).tool_calls[0]

@@ -1,4 +1,4 @@
-"""`tool_result` and `TOOL` for your own agent loop."""
+"""`tool_result` and `TOOL`, for agent loops that applications write themselves."""
 
 from __future__ import annotations
 

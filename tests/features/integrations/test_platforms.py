@@ -1,4 +1,4 @@
-"""The memory tools with the SDK's clients for other platforms."""
+"""The memory tools with the SDK's clients for other cloud platforms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.places import OpenPlace
 from .conversations import KEY, MODEL, STORY, story
 
 ASK: dict[str, Any] = {"model": MODEL, "max_tokens": 1_000, "messages": [{"role": "user", "content": "Hello"}]}
-HELD = {"Anthropic", "AnthropicFoundry"}  # clients that first try a message thread
+HELD = {"Anthropic", "AnthropicFoundry"}  # these clients first try a message thread
 _PATH = re.compile(r"/model/(?P<bedrock>[^/]+)/invoke|.*/publishers/anthropic/models/(?P<vertex>[^/]+):rawPredict")
 CLIENTS: dict[str, dict[str, Any]] = {
     "Anthropic": {"api_key": KEY},
@@ -37,12 +37,12 @@ def store(open_place: OpenPlace) -> MemoryStore:
 
 @pytest.fixture
 def claude(open_place: OpenPlace) -> ScriptedClaude:
-    """Scripted Claude without message threads, which these platforms may not support."""
+    """Scripted Claude without message threads, because some platforms do not support threads."""
     return ScriptedClaude(story(open_place("sqlite://").store()), threads=False)
 
 
 def platform(claude: ScriptedClaude) -> Callable[[httpx2.Request], httpx2.Response]:
-    """Transport that undoes a platform's changes to a request: model, version and betas."""
+    """Transport that reverts the changes of a platform client to a request: model, version and betas."""
 
     def handle(request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)

@@ -66,7 +66,10 @@ def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
 
 
 def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    """All six commands and more errors than retries, byte for byte. The tool is sent as Claude's built-in tool."""
+    """All commands and more errors than retries give the same bytes.
+
+    The request contains Claude's built-in memory tool.
+    """
     agent = Agent(capabilities=[MemoryCapability[None](store, actor="session:s1")])
     with scripted_claude(story(twin)) as server:
         result = talk(server, agent)
@@ -101,7 +104,7 @@ def test_the_calls_of_a_turn_run_in_order() -> None:
 
 
 def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
-    """One agent serves several users with a store each."""
+    """One agent serves several users, each with a separate store."""
     place = open_place("sqlite://")
     capability = MemoryCapability[str](lambda context: place.store(context.deps), actor=lambda ctx: f"user:{ctx.deps}")
     agent = Agent(deps_type=str, capabilities=[capability])
@@ -114,7 +117,7 @@ def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
 
 
 def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
-    """With the capability and with the tool alone."""
+    """The tool is used with the capability and without it."""
     agents = (
         Agent(capabilities=[MemoryCapability[None](store, native=False)]),
         Agent(tools=[memory_tool(store)]),
@@ -129,7 +132,7 @@ def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> No
 
 
 def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore) -> None:
-    """With the same replies, although the model has no built-in memory tool."""
+    """The model has no built-in memory tool. The function tool gives the same replies."""
 
     def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         (tool,) = info.function_tools

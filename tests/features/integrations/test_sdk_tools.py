@@ -1,4 +1,4 @@
-"""The tools for the official SDK are drop-in replacements for its local memory tool."""
+"""The tools for the official SDK can replace its local memory tool without other changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_cache_control_is_in_the_tools_entry(place: str) -> None:
 
 
 def test_base_path_is_a_drop_in_for_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Same argument, attributes and paths on disk. Files of the local tool are imported."""
+    """The argument, the attributes and the paths on disk are the same. Files of the local tool become memories."""
     monkeypatch.chdir(tmp_path)
     before = BetaLocalFilesystemMemoryTool(base_path="./memory")
     before.call({"command": "create", "path": "/memories/d/notes.md", "file_text": "kept\n"})
@@ -117,7 +117,7 @@ def test_the_six_methods_accept_dicts_with_or_without_the_command(place: str) ->
 
 
 def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
-    """The runner builds them unchecked: without optional fields, with unknown ones, with wrong types."""
+    """The runner does not validate the objects: fields can be missing, unknown or of the wrong type."""
     tool = MemoryTool(place)
     assert [tool.execute(kind(command=name, **fields)) for name, kind, fields in STORY] == REPLIES
     tool.call({"command": "create", "path": "/memories/a", "file_text": "ab"})
@@ -173,7 +173,10 @@ def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None
 
 @pytest.mark.parametrize("actor", ["", "a\nb", "x" * 300])
 def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> None:
-    """Not in the first call, which must only raise ToolError."""
+    """The constructor rejects an invalid actor.
+
+    The first call would be too late, since calls only raise `ToolError`.
+    """
     for kind in (MemoryTool, AsyncMemoryTool):
         with pytest.raises(InvalidInput):
             kind(place, actor=actor)
@@ -252,7 +255,7 @@ def test_a_key_creates_a_store_and_an_id_must_exist(lasting_place: str) -> None:
 
 
 def test_no_descriptor_is_leaked(lasting_place: str) -> None:
-    """After many cycles of opening and closing. A driver can close its sockets with a short delay."""
+    """The location is opened and closed many times. A driver may close its sockets with a short delay."""
 
     def open_files() -> int:
         return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0

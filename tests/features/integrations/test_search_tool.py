@@ -1,4 +1,4 @@
-"""The search tool: through the SDK, as a function tool, and over several stores."""
+"""The search tool: with the SDK, as a function tool, and over several stores."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def store() -> Iterator[MemoryStore]:
 
 @pytest.fixture
 def claude() -> Iterator[ScriptedClaude]:
-    """Script that searches in all ways and then views a match."""
+    """Script that uses all forms of the search and then views a match."""
     searches = [Turn((Call(given, check, NAME),)) for given, check in CALLS]
     look = Turn((Call({"command": "view", "path": "/memories/refunds.md"}, Check(contains=("30 days",))),))
     with scripted_claude(Script((*searches, look, Turn(("Within 30 days.",))))) as server:
@@ -119,7 +119,7 @@ def test_the_tools_have_the_base_classes_of_the_sdk(store: MemoryStore) -> None:
 
 
 def test_the_tool_opens_and_closes_a_location(tmp_path: Path) -> None:
-    """With the store in it. A store opened by the application stays open."""
+    """The tool opens and closes the store as well. It does not close a store that the application opened."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         filled(opened.store("team"))
@@ -234,7 +234,7 @@ def test_an_unavailable_storage_is_an_error_reply(tmp_path: Path) -> None:
 
 
 def test_several_stores_are_searched_as_one_tree() -> None:
-    """Matches have the paths of the tree. Memories covered by a mount are not searched."""
+    """Matches have the paths of the tree. Memories below a mount point of another store are not searched."""
     with retentive.open("sqlite://") as opened:
         mine, team = opened.store("mine"), opened.store("team")
         tree = Mounts({"/memories": mine, "/memories/team": team.read_only()})

@@ -1,4 +1,4 @@
-"""Several memory stores in one location, selected by id or key."""
+"""Several memory stores in one location, each selected by its id or key."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ KEYS = [
 
 
 def test_a_key_opens_or_creates_its_store(place: str, open_place: OpenPlace) -> None:
-    """Any characters except control characters are allowed unchanged, and no two keys share a store."""
+    """A key may contain any characters except control characters, and is not changed.
+
+    No two keys select the same store.
+    """
     opened = open_place(place)
     stores = {key: opened.store(key) for key in KEYS}
     for key, store in stores.items():
@@ -64,7 +67,7 @@ def test_a_key_has_1_to_255_characters_and_no_control_characters(place: str, ope
 
 
 def test_an_id_takes_precedence_over_a_key(place: str, open_place: OpenPlace) -> None:
-    """A store whose key equals the id of another store cannot be opened by that key."""
+    """If the key of one store equals the id of another store, the string selects the store with the id."""
     ids = iter(["memstore_one", "memstore_two", "mem_1", "memver_1", "mem_2", "memver_2"])
     opened = open_place(place, new_id=lambda prefix, _: next(ids))
     first = opened.store("memstore_two")

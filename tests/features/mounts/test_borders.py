@@ -1,4 +1,4 @@
-"""Errors at the border between two stores, and of a read-only mount."""
+"""Errors of commands that cross from one store to another, and errors of a read-only mount."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .trees import Tree, tree
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
 
 
-# -- borders -------------------------------------------------------------------------------------------------------
+# -- commands across stores ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/memories/team", "/memories//team", "/memories/shared", "/memories/shared/x"])

@@ -1,4 +1,4 @@
-"""Several stores as one tree, through every integration that takes a memory store."""
+"""Several stores as one tree, in every integration that accepts a memory store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_tool_of_the_sdk() -> None:
             assert tool.tree is at.mounts
             tool.close()
         assert {str(version.actor) for version in at.stores[TEAM].versions()} == {"user:ann"}
-        assert at.mounts.execute(VIEW).is_error is False  # closing the tool closes only stores that the tool opened
+        assert at.mounts.execute(VIEW).is_error is False  # the tool did not close this store
 
 
 @pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""Commands over several memory stores: valid mounts, the store of a path, and views."""
+"""Commands over several memory stores: valid mount points, the store of a path, and views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trees import Tree, tree
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
 
 
-# -- valid mounts --------------------------------------------------------------------------------------------------
+# -- valid mount points --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_errors_name_the_paths_of_the_tree() -> None:
 
 
 def test_a_rename_respects_the_depth_limit_of_the_tree() -> None:
-    """19 names fit into the store and 20 into the tree, 20 would fit into the store alone."""
+    """The limit is 20 names. A target of 20 names in its store has 21 in the tree, because the mount point adds one."""
     with tree(TEAM) as at:
         at.run("create", "/memories/team/a/b/c", "x")
         deep = "/memories/team/" + "/".join("x" * 17)
@@ -124,7 +124,7 @@ def test_a_rename_respects_the_depth_limit_of_the_tree() -> None:
 
 
 def test_a_path_that_holds_a_sensitive_value_is_refused() -> None:
-    secret = "AKIA" + "QYLPMN5HFIQR7XYA"  # split, so that no secret scanner reports this file
+    secret = "AKIA" + "QYLPMN5HFIQR7XYA"  # concatenated, so that no secret scanner reports this file
     with tree(TEAM) as at:
         refused = at.run("create", f"/memories/team/{secret}", "x")
         kind = "aws_access_key_id"
@@ -212,7 +212,7 @@ def test_a_view_range_of_a_directory_is_ignored() -> None:
 
 
 def test_a_mount_covers_memories_at_its_point() -> None:
-    """Memories at or below the point, and one at a parent path, leave the tree and stay in their store."""
+    """The tree hides memories at or below the mount point, and a memory at a parent path. They stay in their store."""
     with tree(SHARED) as at:
         below = at.stores["/memories"]
         for path in ("/memories/shared/x/old", "/memories/kept"):
@@ -245,7 +245,7 @@ def test_a_memory_at_a_parent_of_a_mount_is_covered_and_blocks_its_path() -> Non
 
 
 def test_an_actor_under_review_sees_its_changes_in_the_whole_tree() -> None:
-    """In listings and creates over several stores; other actors see the present."""
+    """The actor sees its changes in listings and creates over several stores. Other actors see the present state."""
     with retentive.open("sqlite://") as place:
         mine, team = place.store("mine"), place.store("team")
         team.change_settings({"review": ["session:*"]})

@@ -78,7 +78,7 @@ def test_a_storage_error_names_the_path_of_the_tree() -> None:
 
 
 def test_different_backends_make_one_tree(tmp_path: Path) -> None:
-    """A reply of the directory backend, which knows its own paths only, names those of the tree."""
+    """The directory backend knows only its own paths. The tree replaces them in the replies."""
     with (
         retentive.open(tmp_path / "plain") as plain,
         retentive.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS, seal_paths=True) as sealed,

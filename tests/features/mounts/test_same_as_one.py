@@ -1,4 +1,4 @@
-"""Several stores as one tree answer like one store with all memories, wherever no border matters."""
+"""Several stores as one tree give the same replies as one store with all memories, except for changes across stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.strategies import command_named, commands, plain_paths, texts, weig
 
 POINTS = ("/memories/a", "/memories/b/a", "/memories/a/b", "/memories/é/b/a b", "/memories/.git", "/memories/a b")
 KEPT = ".keep"
-"""A memory of no bytes in every store, so that a mount point is a directory in the one store too. It is hidden."""
+"""Hidden memory without text in every store. It makes each mount point a directory in the single store too."""
 LIMITS = st.fixed_dictionaries(
     {
         "view_chars": st.sampled_from([16_000, 0, 7]),
@@ -27,7 +27,7 @@ LIMITS = st.fixed_dictionaries(
 
 
 class OneTree(RuleBasedStateMachine):
-    """Mounts of two to four stores, and one store with the memories of all of them."""
+    """Mounts of two to four stores, and a single store with all their memories."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class OneTree(RuleBasedStateMachine):
     @precondition(lambda self: self.known)
     @rule(data=st.data())
     def rename(self, data: st.DataObject) -> None:
-        """A memory or a directory to a place near a border."""
+        """Rename a memory or a directory to a path near a mount point."""
         known = st.sampled_from(self.known)
         new = st.tuples(st.sampled_from(sorted(self.fixed)), st.sampled_from(["", "/", "/c", "/c/a", "/c/"]))
         old = data.draw(weighted((2, known), (1, known.map(lambda path: path.rsplit("/", 1)[0]))))
@@ -85,7 +85,7 @@ class OneTree(RuleBasedStateMachine):
         return [*self.known, *(point + "/a" for point in self.points)]
 
     def answer(self, command: dict[str, object]) -> None:
-        """The two answer alike, except for the few commands that a border forbids."""
+        """Run a command on both and compare the replies. A few commands are refused only by the tree."""
         reply = self.mounts.execute(command)
         if not self.is_refused_at_a_border(command, reply):
             assert reply == self.one.execute(command), command
@@ -97,7 +97,10 @@ class OneTree(RuleBasedStateMachine):
         self.known = [path for path in found if not path.endswith("/" + KEPT)]
 
     def is_refused_at_a_border(self, command: dict[str, object], reply: Reply) -> bool:
-        """True for an expected refusal at a border; the single store undoes or skips the command."""
+        """Return whether the tree refused the command because it crosses stores.
+
+        The single store then undoes or skips it.
+        """
         old, new = (str(command.get(name) or command.get("path")) for name in ("old_path", "new_path"))
         if reply.code == "root_protected":
             path = _canonical(old)
@@ -109,7 +112,7 @@ class OneTree(RuleBasedStateMachine):
             return True
         if reply.code == "across_mounts":
             assert self.mounts.store_of(old)[0].id != self.mounts.store_of(new)[0].id
-            if self.one.execute(command).code != "invalid_path":  # over a limit, which is checked last
+            if self.one.execute(command).code != "invalid_path":  # refused because of a limit, which is checked last
                 undone = self.one.execute({"command": "rename", "old_path": new, "new_path": _canonical(old)})
                 assert not undone.is_error
             return True

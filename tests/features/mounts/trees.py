@@ -1,4 +1,4 @@
-"""Trees of several memory stores, to run commands on."""
+"""Trees of several memory stores for tests of commands."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ HEADER = "Here're the files and directories up to 2 levels deep in {}, excluding
 
 @dataclass
 class Tree:
-    """Mounts, the stores in it by mount point, and all replies."""
+    """Mounts with the stores by mount point, and all replies so far."""
 
     mounts: Mounts
     stores: Mapping[str, MemoryStore]
     replies: list[Reply] = field(default_factory=list)
 
     def run(self, command: str, *values: object, **fields: object) -> str:
-        """The text of the reply to a command, its fields given by name or in the order of the protocol."""
+        """Run a command and return the text of the reply. Fields are given by name or in the order of the protocol."""
         given = {"command": command, **dict(zip(_FIELDS[command], values, strict=False)), **fields}
         reply = self.mounts.execute(given)
         self.replies.append(reply)
@@ -29,18 +29,18 @@ class Tree:
 
     @property
     def code(self) -> str | None:
-        """The code of the last reply; an error reply has one, and no other."""
+        """Return the code of the last reply, after checking that exactly the error replies have a code."""
         assert self.replies[-1].is_error == (self.replies[-1].code is not None)
         return self.replies[-1].code
 
     def view(self, path: str) -> list[str]:
-        """The rows of a directory's view; the header is checked."""
+        """Return the rows of the view of a directory. The header is checked."""
         header, *rows = self.run("view", path).split("\n")
         assert header == HEADER.format(path.rstrip("/"))
         return rows
 
     def texts(self, point: str) -> dict[str, str]:
-        """The texts of a store, by its own paths."""
+        """Return the texts of a store, by the paths in the store."""
         store = self.stores[point]
         return {memory.path: store.text(memory.path) for memory in store.memories()}
 
@@ -57,7 +57,7 @@ _FIELDS = {
 
 @contextmanager
 def tree(*points: str, read_only: tuple[str, ...] = (), **options: object) -> Iterator[Tree]:
-    """A tree with a store at `/memories` and at each of the points, all in one memory."""
+    """Create a tree with a store at `/memories` and at each of the points. All stores are in one location in memory."""
     with retentive.open("sqlite://", **options) as opened:  # type: ignore[arg-type]
         yield tree_in(opened, *points, read_only=read_only)
 

@@ -1,4 +1,4 @@
-"""The Python interpreters of this machine: on the path, and of pyenv."""
+"""The Python interpreters of this machine, found on the path and in pyenv."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 
 
 def python(version: str) -> str:
-    """The interpreter of this version; the test is skipped if it is not installed."""
+    """Return the interpreter of this version. The test is skipped if it is not installed."""
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
     found = [str(path) for path in sorted(_PYENV.glob(f"{version}.*/bin/python"))]
     on_path = shutil.which(f"python{version}")
-    if not found and (on_path is None or "/shims/" in on_path):  # pyenv has shims for missing versions too
+    if not found and (on_path is None or "/shims/" in on_path):  # a shim may have no version
         pytest.skip(f"Python {version} is not installed")
     return found[-1] if found else str(on_path)

@@ -1,4 +1,4 @@
-"""The wheel and the sdist are complete, and the installed wheel runs the README's first example."""
+"""The wheel and the sdist are complete, and the installed wheel runs the first example of the README."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, and the wheel built from it."""
+    """Folder with the sdist, and with the wheel built from the sdist."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
     return folder
@@ -49,7 +49,7 @@ def wheel(built: Path) -> Path:
 
 
 def test_the_wheel_contains_the_package_and_nothing_else(wheel: Path) -> None:
-    """All modules, the migrations and py.typed; no tests."""
+    """The wheel contains all modules, the migrations and py.typed, but no tests."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     there = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert names == {str(path.relative_to(ROOT / "src")) for path in there}
@@ -58,7 +58,7 @@ def test_the_wheel_contains_the_package_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_sdist_contains_the_sources_of_a_wheel(built: Path) -> None:
-    """Sources, README, license and changelog; no stray file of a checkout."""
+    """The sdist contains sources, README, license and changelog, but no stray file of a checkout."""
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [Path(name).parts[1:] for name in archive.getnames()]
@@ -69,7 +69,7 @@ def test_the_sdist_contains_the_sources_of_a_wheel(built: Path) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_first_example_runs_with_only_the_wheel_installed(version: str, wheel: Path, tmp_path: Path) -> None:
-    """Without extras, then with the extra that the example needs."""
+    """The wheel is installed first without extras and then with the extra that the example needs."""
     run(python(version), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     programs = tmp_path / "venv" / "bin"
     pip = (programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")

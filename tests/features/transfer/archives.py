@@ -1,4 +1,4 @@
-"""Archives read and written entry by entry, to damage them."""
+"""Functions that read and write archives entry by entry, so that tests can damage them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Entries = dict[str, bytes]
 
 
 def refusal(path: Path) -> RetentiveError | None:
-    """The error with which a file is refused. Nothing of a refused file is imported."""
+    """Return the error with which a file is refused, and check that nothing of the file was imported."""
     with retentive.open("sqlite://") as target:
         try:
             with open_archive(str(path)) as archive:
@@ -28,14 +28,14 @@ def refusal(path: Path) -> RetentiveError | None:
 
 
 def read(path: Path) -> Entries:
-    """Names and bytes of the entries."""
+    """Return the names and bytes of the entries."""
     with path.open("rb") as raw:
         tar = TarReader(raw)
         return {name: tar.read(size) for name, size in tar.entries()}
 
 
 def write(path: Path, entries: Entries) -> Path:
-    """A file with these entries."""
+    """Write a file with these entries."""
     with path.open("wb") as raw:
         tar = TarWriter(raw, compressed=False)
         for name, data in entries.items():
@@ -45,7 +45,7 @@ def write(path: Path, entries: Entries) -> Path:
 
 
 def listed(entries: Entries) -> Entries:
-    """The entries with a manifest that lists them correctly."""
+    """Return the entries with a manifest that lists them correctly."""
     plain = {name: data for name, data in entries.items() if name != MANIFEST}
     head = f"# retentive 1: {len(plain)} entries\n"
     rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]

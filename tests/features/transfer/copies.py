@@ -1,4 +1,4 @@
-"""Helpers for the tests of transfers: stores with contents of every kind, and everything that can be read of them."""
+"""Helpers for the tests of transfers: stores with contents of every kind, and reads of all their contents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPEN = {"keys": None, "sealed": {"keys": KEYS}, "hidden": {"keys": KEYS, "seal_p
 
 @contextmanager
 def place(name: str, directory: Path) -> Iterator[Retentive]:
-    """An opened location of a kind inside a directory; also `sealed memory` and `hidden memory`."""
+    """Open a location of a kind inside a directory. The kinds include `sealed memory` and `hidden memory`."""
     directory.mkdir(exist_ok=True)
     if name in {"sealed memory", "hidden memory"}:
         found = retentive.open("sqlite://", keys=KEYS, seal_paths=name.startswith("hidden"))
@@ -39,7 +39,7 @@ def is_sealed(name: str) -> bool:
 
 
 def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -> None:
-    """Run random commands, lose versions, and add settings, records and side records."""
+    """Run random commands, redact or prune versions, and add settings, records and side records."""
     model, chance = Model(), random.Random(seed)
     way = Walk(seed, model)
     for _ in range(steps):
@@ -81,7 +81,10 @@ def lose(store: MemoryStore, chance: random.Random) -> None:
 
 
 def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str, object]:
-    """Everything that can be read of a store, except seals. `redacted` includes time and actor of redactions."""
+    """Return everything that can be read of a store except its encryption metadata.
+
+    `redacted` includes the time and the actor of redactions.
+    """
     info = backend.get_store(store_id)
     assert info is not None
 

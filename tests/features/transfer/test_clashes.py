@@ -24,7 +24,7 @@ KINDS = ["export", "backup"]
 
 
 def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = None) -> Entries:
-    """The entries of an export or a backup of a store with this history; `prune` removes one version."""
+    """Return the entries of an export or a backup of a store with this history. `prune` removes one version."""
     path = directory / "whole.tar"
     with retentive.open("sqlite://") as place:
         store = place.store()
@@ -40,7 +40,7 @@ def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = Non
 
 
 def moved(found: Entries, old: str, new: str) -> Entries:
-    """The same entries with one path replaced, and a correct manifest."""
+    """Return the same entries with one path replaced and a correct manifest."""
     return listed({name: data.replace(f'"{old}"'.encode(), f'"{new}"'.encode()) for name, data in found.items()})
 
 
@@ -48,7 +48,7 @@ def moved(found: Entries, old: str, new: str) -> Entries:
 @pytest.mark.parametrize("new", ["/memories/a", "/memories/a/x", "/memories/a/y/x"])
 @pytest.mark.parametrize("given", [BOTH, GONE, MADE_FIRST], ids=["to the end", "until it goes", "that was there"])
 def test_conflicting_paths_are_refused(kind: str, new: str, given: Steps, tmp_path: Path) -> None:
-    """At, above and below, in the present and at any earlier revision."""
+    """A path conflicts with a path equal to it, above it or below it, now or at any earlier revision."""
     error = refusal(write(tmp_path / "forged.tar", moved(entries(kind, given, tmp_path), BX, new)))
     assert isinstance(error, Damaged)
     assert "another memory at, above or below /memories/a" in str(error)
@@ -56,7 +56,7 @@ def test_conflicting_paths_are_refused(kind: str, new: str, given: Steps, tmp_pa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path: Path) -> None:
-    """A gap can hide the deletion of a memory, but not that of a memory listed as present."""
+    """A gap in the history can hide the deletion of a memory, but not of a memory that is listed as present."""
     given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
     error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
     assert isinstance(error, Damaged)
@@ -65,7 +65,7 @@ def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path:
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "size_bytes", "sha256"])
 def test_a_memory_that_differs_from_its_newest_version_is_refused(field: str, tmp_path: Path) -> None:
-    """All fields are compared before anything is written."""
+    """All fields of the memory are compared before anything is written."""
     found = entries("export", BOTH, tmp_path)
     wrong = {"size_bytes": b'"size_bytes":0', "sha256": b'"sha256":"' + b"0" * 64 + b'"'}
     line = found["memories.jsonl"].splitlines(keepends=True)[0]
@@ -79,7 +79,7 @@ def test_a_memory_that_differs_from_its_newest_version_is_refused(field: str, tm
 
 
 def test_a_valid_file_is_imported_after_a_forged_one_was_refused(tmp_path: Path) -> None:
-    """Nothing of the forged file was written."""
+    """The refused file left nothing behind, not even an empty store."""
     found = entries("export", BOTH, tmp_path)
     with retentive.open(f"sqlite:///{tmp_path}/m.db") as place:
         with pytest.raises(Damaged), open_archive(str(write(tmp_path / "f.tar", moved(found, BX, A + "/x")))) as forged:

@@ -33,7 +33,7 @@ def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A location with two memory stores."""
+    """Location with two memory stores."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         fill(opened.store(), 1, steps=20)
@@ -58,7 +58,10 @@ def names(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["e.tar", "e.tar.gz", "e.tgz"])
 def test_a_complete_export_is_imported(at: str, name: str, tmp_path: Path) -> None:
-    """Into another location, under its own key or another, but not over other versions."""
+    """The target is another location, with the same or another store key.
+
+    An import never overwrites existing versions.
+    """
     file, other = str(tmp_path / name), f"sqlite:///{tmp_path}/other.db"
     assert "Exported" in done(at, "--store", "second", "export", "--notes", file)
     assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
@@ -74,7 +77,7 @@ def test_a_complete_export_is_imported(at: str, name: str, tmp_path: Path) -> No
     refused = here(renamed, "import", "--whole", "--as", "another", file)
     assert (refused.exit_code, "with other versions" in refused.stderr) == (2, True)
     assert here(other, "--store", "x", "import", "--whole", file, "--dry-run").exit_code == 2
-    assert here(at, "export", file).exit_code == 4  # nothing is overwritten
+    assert here(at, "export", file).exit_code == 4  # no memory is overwritten
 
 
 def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
@@ -113,7 +116,10 @@ def test_directories_that_never_hold_memories_are_left_without_failure(tmp_path:
 
 @pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
 def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path: Path) -> None:
-    """A directory leaves it out. An export file is not written, since it could not be imported. The status is 13."""
+    """An export to a directory omits the damaged text. An export to a file fails, since the file could not be imported.
+
+    The exit status is 13.
+    """
     at = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(at) as opened:
         for name in ("a", "b"):
@@ -135,7 +141,7 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
 
 
 def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
-    """A name that the file system cannot hold is reported, with an exit status of its own."""
+    """A file name that the file system does not support is reported, with an exit status of its own."""
     with retentive.open(at) as opened:
         expected = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
     done(at, "export", str(tmp_path / "out"))
@@ -185,7 +191,10 @@ def keys(tmp_path: Path) -> str:
 
 
 def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, tmp_path: Path) -> None:
-    """Neither backup nor restore needs keys. The same keys open the restored store; the file holds no plain text."""
+    """A backup and its restore need no keys. The restored store opens with the same keys.
+
+    The file contains no plain text.
+    """
     at, other = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "other")
     for path in ("/memories/a.md", f"/memories/{MARKER}"):
         done(at, "--keys", keys, "--seal-paths", "create", path, MARKER)
@@ -202,7 +211,7 @@ def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, 
 
 
 def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: Path) -> None:
-    """Depending on the keys of each side."""
+    """The result depends on the keys of the source and of the target."""
     plain, sealed, opened, raw, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("p", "s", "o", "r", "x"))
     done(plain, "create", "/memories/a.md", MARKER)
     assert "1 copied now" in done(plain, "migrate", plain, sealed, "--to-keys", keys, "--seal-paths")
@@ -229,7 +238,7 @@ def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: P
 
 
 def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
-    """A clear error, and no file under the name or beside it."""
+    """The error is clear, and neither the file nor a temporary file beside it exists."""
     with retentive.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:
         for number in range(10):
             text = os.urandom(100_000).hex()
@@ -262,7 +271,7 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
 
 
 def test_a_migration_resumes_after_the_target_failed(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The versions copied before the failure stay; another run copies the rest."""
+    """The versions that were copied before the failure stay, and another run copies the remaining ones."""
     from retentive.storage.sqlite.backend import SqliteBackend
 
     with retentive.open(at) as opened:
@@ -291,11 +300,11 @@ IMPATIENT = (
     "-c",
     "from retentive.cli import main, output; output.PROGRESS_DELAY_S = 0; raise SystemExit(main())",
 )
-"""The command line with a progress bar that does not wait."""
+"""The command line with a progress bar that appears at once."""
 
 
 def test_a_terminal_shows_progress(at: str, tmp_path: Path) -> None:
-    """Once the work takes a while. A pipe shows only the result."""
+    """The progress appears when the work takes a while. A pipe gets only the result."""
     shown = terminal(tmp_path, "--at", at, "export", "e.tar", program=IMPATIENT)
     assert "Exporting" in shown
     piped = process(tmp_path, "--at", at, "export", "f.tar")

@@ -1,4 +1,4 @@
-"""Truncated, modified and hostile files are detected and refused as a whole; the error names the entry."""
+"""Truncated, modified and hostile files are detected and refused completely. The error names the entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 3
 
 @pytest.fixture(scope="module", params=["e.tar", "e.tar.gz", "b.tar"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid export or backup."""
+    """Bytes of a valid export or backup."""
     path = tmp_path_factory.mktemp("whole") / str(request.param)
     with retentive.open("sqlite://") as opened:
         store = opened.store()
@@ -38,7 +38,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def contents(path: Path) -> list[object]:
-    """Everything in a file, read after importing it."""
+    """Import a file and return everything in it."""
     with retentive.open("sqlite://") as target, open_archive(str(path)) as archive:
         if archive.is_backup:
             restore(archive, target.backend)
@@ -63,7 +63,7 @@ def test_a_file_truncated_anywhere_is_refused(whole: Path, tmp_path: Path) -> No
 
 
 def test_a_byte_modified_anywhere_is_detected(whole: Path, tmp_path: Path) -> None:
-    """Unless it has no meaning, like the operating system in the header of a compressed file."""
+    """Only bytes without meaning may change, such as the operating system in the header of a compressed file."""
     data, altered, expected = whole.read_bytes(), tmp_path / "altered", contents(whole)
     step = max(len(data) // 150, 1)
     for at in range(0, len(data), step):
@@ -84,18 +84,18 @@ def test_bytes_after_the_end_are_refused(whole: Path, tmp_path: Path) -> None:
 
 
 def test_an_error_tells_truncation_from_damage(whole: Path, tmp_path: Path) -> None:
-    """A wrong checksum at the end is damage, not bytes after the end."""
+    """A wrong checksum at the end is reported as damage, not as extra bytes after the end."""
     data, cut = whole.read_bytes(), tmp_path / "cut"
     for left_out in range(1, 41):
         cut.write_bytes(data[:-left_out])
         assert "the file is truncated" in str(refusal(cut)), left_out
-    for at in range(1, 9) if whole.name.endswith(".gz") else ():  # the checksum of the contents, and their length
+    for at in range(1, 9) if whole.name.endswith(".gz") else ():  # the checksum of the contents and their length
         cut.write_bytes(data[:-at] + bytes([data[-at] ^ 1]) + data[len(data) - at + 1 :])
         assert "the file is damaged" in str(refusal(cut)), at
 
 
 def test_a_missing_entry_is_named(whole: Path, tmp_path: Path) -> None:
-    """Also the first and the last."""
+    """The first and the last entry are tested too."""
     entries = read(whole)
     for name in entries:
         left = {other: data for other, data in entries.items() if other != name}
@@ -114,7 +114,7 @@ def test_a_modified_entry_is_named(whole: Path, tmp_path: Path) -> None:
 
 
 def test_entries_in_another_order_are_refused(whole: Path, tmp_path: Path) -> None:
-    """Even if the manifest has the same order."""
+    """A file with reordered entries is refused, even if its manifest has the same order."""
     entries = read(whole)
     names = list(entries)[:-1]
     for at in range(1, len(names) - 1):
@@ -153,7 +153,7 @@ REPLACED: list[tuple[str, Callable[[bytes], bytes], str]] = [
 def test_inconsistent_parts_are_refused(
     whole: Path, part: str, change: Callable[[bytes], bytes], said: str, tmp_path: Path
 ) -> None:
-    """Although the manifest lists them correctly."""
+    """The manifest lists the inconsistent parts correctly."""
     entries = read(whole)
     name = next(name for name in entries if name.endswith(part))
     changed = listed(entries | {name: change(entries[name])})
@@ -162,10 +162,11 @@ def test_inconsistent_parts_are_refused(
 
 
 def test_a_forged_text_is_refused(whole: Path, tmp_path: Path) -> None:
-    """A text that differs from its recorded hash, or is not a text, although the manifest lists it correctly."""
+    """The text differs from its recorded hash or is not valid text, although the manifest lists it correctly."""
     entries = read(whole)
     for name in (name for name in entries if "texts/" in name):
-        for data in (b"forged", b"\xff", b"a\0"):
+        same_size = bytes(byte ^ 1 for byte in entries[name])
+        for data in (b"forged", b"\xff", b"a\0", same_size):
             error = refusal(write(tmp_path / "forged.tar", listed(entries | {name: data})))
             assert "differs from its recorded hash" in str(error)
 
@@ -192,7 +193,7 @@ def hostile() -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
 
 @pytest.mark.parametrize(("info", "data"), [pytest.param(*each[1:], id=each[0]) for each in hostile()])
 def test_hostile_entries_are_refused(info: tarfile.TarInfo, data: bytes, whole: Path, tmp_path: Path) -> None:
-    """At any position. No name from a file is ever used to write a file."""
+    """The entry can be at any position. No name from a file is used as the name of a written file."""
     entries = list(read(whole).items())
     for at in (0, 1, len(entries) - 1, len(entries)):
         path = tmp_path / "hostile.tar"

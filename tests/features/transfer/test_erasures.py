@@ -52,7 +52,7 @@ def keys(place: Retentive) -> list[str | None]:
 
 
 def test_an_erasure_is_reported_and_then_propagated(source: Retentive, target: Retentive) -> None:
-    """Reporting changes nothing; other stores stay."""
+    """The report changes nothing, and other stores are kept."""
     copied(source, target)
     assert found(source, target) == [("one", "kept")]
     assert keys(target) == ["one", "two"]
@@ -76,7 +76,7 @@ def test_a_read_only_store_is_kept(source: Retentive, target: Retentive) -> None
 
 
 def test_the_command_reports_and_propagates(tmp_path: Path) -> None:
-    """Also for a store that --store names, and if its key is in use again."""
+    """This includes a store that --store names, and a store whose key is in use again."""
     source, target = f"sqlite:///{tmp_path}/s.db", f"sqlite:///{tmp_path}/t.db"
     with retentive.open(source) as place:
         for key in ("one", "two"):

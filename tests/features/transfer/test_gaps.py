@@ -1,4 +1,4 @@
-"""Histories with gaps, where versions were pruned or redacted, are copied unchanged."""
+"""Histories with gaps, from pruned or redacted versions, are copied with their gaps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCENARIOS: dict[str, tuple[Steps, list[int], str]] = {
 
 
 def lose(store: MemoryStore, numbers: list[int], how: str) -> list[Version]:
-    """Prune or redact versions by their number, oldest first. Returns the remaining versions."""
+    """Prune or redact versions by their number, counted from the oldest. Returns the remaining versions."""
     versions = list(reversed(list(store.versions())))
     ids = [versions[number].id for number in numbers]
     store.backend.write(store.id, lambda tx: tx.prune(ids) if how == "prune" else tx.redact(ids, PERSON))
@@ -84,14 +84,14 @@ def ways(directory: Path) -> dict[str, Callable[[Retentive, Retentive], object]]
 def test_a_history_with_gaps_is_copied(
     way: str, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
-    """Tree, usage, creation times and all remaining versions."""
+    """The copy has the same tree, usage and creation times, and all remaining versions."""
     given, numbers, how = scenario
     with place("memory", tmp_path / "source") as source:
         store = source.store()
         steps(store, given)
         lose(store, numbers, how)
         ways(tmp_path)[way](source, target)
-        # A backup of a plain store is restored as a plain store, also where the target has keys.
+        # The backup of a plain store is restored as a plain store, even if the target has keys.
         backend = below_encryption(target.backend) if way == "backup" else target.backend
         assert facts(backend, store.id) == facts(source.backend, store.id)
     goes_on(MemoryStore(backend, store.info))
@@ -100,7 +100,10 @@ def test_a_history_with_gaps_is_copied(
 def test_a_later_migration_copies_removals(
     scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
-    """Versions redacted or pruned in the source are redacted, by the same actor, or pruned in the copy."""
+    """Versions that were redacted or pruned in the source since the first migration are redacted or pruned in the copy.
+
+    A redaction in the copy has the same actor.
+    """
     given, numbers, how = scenario
     with place("memory", tmp_path / "source") as source:
         store = source.store()
@@ -119,7 +122,7 @@ def test_a_later_migration_copies_removals(
 def test_a_resumed_migration_copies_gaps(
     cut: int, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
-    """Versions before and after the point of the first migration are removed before the second."""
+    """Before the second migration, versions are removed. The first migration has copied some of these versions."""
     given, numbers, how = scenario
     with place("memory", tmp_path / "source") as source:
         store = source.store()

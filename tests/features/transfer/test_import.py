@@ -1,4 +1,4 @@
-"""Import of files as memories under the rules of the store. Other files are refused or left."""
+"""Import of files as memories. The rules of the store apply, and files that cannot be memories are skipped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Regular files, and things that cannot be memories."""
+    """Create regular files, and files that cannot be memories."""
     root = tmp_path / "files"
     for name, data in {
         "a.md": b"one\n",
@@ -73,7 +73,10 @@ TREE = {
 
 
 def test_a_directory_is_imported(store: MemoryStore, files: Path) -> None:
-    """Bytes are kept exactly. Files that cannot be memories are reported with the reason, and no link is followed."""
+    """The bytes of files stay the same.
+
+    Files that cannot be memories are reported with the reason. No link is followed.
+    """
     outcomes = run(store, DirectorySource(str(files)))
     assert tree(store) == TREE
     assert {name for name, outcome in outcomes.items() if outcome.became == "created"} == {
@@ -102,7 +105,7 @@ def test_a_dry_run_reports_the_same_and_writes_nothing(store: MemoryStore, files
 
 
 def test_nothing_is_overwritten_unless_asked_for(store: MemoryStore, files: Path) -> None:
-    """An equal text adds no version."""
+    """A file with the same text as the memory adds no version."""
     for path, text in (("/memories/a.md", "mine"), ("/memories/d/b.md", "zwei é\r\n")):
         store.execute({"command": "create", "path": path, "file_text": text})
     outcomes = run(store, DirectorySource(str(files)))
@@ -123,7 +126,7 @@ def test_files_go_below_a_directory(store: MemoryStore, files: Path) -> None:
 
 
 def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Path) -> None:
-    """Only the files in a directory `memories` are imported, not those beside it."""
+    """Only the files in the directory `memories` are imported, and the files beside it are not."""
     (tmp_path / "tool" / "memories" / "d").mkdir(parents=True)
     (tmp_path / "tool" / "memories" / "d" / "a.md").write_text("one")
     (tmp_path / "tool" / "beside.md").write_text("two")
@@ -135,7 +138,7 @@ def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Pat
 
 
 def test_conflicting_paths_are_reported(store: MemoryStore, tmp_path: Path) -> None:
-    """A memory above, a directory at the path, and two files with the same path after normalization."""
+    """The conflicts are a memory above, a directory at the path, and two files with one path after normalization."""
     for path in ("/memories/above", "/memories/below/x"):
         store.execute({"command": "create", "path": path, "file_text": ""})
     root = tmp_path / "files"
@@ -149,7 +152,7 @@ def test_conflicting_paths_are_reported(store: MemoryStore, tmp_path: Path) -> N
 
 
 def test_the_guards_of_the_store_hold(store: MemoryStore, tmp_path: Path) -> None:
-    """Sensitive values, sizes, read-only paths. A refused file does not stop the others."""
+    """The guards are sensitive values, sizes and read-only paths. The import continues after a refused file."""
     store.change_settings({"max_memory_bytes": 100, "read_only_paths": ["/memories/fixed/**"], "max_memories": 3})
     root = tmp_path / "files"
     (root / "fixed").mkdir(parents=True)
@@ -188,7 +191,7 @@ def test_a_socket_is_refused(tmp_path: Path, store: MemoryStore) -> None:
 
 
 def test_the_present_memories_of_an_export_are_imported(store: MemoryStore, tmp_path: Path) -> None:
-    """As new memories, with other ids and without history."""
+    """The imported memories have new ids and no history."""
     path = str(tmp_path / "e.tar.gz")
     with retentive.open("sqlite://") as opened:
         other = opened.store()
@@ -209,7 +212,7 @@ def test_the_present_memories_of_an_export_are_imported(store: MemoryStore, tmp_
 
 
 def test_exported_files_are_imported_unchanged(store: MemoryStore, files: Path, tmp_path: Path) -> None:
-    """Into another store."""
+    """The files of an export are imported into another store."""
     run(store, DirectorySource(str(files)))
     done = export_files(store, str(tmp_path / "out"))
     assert (done.memories, done.left_out) == (5, [])
@@ -230,7 +233,7 @@ def git(repository: Path, *arguments: str) -> None:
 
 
 def test_a_git_tree_is_imported(store: MemoryStore, files: Path, tmp_path: Path) -> None:
-    """The committed files of a revision, not the work tree. No hook of the repository runs."""
+    """The import reads the committed files of a revision, not the work tree. It runs no hook of the repository."""
     shutil.rmtree(files / ".git")
     git(files, "init", "-q")
     git(files, "add", "-A")

@@ -1,4 +1,4 @@
-"""A backup holds one state of a store that is written to meanwhile; a damaged backup is detected."""
+"""A backup during writes contains one consistent state of a store. A damaged backup is detected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .writers import QUICK, WRITERS, Writers
 
 @pytest.mark.parametrize("kind", QUICK)
 def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> None:
-    """Versions, texts and tree of a backup, an export and plain files are consistent, and as new as its start."""
+    """A backup, an export and plain files each contain one consistent revision, at least as new as their start."""
     with retentive.open(place_of(kind, tmp_path)) as opened:
         store = opened.store()
         with Writers(store) as writers:
@@ -53,7 +53,7 @@ def check(seen: list[int], texts: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["b.tar", "b.tar.gz"])
 def test_a_damaged_backup_is_detected_before_anything_is_restored(name: str, tmp_path: Path) -> None:
-    """Truncated, or with a byte modified in the middle; `test_damage.py` has more."""
+    """The backup is truncated, or a byte in its middle is modified. `test_damage.py` tests more kinds of damage."""
     path = tmp_path / name
     with retentive.open("sqlite://") as opened:
         fill(opened.store(), 4, steps=30)

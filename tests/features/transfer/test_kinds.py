@@ -1,4 +1,4 @@
-"""Exports and copies include records of every kind."""
+"""Exports and copies include all kinds of records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARGUMENT = {"put_record": 0, "put_side_records": 1}  # position of the kind
 
 
 def test_every_kind_that_is_written_is_known() -> None:
-    """Add a new kind to `retentive/transfer/contents.py`: backups lack it otherwise."""
+    """A new kind must be added to `retentive/transfer/contents.py`, because backups would omit it otherwise."""
     found = set(written())
     assert {kind for method, kind in found if method == "put_record"} - set(RECORD_KINDS) == set()
     assert {kind for method, kind in found if method == "put_side_records"} - set(SIDE_RECORD_KINDS) == set()
@@ -23,7 +23,7 @@ def test_every_kind_that_is_written_is_known() -> None:
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Method and kind of all calls whose kind is a constant."""
+    """Yield the method and the kind of all calls whose kind is a constant."""
     for path in sorted(ROOT.rglob("*.py")):
         where = path.relative_to(ROOT)
         if where.parts[0] in {"storage", "testing", "transfer"}:

@@ -1,4 +1,4 @@
-"""Migration of a store in use: it copies everything despite concurrent writes, and resumes after a kill."""
+"""Migration of a store in use: it copies everything despite concurrent writes, and it resumes after a kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from .writers import PATIENCE_S, QUICK, WRITERS, Writers
 
 @pytest.mark.parametrize("kind", QUICK)
 def test_a_migration_during_writes_copies_everything(kind: str, tmp_path: Path) -> None:
-    """It reports its progress during the writes; after they end, another run copies the rest."""
+    """The migration reports its progress during the writes.
+
+    After the writes end, another run copies the remaining versions.
+    """
     with retentive.open(place_of(kind, tmp_path)) as source, retentive.open("sqlite://") as target:
         store = source.store()
         with Writers(store):
@@ -64,7 +67,7 @@ with retentive.open(source_at) as source, retentive.open(target_at) as target:
     [("sqlite", "directory"), pytest.param("directory", "postgresql", marks=pytest.mark.long)],
 )
 def test_a_killed_migration_resumes(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """After kills at any point both stores are equal, and no version was copied twice."""
+    """After kills at any moment, both stores agree, and no version was copied twice."""
     source_at, target_at = place_of(source_kind, tmp_path), target_place(target_kind, tmp_path)
     with retentive.open(source_at, max_memories=0) as source:
         store = source.store()
@@ -77,7 +80,7 @@ def test_a_killed_migration_resumes(source_kind: str, target_kind: str, tmp_path
             run_killed(source_at, target_at, after=chance.randint(1, MOST_CALLS))
             there.append(copied(target_at))
             assert there[-1] > there[-2]
-        assert len(there) > 2  # so the first run did not copy everything
+        assert len(there) > 2  # the first run was killed before it copied everything
         done = run("migrate", source_at, target_at, "--json")
         assert json.loads(done.stdout)["stores"][0]["versions"] == total
         with retentive.open(target_at) as target:
@@ -97,7 +100,7 @@ def run_killed(source_at: str, target_at: str, *, after: int) -> None:
 
 
 def copied(at: str) -> int:
-    """The number of versions at the target."""
+    """Return the number of versions at the target."""
     if "://" not in at and not os.path.exists(os.path.join(at, ".retentive", "memory.db")):
         return 0
     with retentive.open(at) as target:

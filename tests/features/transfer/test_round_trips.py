@@ -1,4 +1,4 @@
-"""A copy holds everything that the memory store holds, through a file and from location to location."""
+"""A copy contains everything that the memory store contains, whether copied through a file or directly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ ELSEWHERE = [*LASTING, "sealed directory", "hidden postgresql", "sealed mariadb"
 @pytest.mark.long
 @given(st.data())
 def test_any_history_survives_any_way(data: st.DataObject) -> None:
-    """Commands, redactions and removals in any order; exported, backed up and migrated, encrypted or not."""
+    """The history has commands, redactions and removals in any order.
+
+    The ways are an export, a backup and a migration, with and without encryption.
+    """
     source_kind, target_kind = data.draw(st.sampled_from(QUICK)), data.draw(st.sampled_from(QUICK))
     suffix = data.draw(st.sampled_from([".tar", ".tar.gz"]))
     with tempfile.TemporaryDirectory() as name:
@@ -56,7 +59,7 @@ def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expect
         migrate(source.backend, target.backend)
         assert facts(target.backend, store.id) == expected
         goes_on(target.store())
-    # An encrypted store stays encrypted: the keys of the source open the restored store.
+    # An encrypted store stays encrypted, and the keys of the source open the restored store.
     with place("sealed memory" if store.info.seal else "memory", directory / "restore") as target:
         with open_archive(backup) as archive:
             restore(archive, target.backend)
@@ -69,7 +72,10 @@ PAIRS = list(zip(ELSEWHERE, [*ELSEWHERE[1:], ELSEWHERE[0]], strict=True))
 
 @pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS)
 def test_every_kind_migrates(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """A longer history with gaps, and a second run for later changes. Each kind is a source once and a target once."""
+    """The history is longer and has gaps.
+
+    A second run copies later changes. Each kind is a source once and a target once.
+    """
     migrated_twice(source_kind, target_kind, tmp_path)
 
 
@@ -77,7 +83,7 @@ def test_every_kind_migrates(source_kind: str, target_kind: str, tmp_path: Path)
 @pytest.mark.parametrize("target_kind", ELSEWHERE)
 @pytest.mark.parametrize("source_kind", ELSEWHERE)
 def test_every_kind_migrates_to_every_kind(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """All pairs."""
+    """All pairs of kinds are tested."""
     migrated_twice(source_kind, target_kind, tmp_path)
 
 
@@ -97,7 +103,10 @@ def migrated_twice(source_kind: str, target_kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
 def test_a_backup_of_every_kind_is_restored_everywhere(kind: str, tmp_path: Path) -> None:
-    """Several stores, one without a key; into SQLite, a directory of files and the same kind."""
+    """The backup has several stores, one of them without a key.
+
+    It is restored into SQLite, a directory and the same kind.
+    """
     backup = str(tmp_path / "b.tar")
     with place(kind, tmp_path / "source") as source:
         for number, name in enumerate(["default", "second é"]):
@@ -120,6 +129,6 @@ def test_a_backup_of_every_kind_is_restored_everywhere(kind: str, tmp_path: Path
 
 
 def _alike(kind: str, bare: str) -> str:
-    """A kind of backend with the same encryption as `kind`."""
+    """Return a kind of backend with the same encryption as `kind`."""
     how, _, rest = kind.partition(" ")
     return f"{how} {bare}" if rest else bare

@@ -20,9 +20,9 @@ QUICK = [
 
 
 class Writers:
-    """Eight threads that each append lines 0, 1, 2 ... to a memory of their own.
+    """Eight threads, each of which appends the lines 0, 1, 2 ... to a memory of its own.
 
-    The texts show whether a copy is one revision, and how old it is.
+    The texts show whether a copy is one consistent state, and how old the state is.
     """
 
     def __init__(self, store: MemoryStore) -> None:

@@ -1,11 +1,12 @@
-"""Linearizability checker: one order must explain every reply and respect real time.
+"""Linearizability checker: one order of the commands must explain every reply and respect real time.
 
-After Wing and Gong ("Testing and Verifying Concurrent Objects", 1993) and Lowe ("Testing for Linearizability", 2017).
-It walks over calls and returns in time and keeps every possible configuration: a state of the memory store and the set
-of pending commands that took effect. A command takes effect only when its return forces it. Equal configurations are
-merged. If none is left, no order explains the replies.
+The algorithm follows Wing and Gong ("Testing and Verifying Concurrent Objects", 1993) and Lowe ("Testing for
+Linearizability", 2017). It walks over the calls and returns in time order. It keeps every possible configuration, which
+is a state of the memory store and the set of pending commands that already took effect. A command takes effect only
+when its return requires it. Equal configurations are merged. If no configuration is left, no order explains the
+replies.
 
-Pure functions without clock or I/O. The sequential specification is the model of the laws.
+The functions are pure, without clock or I/O. The sequential specification is the reference model of the memory tool.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ NOTHING_DONE = (
 
 
 class UndecidedError(Exception):
-    """The history has more possible configurations than the checker keeps."""
+    """Raised if a history has more possible configurations than the checker can keep."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """A command with its call time, return time (of one clock) and reply. The reply None means an unknown outcome."""
+    """A command with its reply and the times of its call and its return, by one clock.
+
+    The reply None is an unknown outcome.
+    """
 
     client: str
     command: Command
@@ -49,17 +53,20 @@ class Operation:
 
     @cached_property
     def known(self) -> bool:
-        """True if the outcome is known. Otherwise it took effect at any time after its call, or never."""
+        """True if the outcome is known.
+
+        A command with an unknown outcome took effect at any time after its call, or never.
+        """
         return self.answer is not None and not self.answer.unknown
 
     @property
     def did_nothing(self) -> bool:
-        """True if the reply shows that storage did nothing, so that it fits at any position."""
+        """True if the reply shows that the storage did not run the command. Such a reply is valid at any position."""
         return self.answer is not None and self.answer.is_error and self.answer.text.startswith(NOTHING_DONE)
 
     @property
     def harmless(self) -> bool:
-        """True if it changed nothing, so that removing it keeps a linearizable history linearizable."""
+        """True if the command changed nothing. A linearizable history stays linearizable without it."""
         return self.command.get("command") == "view" or (
             self.known and self.answer is not None and self.answer.is_error
         )
@@ -67,20 +74,20 @@ class Operation:
 
 @dataclass(frozen=True)
 class Failure:
-    """Position of the failure: `before` leads only to `state`, from which `operations` have no order.
+    """A failed search: `before` leads only to `state`, and no order of `operations` from there explains their replies.
 
-    `last` is the operation whose reply does not fit, although all others that returned before it do.
+    `last` is the operation whose reply does not fit. All operations that returned before it can still be explained.
     """
 
     before: Sequence[Operation]
     state: State
     operations: Sequence[Operation]
     last: Operation
-    reached: Sequence[State]  # states in which `last` could take effect with another reply
+    reached: Sequence[State]  # states in which `last` could take effect, with a different reply
 
 
 def exactly(_command: Command, expected: Expected, answer: Answer) -> bool:
-    """Compare the reply with the specification, byte for byte."""
+    """Return whether the reply equals the reply of the specification, byte for byte."""
     return expected.fits(answer.text, is_error=answer.is_error)
 
 
@@ -92,11 +99,14 @@ def find_failure(history: Sequence[Operation], *, alike: Alike = exactly) -> Fai
     return None
 
 
-# -- parts that can be judged apart ------------------------------------------------------------------------------
+# -- independent parts -------------------------------------------------------------------------------------------
 
 
 def touched(command: Command) -> frozenset[str]:
-    """Names below the root that a command reads or changes. `""` is the root and covers all of them."""
+    """Return the names below the root that a command reads or changes.
+
+    `""` stands for the root, which includes all names.
+    """
     try:
         _, values = read_shape(command)
     except InvalidCommand:
@@ -108,7 +118,7 @@ def touched(command: Command) -> frozenset[str]:
 def independent(history: Sequence[Operation]) -> list[list[Operation]]:
     """Split the history into parts without common names. It is linearizable if and only if each part is.
 
-    Listings, directories and memories above a path depend on one name below the root only; renames depend on two.
+    A listing, a directory or a memory depends on one name directly below the root. A rename depends on two such names.
     """
     groups: list[tuple[frozenset[str], list[Operation]]] = []
     for operation in history:
@@ -127,24 +137,24 @@ def independent(history: Sequence[Operation]) -> list[list[Operation]]:
 
 @dataclass
 class Search:
-    """Search through the configurations of one history that starts with the memories of `start`."""
+    """Search through the configurations of one history. The initial memories are those of `start`."""
 
     history: Sequence[Operation]
     start: State = EMPTY
     alike: Alike = exactly
     limit: int = MAX_CONFIGURATIONS
-    _steps: dict[int, dict[State, State | None]] = field(default_factory=dict)  # of pending operations
+    _steps: dict[int, dict[State, State | None]] = field(default_factory=dict)  # of pending operations, by state
     _reached: set[Configuration] = field(default_factory=set)
 
     def run(self) -> Failure | None:
         """Return None if some order explains all replies."""
-        # A view with an unknown outcome and a command that storage rejected have no effect.
+        # Views with unknown outcomes and commands that the storage rejected have no effect.
         self.operations = [
             each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))
         ]
         possible: set[Configuration] = {(self.start, 0)}
         certain, under_way = (self.start, 0), list[int]()
-        since: list[int] = []  # operations pending at the last certain configuration, or later
+        since: list[int] = []  # operations called since the last certain configuration, or pending at that time
         for _, returns, number in self._moments():
             if not returns:
                 under_way.append(number)
@@ -163,13 +173,13 @@ class Search:
         return None
 
     def _moments(self) -> list[tuple[int, bool, int]]:
-        """All calls and known returns in time order. At equal times, calls come first."""
+        """Return all calls and known returns in time order. At equal times, calls come first."""
         calls = [(each.called, False, number) for number, each in enumerate(self.operations)]
         returns = [(each.returned, True, number) for number, each in enumerate(self.operations) if each.known]
         return sorted(calls + returns)
 
     def _after_return(self, number: int, possible: set[Configuration], under_way: list[int]) -> set[Configuration]:
-        """Configurations after operation `number` returned: it took effect, possibly after other pending operations."""
+        """Return the configurations after operation `number`, which may take effect after other pending operations."""
         bit = 1 << number
         found: set[Configuration] = set()
         todo, self._reached = list(possible), set(possible)
@@ -180,7 +190,7 @@ class Search:
                 continue
             for each in under_way:
                 after = None if done >> each & 1 else self._step(each, state)
-                if after is None or after is state:  # matching operations without changes were absorbed
+                if after is None or after is state:  # matching operations that change nothing are already included
                     continue
                 following = self._absorb(after, done | 1 << each, under_way)
                 if following not in self._reached:
@@ -191,14 +201,17 @@ class Search:
         return found
 
     def _absorb(self, state: State, done: int, under_way: list[int]) -> Configuration:
-        """Add all operations that match here and change nothing: they can take effect now as well as later."""
+        """Add all operations that match this state and change nothing. They can take effect now as well as later."""
         for each in under_way:
             if not done >> each & 1 and self.operations[each].known and self._step(each, state) is state:
                 done |= 1 << each
         return state, done
 
     def _step(self, number: int, state: State) -> State | None:
-        """Return the state after an operation (the same object if unchanged), or None if its reply differs."""
+        """Return the state after an operation, or None if the reply does not fit.
+
+        An unchanged state is the same object.
+        """
         steps = self._steps[number]
         if state not in steps:
             steps[state] = self._run(self.operations[number], state)

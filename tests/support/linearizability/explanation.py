@@ -12,7 +12,7 @@ from .checker import Alike, Failure, Operation, Search, State, exactly, find_fai
 BAR = 40  # width of the time axis in characters
 REPLY_INDENT = 12
 SHOWN_REPLIES = 3
-EARLIER = 3  # number of earlier changes to show, and of views
+EARLIER = 3  # number of earlier changes to show, and of earlier views
 
 
 def why_not(history: Sequence[Operation], *, alike: Alike = exactly) -> str:
@@ -22,7 +22,7 @@ def why_not(history: Sequence[Operation], *, alike: Alike = exactly) -> str:
 
 
 def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
-    """Reduce the failure by views and rejected commands that it does not need."""
+    """Remove each view and rejected command without which the failure remains."""
     kept = failure
     for operation in failure.operations:
         if not operation.harmless or operation not in kept.operations:
@@ -34,7 +34,7 @@ def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
 
 
 def explain(failure: Failure) -> str:
-    """Format the failure: earlier state, commands in time, and expected replies."""
+    """Format the failure: the state before it, the commands in time order, and the expected replies."""
     names = frozenset[str]().union(*(touched(each.command) for each in failure.operations))
     before = [each for each in failure.before if _concerns(each, names)]
     before = _last_changes(before) + _last_views(before)
@@ -60,14 +60,14 @@ def _last_views(before: Sequence[Operation]) -> list[Operation]:
 
 
 def _concerns(operation: Operation, names: frozenset[str]) -> bool:
-    """Return True if the operation changed or viewed something below these names."""
+    """Return whether the operation changed or viewed a memory below these names."""
     refused = operation.known and operation.answer is not None and operation.answer.is_error
     near = touched(operation.command)
     return bool(near & names or "" in near | names) and (operation.command.get("command") == "view" or not refused)
 
 
 def _table(before: Sequence[Operation], failure: Failure) -> list[str]:
-    """Two lines per operation: client, call, return, a bar and the command; then the reply."""
+    """Format each operation as two lines: client, call, return, a bar and the command, and then the reply."""
     operations = [*sorted(before, key=_called), *sorted(failure.operations, key=_called)]
     start = min(map(_called, operations))
     marks = [">" if each is failure.last else "=" if each in before else " " for each in operations]
@@ -107,7 +107,7 @@ def _memories(state: State, names: frozenset[str]) -> list[str]:
 
 
 def _expected(failure: Failure) -> list[str]:
-    """Replies of the model in the reachable states."""
+    """Return the replies of the model in the reachable states."""
     answers = [Model(tree=dict(state)).execute(failure.last.command) for state in failure.reached]
     texts = list(dict.fromkeys(repr(answer.text) if answer.text else f"{answer.start}..." for answer in answers))
     more = [f"  or one of {len(texts) - SHOWN_REPLIES} more"] if len(texts) > SHOWN_REPLIES else []

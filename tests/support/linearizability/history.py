@@ -2,8 +2,8 @@
 
 `python -m support.linearizability.history URL OUT PROCESSES THREADS COUNT SEED SCENE [KILLED_AFTER]` forks the
 processes before a backend is opened. Each process opens its own backend, waits for the others, and starts at the same
-time. It writes JSON lines to a file in the directory OUT: one before each call and one after each return, so a process
-can be killed at any time. At the end another process views every memory.
+time as they do. It writes JSON lines to a file in the directory OUT, one before each call and one after each return, so
+that it can be killed at any time. At the end another process views every memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Scene:
-    """Paths that clients share: memories, and directories that they list, delete and move."""
+    """Paths that the clients share: memories, and directories that the clients list, delete and move."""
 
     files: tuple[str, ...]
     directories: tuple[str, ...] = ()
@@ -55,13 +55,13 @@ SCENES = {
 
 
 def lines_seen(text: str) -> list[str] | None:
-    """Non-empty lines of a memory from a view, or None if the reply is not a view of a memory."""
+    """Return the non-empty lines of a memory from a view, or None if the reply does not show a memory."""
     return [row[7:] for row in text.split("\n")[1:] if row[7:]] if text.startswith(FILE_HEADER) else None
 
 
 @dataclass
 class Client:
-    """Client with random commands, mostly edits of lines it has seen. Every text it writes is unique."""
+    """Client that runs random commands, mostly edits of lines that it has seen. Every text that it writes is unique."""
 
     name: str
     scene: Scene
@@ -88,7 +88,7 @@ class Client:
         return {"command": "view", "path": self._random_path(path)}
 
     def learn(self, command: Command, answer: Answer) -> None:
-        """Store the lines of a viewed memory, and the paths without a memory."""
+        """Remember the lines of a viewed memory, or that a path has no memory."""
         path = str(command.get("path"))
         lines = lines_seen(answer.text)
         if lines is not None:
@@ -103,7 +103,7 @@ class Client:
         return {"command": "str_replace", "path": path, "old_str": old, "new_str": self._new()}
 
     def _random_path(self, path: str) -> str:
-        """The path or, less often, a directory or another memory."""
+        """Return the path or, less often, a directory or another memory."""
         others = self.scene.directories or self.scene.files
         return self.rng.choice(others) if self.rng.random() < 0.4 else path
 
@@ -114,7 +114,7 @@ class Client:
 
 @dataclass
 class Recorder:
-    """Writes the operations of one process to a file. Thread-safe: each line is one write."""
+    """Writer of the operations of one process to a file. It is thread-safe, because one call writes each line."""
 
     target: Target
     fd: int
@@ -142,7 +142,7 @@ def record(
 ) -> list[Operation]:
     """Record `processes` x `threads` clients with `count` commands each on a new memory store.
 
-    With `killed_after`, the first process kills itself after that many replies of its first client.
+    With `killed_after`, the first process kills itself after its first client got that many replies.
     """
     out.mkdir()
     module = [sys.executable, "-m", "support.linearizability.history"]
@@ -155,7 +155,7 @@ def record(
 
 
 def read(path: Path) -> Iterator[Operation]:
-    """Read the operations of one file. A call without a return and a truncated line come from a killed process."""
+    """Read the operations of one file. A killed process leaves a call without a return or a truncated line."""
     calls: dict[tuple[str, int], dict[str, Any]] = {}
     for line in path.read_text().split("\n")[:-1]:
         row = json.loads(line)
@@ -170,7 +170,7 @@ def read(path: Path) -> Iterator[Operation]:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of one run for every process."""
+    """Options of one run, the same for every process."""
 
     url: str
     out: Path
@@ -185,7 +185,7 @@ class RunOptions:
         with Opened(self.url, self.out / f"{worker}.jsonl") as recorder:
             clients = [self._thread(recorder, worker, thread) for thread in range(self.threads)]
             os.write(gate[0], b"r")
-            os.read(gate[1], 1)  # returns when the parent closes its end
+            os.read(gate[1], 1)  # returns when the parent closes its end of the pipe
             for each in clients:
                 each.start()
             for each in clients:
@@ -204,7 +204,7 @@ class RunOptions:
         return threading.Thread(target=run)
 
     def view_all(self) -> None:
-        """View every memory after the run."""
+        """View every memory at the end of the run."""
         with Opened(self.url, self.out / "last.jsonl") as recorder:
             for number, path in enumerate(self.scene.files):
                 recorder.execute("last", number, {"command": "view", "path": path})
@@ -212,7 +212,7 @@ class RunOptions:
 
 @dataclass
 class Opened:
-    """A backend and its recording file, closed at the end."""
+    """A backend and the recording file of a process. Both are closed at the end."""
 
     url: str
     path: Path
@@ -229,7 +229,7 @@ class Opened:
 
 
 def main(crowd: RunOptions, processes: int) -> int:
-    """Fork the processes, start them together, and wait. Returns 0 if every process ended as expected."""
+    """Fork the processes, start them together, and wait for them. Returns 0 if every process ended as expected."""
     if crowd.url.startswith("sdk:"):
         import anthropic.tools  # noqa: F401 - takes a second, which the forks then share
     ready, tell_ready = os.pipe()
@@ -253,7 +253,7 @@ def main(crowd: RunOptions, processes: int) -> int:
 
 
 def run_forked(work: Callable[[], None], tell_ready: int) -> NoReturn:
-    """Run the work of a forked process and exit. Errors go to stderr, and other processes do not wait for it."""
+    """Run the work of a forked process and exit. Errors go to stderr. Other processes do not wait for a failed one."""
     status = 1
     try:
         work()

@@ -1,7 +1,8 @@
-"""Real servers for tests. `servers.postgresql()` starts one at its first use in this process and returns it.
+"""Real servers for tests. `servers.postgresql()` starts a server at its first call in this process and returns it.
 
-Each process of a test run has its own servers, on their own ports. They stop with the process, also if it is killed.
-A test is skipped with a message if its server is not installed; with RETENTIVE_SERVERS=required it fails.
+Each process of a test run has its own servers on its own ports. The servers stop with the process, even if the process
+is killed. If a server is not installed, the test is skipped with a message. With RETENTIVE_SERVERS=required, the test
+fails.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def ceph_cluster() -> CephCluster:
 
 
 def required(kind: type[Server]) -> None:
-    """Skip the test if the server cannot run here; with RETENTIVE_SERVERS=required, fail."""
+    """Skip the test if the server cannot run here. With RETENTIVE_SERVERS=required, fail the test."""
     reason = kind.available()
     if reason is None:
         return
@@ -121,5 +122,5 @@ def _started(kind: type[S], make: Callable[[], S]) -> S:
 
 
 def _stop_at_exit(server: Server, owner: int) -> None:
-    if os.getpid() == owner:  # a fork must not stop its parent's servers when it ends
+    if os.getpid() == owner:  # a forked child must not stop the servers of its parent when the child ends
         server.stop()

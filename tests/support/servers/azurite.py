@@ -1,4 +1,4 @@
-"""Azurite: Azure Blob Storage in memory, which honours conditions."""
+"""Azurite: Azure Blob Storage in memory, with conditional requests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PROGRAM = Path("node_modules", "azurite", "dist", "src", "blob", "main.js")
 
 
 def azurite_directory() -> Path:
-    """The folder of `npm install --prefix`: `$RETENTIVE_AZURITE`, or `.cache/azurite` of the repository."""
+    """Return the folder of `npm install --prefix`: `$RETENTIVE_AZURITE`, or `.cache/azurite` of the repository."""
     given = os.environ.get("RETENTIVE_AZURITE")
     return Path(given) if given else Path(__file__).parents[3] / ".cache" / "azurite"
 
 
 class AzuriteServer(Server):
-    """An Azure Blob Storage in memory."""
+    """An Azure Blob Storage server that stores everything in memory."""
 
     name = "azurite"
     account = "devstoreaccount1"
-    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # Azurite's own
+    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # Azurite's key
 
     @classmethod
     def available(cls) -> str | None:
@@ -49,12 +49,12 @@ class AzuriteServer(Server):
         return f"http://{HOST}:{self.port}/{self.account}"
 
     def new_container(self, name: str) -> str:
-        """Create a container if it does not exist; return its name."""
+        """Create a container if it does not exist, and return its name."""
         must(self.request("PUT", f"/{name}?restype=container"), 201, 409)
         return name
 
     def request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-        """The answer to a signed request; `path` begins with the container."""
+        """Send a signed request and return the answer. `path` begins with the container."""
         whole = f"/{self.account}{path}"
         signed = azure_headers(method, whole, headers, account=self.account, key=self.key, length=len(body))
         return request(self.port, method, whole, body=body, headers=signed)

@@ -1,4 +1,4 @@
-"""Base class of servers: a directory and ports of its own, a start, and a stop that leaves nothing behind."""
+"""Base class of servers. A server has its own directory and ports, and it leaves nothing behind when it stops."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HOST = "127.0.0.1"
 
 
 class Server(ABC):
-    """A real server on loopback, for tests. Use in `with` or call `start()`; not safe for several threads."""
+    """A real server on loopback, for tests. Use it in `with`, or call `start()`. It is not thread-safe."""
 
     name: ClassVar[str]
     user: ClassVar[str | None] = None
-    """Whom it runs as if the tests run as root, where the server refuses to be root."""
+    """User to run the server as if the tests run as root, for servers that refuse to run as root."""
 
     def __init__(self) -> None:
         self.directory = Path()
@@ -32,14 +32,14 @@ class Server(ABC):
     @classmethod
     @abstractmethod
     def available(cls) -> str | None:
-        """The reason why it cannot run here ("postgresql is not installed"), or None."""
+        """Return the reason why the server cannot run here ("postgresql is not installed"), or None."""
 
     @abstractmethod
     def launch(self) -> None:
-        """Start its processes in `self.directory`; return when it is ready."""
+        """Start the processes of the server in `self.directory`, and return when it is ready."""
 
     def start(self) -> None:
-        """Start it, and return when it is ready."""
+        """Start the server, and return when it is ready."""
         self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
         if self.user is not None and os.geteuid() == 0:
             shutil.chown(self.directory, self.user, self.user)
@@ -50,7 +50,7 @@ class Server(ABC):
             raise
 
     def stop(self) -> None:
-        """Stop it and delete its files; does nothing if it is not running."""
+        """Stop the server and delete its files. Does nothing if it is not running."""
         while self.processes:
             self.processes.pop().stop()
         while self._held_ports:
@@ -60,10 +60,11 @@ class Server(ABC):
             self.directory = Path()
 
     def free_port(self) -> int:
-        """A port chosen by the system, reserved until this server stops.
+        """Return a port chosen by the system, and reserve it until this server stops.
 
-        A socket stays bound to it and never listens. The server can still bind it, but the system gives it to no
-        other process, nor to an outgoing connection while a killed node is down (which could connect to itself).
+        A socket stays bound to the port and never listens. The server can still bind the port, but the system gives it
+        to no other process. It also gives it to no outgoing connection while a killed node is down; such a connection
+        could connect to itself.
         """
         held = socket.socket()
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -82,19 +83,19 @@ class Server(ABC):
 
 
 def missing(package: str, *programs: str) -> str | None:
-    """A message that a package is not installed, if a program of it is missing; Debian puts some in /usr/sbin."""
+    """Return a message that a package is not installed, or None. Debian puts some of the programs in /usr/sbin."""
     if all(find(program) for program in programs):
         return None
     return f"{package} is not installed"
 
 
 def find(program: str) -> str | None:
-    """The path of a program, or None."""
+    """Return the path of a program, or None."""
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def program(name: str) -> str:
-    """The path of a program; raises if it is missing."""
+    """Return the path of a program. Raises an error if it is missing."""
     path = find(name)
     if path is None:
         raise FileNotFoundError(name)
@@ -102,7 +103,7 @@ def program(name: str) -> str:
 
 
 def accepts(port: int) -> bool:
-    """True if a process listens on a port of loopback."""
+    """Return whether a process listens on a loopback port."""
     with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
         return True
     return False

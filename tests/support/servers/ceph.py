@@ -1,4 +1,4 @@
-"""Ceph: the real S3 of its gateway (RGW), with one OSD or three."""
+"""Ceph: its gateway (RGW) serves real S3, with one OSD or three."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ rgw frontends = beast endpoint={host}:{port} tcp_nodelay=1
 
 
 class CephServer(Server):
-    """One OSD, one gateway. All data is in memory."""
+    """One OSD and one gateway. All data is in memory."""
 
     name = "ceph"
     osds: ClassVar[int] = 1
@@ -102,7 +102,7 @@ class CephServer(Server):
         return self.endpoints[0]
 
     def new_bucket(self, name: str) -> str:
-        """Create a bucket if it does not exist; return its name."""
+        """Create a bucket if it does not exist, and return its name."""
         must(self.request("PUT", f"/{name}"), 200)
         return name
 
@@ -115,27 +115,30 @@ class CephServer(Server):
         headers: Mapping[str, str] | None = None,
         gateway: int = 0,
     ) -> Answer:
-        """The answer of a gateway to a signed request; `path` begins with the bucket."""
+        """Send a signed request to a gateway and return the answer. `path` begins with the bucket."""
         signed = s3_headers(method, path, headers, access_key=self.access_key, secret_key=self.secret_key)
         return request(self.ports[gateway], method, path, body=body, headers=signed)
 
     def kill_osd(self, osd: int) -> None:
-        """SIGKILL an OSD. The others take over after about 5 seconds; requests wait until then."""
+        """Kill an OSD with SIGKILL. The other OSDs take over after about 5 seconds, and requests wait until then."""
         self._kill(f"osd{osd}")
 
     def restart_osd(self, osd: int) -> None:
-        """Start a killed OSD, which is empty since it was in memory; return when the others have filled it again."""
+        """Start a killed OSD, and return when the other OSDs have filled it again.
+
+        It starts empty, since its data was in memory.
+        """
         self._format_osd(osd)
         self._run_osd(osd)
         self._wait_for_osds()
         self._wait_for_copies()
 
     def kill_gateway(self, gateway: int) -> None:
-        """SIGKILL a gateway."""
+        """Kill a gateway with SIGKILL."""
         self._kill(f"gateway{gateway}")
 
     def restart_gateway(self, gateway: int) -> None:
-        """Start a killed gateway; return when it answers."""
+        """Start a killed gateway, and return when it answers."""
         self._run_gateway(gateway)
         self._wait_for_gateway(gateway)
 
@@ -191,8 +194,8 @@ class CephServer(Server):
     def _wait_for_copies(self) -> None:
         """Wait until every object has `osds` copies.
 
-        There is no Ceph manager to ask. While an OSD is being filled, others serve its objects ("pg_temp"). That starts
-        a moment after the OSD is up, so wait until the list of such groups is empty for a while.
+        There is no Ceph manager to ask. While an OSD is being filled, other OSDs serve its objects ("pg_temp"). That
+        starts a moment after the OSD is up, so wait until the list of these placement groups stays empty for a while.
         """
         quiet_since = time.monotonic()
 
@@ -227,7 +230,7 @@ class CephServer(Server):
 
 
 class CephCluster(CephServer):
-    """Three OSDs with a copy of each object, and two gateways."""
+    """Three OSDs that each have a copy of every object, and two gateways."""
 
     name = "ceph-cluster"
     osds = 3

@@ -13,13 +13,13 @@ _STATUS = "SELECT variable_value FROM information_schema.global_status WHERE var
 
 
 def galera_provider() -> Path | None:
-    """The path of the Galera library."""
+    """Return the path of the Galera library."""
     found = [*Path("/usr/lib/galera").glob("libgalera_smm.so"), *Path("/usr").glob("lib*/galera-4/libgalera_smm.so")]
     return found[0] if found else None
 
 
 class GaleraCluster(Server):
-    """Three nodes on loopback; root needs no password. A restarted node is synchronized from another."""
+    """Three nodes on loopback. The user root needs no password. A restarted node is synchronized from another node."""
 
     name = "galera"
     user = "mysql"
@@ -44,28 +44,28 @@ class GaleraCluster(Server):
             self._run_node(node, first=node == 0)
 
     def kill(self, node: int) -> None:
-        """SIGKILL a node. The others notice after about 5 seconds; writes wait until then."""
+        """Kill a node with SIGKILL. The other nodes notice after about 5 seconds, and writes wait until then."""
         process = self._nodes.pop(node)
         self.processes.remove(process)
         process.kill()
 
     def restart(self, node: int) -> None:
-        """Start a killed node; return when it has caught up. Another node must run."""
+        """Start a killed node, and return when it has caught up. Another node must be running."""
         if not self._nodes:
             raise ServerFailed("no node of the cluster runs")
         self._run_node(node)
 
     def urls(self, database: str) -> list[str]:
-        """The addresses of a database on each node."""
+        """Return the URLs of a database on each node."""
         return [f"mariadb://root@{HOST}:{port}/{database}" for port in self.ports]
 
     def new_database(self, name: str) -> list[str]:
-        """Create a database if it does not exist; return its address on each node."""
+        """Create a database if it does not exist, and return its URL on each node."""
         self.ask(next(iter(self._nodes)), f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
         return self.urls(name)
 
     def ask(self, node: int, statements: str, *, database: str = "mysql") -> str:
-        """The output of the client on a node, after the node has applied all commits of the others."""
+        """Return the output of the client on a node, after the node has applied all commits of the other nodes."""
         return ask(self.ports[node], f"SET SESSION wsrep_sync_wait = 15; {statements}", database=database)
 
     def _run_node(self, node: int, *, first: bool = False) -> None:
@@ -79,7 +79,7 @@ class GaleraCluster(Server):
         process.wait_until(lambda: self._synced(node))
 
     def _synced(self, node: int) -> bool:
-        """True if a node is synchronized and all running nodes are in the cluster."""
+        """Return whether a node is synchronized and all running nodes are in the cluster."""
         if not answers(self.ports[node]):
             return False
         state = ask(self.ports[node], _STATUS.format("wsrep_local_state_comment")).strip()
@@ -87,7 +87,7 @@ class GaleraCluster(Server):
         return state == "Synced" and int(size) >= len(self._nodes)
 
     def _position(self, node: int) -> str:
-        """The position of the last commit of a node, for an incremental transfer."""
+        """Return the position of the last commit of a node, for an incremental transfer."""
         said = run([*self._command(node), "--wsrep-recover"], user=self.user, cwd=self.directory)
         lines = [line for line in said.splitlines() if "Recovered position:" in line]
         if not lines:

@@ -1,4 +1,4 @@
-"""MariaDB, one node."""
+"""MariaDB with one node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from .base import HOST, Server, missing, program
 from .process import Process, run
 
-# Commits reach the log before the reply, but are not synced: the data need not survive a power cut.
+# Commits reach the log before the reply, but they are not synced, since the data need not survive a power cut.
 SETTINGS = [
     f"--bind-address={HOST}",
     "--skip-name-resolve",
@@ -21,7 +21,7 @@ SETTINGS = [
 
 
 class MariaServer(Server):
-    """One MariaDB with InnoDB; root needs no password."""
+    """One MariaDB server with InnoDB. The user root needs no password."""
 
     name = "mariadb"
     user = "mysql"
@@ -41,7 +41,7 @@ class MariaServer(Server):
                 "--no-defaults",
                 f"--datadir={data}",
                 f"--port={self.port}",
-                "--socket=socket",  # in the data directory: an absolute path could be too long
+                "--socket=socket",  # relative to the data directory, because an absolute path could be too long
                 f"--pid-file={self.directory}/pid",
                 f"--innodb-flush-method={self.flush_method}",
                 *SETTINGS,
@@ -54,16 +54,16 @@ class MariaServer(Server):
         process.wait_until(lambda: answers(self.port))
 
     def url(self, database: str) -> str:
-        """The address of a database, which need not exist."""
+        """Return the URL of a database, which need not exist."""
         return f"mariadb://root@{HOST}:{self.port}/{database}"
 
     def new_database(self, name: str) -> str:
-        """Create a database if it does not exist; return its address."""
+        """Create a database if it does not exist, and return its URL."""
         self.ask(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
         return self.url(name)
 
     def ask(self, statements: str, *, database: str = "mysql") -> str:
-        """The output of the client: rows without headers, columns separated by tabs."""
+        """Return the output of the client: rows without headers, columns separated by tabs."""
         return ask(self.port, statements, database=database)
 
 
@@ -75,12 +75,12 @@ def install_database(server: Server, data: str) -> None:
 
 
 def ask(port: int, statements: str, *, database: str = "mysql") -> str:
-    """The output of the client on a node: rows without headers, columns separated by tabs."""
+    """Return the output of the client on a node: rows without headers, columns separated by tabs."""
     client = [program("mariadb"), "--no-defaults", f"--host={HOST}", f"--port={port}", "--user=root", "-N", "-B"]
     return run([*client, database], text=statements)
 
 
 def answers(port: int) -> bool:
-    """True if a node accepts connections."""
+    """Return whether a node accepts connections."""
     ping = [program("mariadb-admin"), "--no-defaults", f"--host={HOST}", f"--port={port}", "--user=root", "ping"]
     return subprocess.run(ping, capture_output=True, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""moto: S3 in memory, which honours conditions."""
+"""moto: S3 in memory, with conditional requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .web import Answer, answers, must, request, s3_headers
 
 
 class MotoServer(Server):
-    """An S3 in memory."""
+    """An S3 server that stores everything in memory."""
 
     name = "moto"
     access_key = "testing"
@@ -42,7 +42,7 @@ class MotoServer(Server):
         return f"http://{HOST}:{self.port}"
 
     def new_bucket(self, name: str) -> str:
-        """Create a bucket if it does not exist; return its name."""
+        """Create a bucket if it does not exist, and return its name."""
         answer = self.request("PUT", f"/{name}")
         for _ in range(20):  # moto fails if two threads create their first buckets at the same time
             if answer.status != 500:
@@ -53,6 +53,6 @@ class MotoServer(Server):
         return name
 
     def request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-        """The answer to a signed request; `path` begins with the bucket."""
+        """Send a signed request and return the answer. `path` begins with the bucket."""
         signed = s3_headers(method, path, headers, access_key=self.access_key, secret_key=self.secret_key)
         return request(self.port, method, path, body=body, headers=signed)

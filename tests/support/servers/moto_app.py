@@ -1,7 +1,7 @@
-"""moto's S3, one request at a time: `python moto_app.py HOST PORT`.
+"""moto's S3 server, limited to one request at a time: `python moto_app.py HOST PORT`.
 
-moto checks If-Match and If-None-Match first and writes later, without a lock, so two threads could both succeed; in S3
-only one does. A client that stops in the middle of its request does not block the others.
+moto checks If-Match and If-None-Match first and writes later, without a lock, so that two threads could both succeed.
+In S3, only one of them succeeds. A client that stops in the middle of its request does not block the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OneAtATime:
-    """A WSGI application that serves one request at a time, after reading all of it."""
+    """WSGI application that reads each request completely and then serves one request at a time."""
 
     def __init__(self, application: WSGIApplication) -> None:
         self._application = application

@@ -1,4 +1,4 @@
-"""Patroni: three PostgreSQL nodes with one leader; if it fails, another node takes over."""
+"""Patroni: three PostgreSQL nodes with one leader. If the leader fails, another node takes over."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ class PatroniCluster(Server):
     def stop(self) -> None:
         for node in list(self._nodes):
             postgres = self._postgres(node)
-            self._nodes[node].kill()  # before PostgreSQL, which it would restart
+            self._nodes[node].kill()  # before PostgreSQL, which Patroni would restart
             end_all(postgres[:1], signal.SIGQUIT)
             end_all(postgres)
         self._nodes.clear()
         super().stop()
 
     def url(self, database: str) -> str:
-        """The address of a database on the current leader."""
+        """Return the URL of a database on the current leader."""
         hosts = ",".join(f"{HOST}:{port}" for port in self.ports)
         return f"postgresql://postgres:x@{hosts}/{database}?target_session_attrs=read-write"
 
     def urls(self, database: str) -> list[str]:
-        """The addresses of a database on each node."""
+        """Return the URLs of a database on each node."""
         return [f"postgresql://postgres:x@{HOST}:{port}/{database}" for port in self.ports]
 
     def new_database(self, name: str) -> str:
-        """Create a database if it does not exist; return its address on the current leader."""
+        """Create a database if it does not exist, and return its URL on the current leader."""
         create_database(self.url("postgres"), name)
-        for node in self._nodes:  # a client that finds the database missing on one node does not try the next
+        for node in self._nodes:  # a client that finds no such database on one node does not try the next node
             there = partial(self._has_database, node, name)
             poll(there, f"node {node} has the database")
         return self.url(name)
 
     def ask(self, statements: str, *, database: str = "postgres") -> str:
-        """The output of psql on the leader: rows without headers, columns separated by `|`."""
+        """Return the output of psql on the leader: rows without headers, columns separated by `|`."""
         return psql(self.url(database), statements)
 
     def leader(self) -> int:
-        """The node that leads; waits until there is one."""
+        """Wait until a node leads, and return its number."""
         found: list[int] = []
 
         def one_leads() -> bool:
@@ -83,7 +83,10 @@ class PatroniCluster(Server):
         return found[0]
 
     def kill_leader(self) -> int:
-        """SIGKILL PostgreSQL and Patroni of the leader; return its number. Another leads about 20 seconds later."""
+        """Kill PostgreSQL and Patroni of the leader, and return its number.
+
+        Another node leads after about 20 seconds.
+        """
         node = self.leader()
         postgres = self._postgres(node)
         process = self._nodes.pop(node)
@@ -93,7 +96,7 @@ class PatroniCluster(Server):
         return node
 
     def restart(self, node: int) -> None:
-        """Start a killed node; return when it follows the leader and the cluster is complete."""
+        """Start a killed node, and return when it follows the leader and the cluster is complete."""
         self._run_node(node)
         self._nodes[node].wait_until(self._complete)
 
@@ -102,7 +105,7 @@ class PatroniCluster(Server):
         return psql(self.urls("postgres")[node], count, name=name).strip() == "1"
 
     def _leads(self, node: int) -> bool:
-        """True if a node accepts writes: it has the lock and its promotion is complete."""
+        """Return whether a node accepts writes: it has the lock, and its promotion is complete."""
         try:
             if request(self._rest_ports[node], "GET", "/primary").status != 200:
                 return False
@@ -111,7 +114,7 @@ class PatroniCluster(Server):
             return False
 
     def _complete(self) -> bool:
-        """True if all running nodes have one leader and follow it, one of them synchronously."""
+        """Return whether all running nodes have one leader and follow it, one of them synchronously."""
         members = self._members()
         states = [member.get("state") for member in members]
         roles = [member.get("role") for member in members]
@@ -125,7 +128,7 @@ class PatroniCluster(Server):
         return []
 
     def _postgres(self, node: int) -> list[int]:
-        """PostgreSQL's processes of a node, the postmaster first. They are not children of Patroni."""
+        """Return the PostgreSQL processes of a node, the postmaster first. They are not children of Patroni."""
         try:
             first = int((self.directory / f"data{node}" / "postmaster.pid").read_text().split()[0])
         except (OSError, IndexError):
@@ -151,7 +154,7 @@ class PatroniCluster(Server):
         process.wait_until(healthy)
 
     def _run_node(self, node: int) -> None:
-        settings = self.directory / f"node{node}.json"  # JSON is YAML
+        settings = self.directory / f"node{node}.json"  # Patroni reads YAML, and JSON is valid YAML
         settings.write_text(json.dumps(self._settings(node)))
         process = Process(
             [program("patroni"), str(settings)],
@@ -159,7 +162,7 @@ class PatroniCluster(Server):
             directory=self.directory,
             user=self.user,
             env=clean_environment(),
-            stop_signal=signal.SIGTERM,  # also stops PostgreSQL
+            stop_signal=signal.SIGTERM,  # this also stops PostgreSQL
         )
         self._nodes[node] = process
         self.processes.append(process)

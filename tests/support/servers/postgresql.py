@@ -18,7 +18,7 @@ _CREATE = (
 
 
 def postgresql_bin() -> Path | None:
-    """The folder with the programs of the newest PostgreSQL; Debian does not put it on PATH."""
+    """Return the folder with the programs of the newest PostgreSQL. Debian does not put it on PATH."""
 
     def version(directory: Path) -> float:
         name = directory.parent.name
@@ -32,13 +32,13 @@ def postgresql_bin() -> Path | None:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without variables that lead PostgreSQL to another server or change Patroni's settings."""
+    """Return the environment without variables that select another PostgreSQL server or change Patroni's settings."""
     theirs = ("PG", "PATRONI", "PYTHON", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if not name.startswith(theirs)} | {"LC_ALL": "C"}
 
 
 def psql(url: str, statements: str, **variables: str) -> str:
-    """The output of psql: rows without headers, columns separated by `|`."""
+    """Return the output of psql: rows without headers, columns separated by `|`."""
     programs = postgresql_bin()
     assert programs is not None
     command = [str(programs / "psql"), "-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
@@ -47,7 +47,7 @@ def psql(url: str, statements: str, **variables: str) -> str:
 
 
 def create_database(url: str, name: str) -> None:
-    """Create a database if it does not exist, over a connection to another one."""
+    """Create a database if it does not exist, over a connection to another database."""
     psql(url, _CREATE, name=name)
 
 
@@ -85,22 +85,22 @@ class PostgresServer(Server):
             directory=self.directory,
             user=self.user,
             env=clean_environment(),
-            stop_signal=signal.SIGQUIT,  # at once, with its own processes
+            stop_signal=signal.SIGQUIT,  # immediate shutdown, which also stops its processes
         )
         self.processes.append(process)
         process.wait_until(self._answers)
 
     def url(self, database: str) -> str:
-        """The address of a database, which need not exist."""
+        """Return the URL of a database, which need not exist."""
         return f"postgresql://postgres@{HOST}:{self.port}/{database}"
 
     def new_database(self, name: str) -> str:
-        """Create a database if it does not exist; return its address."""
+        """Create a database if it does not exist, and return its URL."""
         create_database(self.url("postgres"), name)
         return self.url(name)
 
     def ask(self, statements: str, *, database: str = "postgres") -> str:
-        """The output of psql: rows without headers, columns separated by `|`."""
+        """Return the output of psql: rows without headers, columns separated by `|`."""
         return psql(self.url(database), statements)
 
     def _answers(self) -> bool:
@@ -109,7 +109,7 @@ class PostgresServer(Server):
 
 
 class PgBouncer(Server):
-    """PgBouncer in transaction mode: a client may get another connection for each transaction."""
+    """PgBouncer in transaction mode, in which a client may get another connection for each transaction."""
 
     name = "pgbouncer"
     user = "postgres"
@@ -144,5 +144,5 @@ class PgBouncer(Server):
         process.wait_until(lambda: accepts(self.port))
 
     def url(self, database: str) -> str:
-        """The address of a database through the pooler."""
+        """Return the URL of a database through the pooler."""
         return f"postgresql://postgres@{HOST}:{self.port}/{database}"

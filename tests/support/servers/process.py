@@ -1,4 +1,4 @@
-"""One server program: started, watched until it is ready, and stopped with all its children."""
+"""Server programs: each is started, watched until it is ready, and stopped with all its children."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEADLINE_S = 60.0
 _POLL_S = 0.02
 _LOG_TAIL_CHARS = 3_000
 
-# Stops the program and deletes its files if the test run died first: the pipe from the test run then closes.
+# Stops the program and deletes its files if the test run dies first, which closes the pipe from the test run.
 # A line on the pipe says that the program was stopped normally.
 _GUARD = """
 read -r _ && exit
@@ -26,11 +26,11 @@ rm -rf -- "$3"
 
 
 class ServerFailed(Exception):
-    """A server did not start or a request to it failed. The message has the tail of its log."""
+    """Raised if a server did not start or a request to it failed. The message has the end of its log."""
 
 
 def poll(ready: Callable[[], bool], what: str, *, log: Path | None = None, deadline_s: float = DEADLINE_S) -> None:
-    """Poll until `ready` returns true. Raises `ServerFailed` with the tail of the log after the deadline."""
+    """Poll until `ready` returns true. Raises `ServerFailed` with the end of the log after the deadline."""
     end = time.monotonic() + deadline_s
     while not ready():
         if time.monotonic() > end:
@@ -39,14 +39,17 @@ def poll(ready: Callable[[], bool], what: str, *, log: Path | None = None, deadl
 
 
 def tail(log: Path | None) -> str:
-    """The end of a log, to append to a message."""
+    """Return the end of a log, to append to a message."""
     if log is None or not log.exists():
         return ""
     return f"\n--- {log.name} ---\n" + log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
 
 
 def user_options(user: str | None) -> dict[str, str | list[str]]:
-    """The `user` option of subprocess: servers that refuse root run as their own user, others as the current one."""
+    """Return the `user` option of subprocess.
+
+    Servers that refuse root run as their own user, other servers as the current one.
+    """
     if user is None or os.geteuid() != 0:
         return {}
     return {"user": user, "group": user, "extra_groups": []}
@@ -60,7 +63,7 @@ def run(
     text: str = "",
     env: dict[str, str] | None = None,
 ) -> str:
-    """The output of a program that ends by itself. Raises `ServerFailed` with the output if it failed."""
+    """Run a program that ends by itself, and return its output. Raises `ServerFailed` with the output if it failed."""
     try:
         done = subprocess.run(  # type: ignore[call-overload]
             command,
@@ -83,9 +86,9 @@ def run(
 
 
 class Process:
-    """A program that runs until it is stopped. It has a process group of its own and writes to `log`.
+    """A program that runs until it is stopped. It has a process group of its own and writes its output to `log`.
 
-    `stop_signal` stops it and its children; SIGKILL is enough for a program without data.
+    `stop_signal` stops the program and its children. SIGKILL is enough for a program without data.
     """
 
     def __init__(
@@ -122,11 +125,14 @@ class Process:
         )
 
     def running(self) -> bool:
-        """True if the program is running."""
+        """Return whether the program is running."""
         return self._child.poll() is None
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
-        """Wait until it is ready. Raises `ServerFailed` with the tail of its log if it ends first or is too slow."""
+        """Wait until the program is ready.
+
+        Raises `ServerFailed` with the end of its log if it ends first or is too slow.
+        """
 
         def asked() -> bool:
             if not self.running():
@@ -136,19 +142,19 @@ class Process:
         poll(asked, f"{self.name} is ready", log=self.log)
 
     def stop(self) -> None:
-        """Stop it and wait for its end; does nothing if it has ended."""
+        """Stop the program and wait for its end. Does nothing if it has ended."""
         if self.running():
             self._signal_group(self._stop_signal)
             try:
                 self._child.wait(timeout=DEADLINE_S / 6)
             except subprocess.TimeoutExpired:
                 self.kill()
-        self._signal_group(signal.SIGKILL)  # children that it left running
+        self._signal_group(signal.SIGKILL)  # children that the program left running
         self._child.wait()
         self._dismiss_guard()
 
     def kill(self) -> None:
-        """SIGKILL it and all its children, like a machine that loses power."""
+        """Kill the program and all its children with SIGKILL, like a power failure."""
         family = descendants(self.pid) if self.running() else []
         self._signal_group(signal.SIGKILL)
         self._child.wait()
@@ -156,7 +162,7 @@ class Process:
         self._dismiss_guard()
 
     def _signal_group(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):  # macOS says EPERM of a group of zombies
+        with suppress(ProcessLookupError, PermissionError):  # macOS reports EPERM for a group of zombies
             os.killpg(self.pid, number)
 
     def _dismiss_guard(self) -> None:
@@ -165,7 +171,7 @@ class Process:
 
 
 def descendants(pid: int) -> list[int]:
-    """The descendants of a process. PostgreSQL's processes each have a process group of their own."""
+    """Return the descendants of a process. Each process of PostgreSQL has a process group of its own."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -178,7 +184,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_all(pids: Sequence[int], number: signal.Signals = signal.SIGKILL) -> None:
-    """Kill processes that are not our children, and wait until they are gone."""
+    """Kill processes that are not our children, and wait until they have ended."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -186,7 +192,7 @@ def end_all(pids: Sequence[int], number: signal.Signals = signal.SIGKILL) -> Non
 
 
 def alive(pid: int) -> bool:
-    """True if a process is running; a zombie is not."""
+    """Return whether a process is running. A zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     except OSError:

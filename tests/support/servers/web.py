@@ -1,4 +1,4 @@
-"""Requests to an object server without a client library: one request, one answer."""
+"""Requests to an object server without a client library. Each function sends one request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .process import ServerFailed
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request."""
+    """Answer to a request."""
 
     status: int
     body: bytes
@@ -25,7 +25,7 @@ class Answer:
 def request(
     port: int, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """Send one request on a new connection. Raises OSError or HTTPException if no answer comes."""
+    """Send one request on a new connection. Raises OSError or HTTPException if no answer arrives."""
     connection = HTTPConnection(HOST, port, timeout=30)
     try:
         connection.request(method, path, body, dict(headers or {}))
@@ -37,7 +37,7 @@ def request(
 
 
 def answers(port: int) -> bool:
-    """True if any answer comes."""
+    """Return whether any answer arrives."""
     try:
         return request(port, "GET", "/").status < 500
     except (OSError, HTTPException):
@@ -45,7 +45,7 @@ def answers(port: int) -> bool:
 
 
 def must(answer: Answer, *statuses: int) -> None:
-    """Raise `ServerFailed` if the answer has none of these statuses."""
+    """Raise `ServerFailed` if the status of the answer is none of these."""
     if answer.status not in statuses:
         raise ServerFailed(f"answered {answer.status}: {answer.body[:500].decode(errors='replace')}")
 
@@ -53,7 +53,7 @@ def must(answer: Answer, *statuses: int) -> None:
 def s3_headers(
     method: str, path: str, headers: Mapping[str, str] | None = None, *, access_key: str, secret_key: str
 ) -> dict[str, str]:
-    """The headers of a request to S3 with signature version 2, which Ceph accepts."""
+    """Return the headers of a request to S3 with signature version 2, which Ceph accepts."""
     date = formatdate(usegmt=True)
     resource = path.partition("?")[0]
     signature = _hmac(secret_key.encode(), f"{method}\n\n\n{date}\n{resource}", "sha1")
@@ -63,7 +63,7 @@ def s3_headers(
 def azure_headers(
     method: str, path: str, headers: Mapping[str, str] | None = None, *, account: str, key: str, length: int = 0
 ) -> dict[str, str]:
-    """The headers of a request to Azure Blob Storage, signed with the account's key ("Shared Key")."""
+    """Return the headers of a request to Azure Blob Storage, signed with the account key ("Shared Key")."""
     sent = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02", **(headers or {})}
     given = {name.lower(): value for name, value in sent.items()}
     standard = ["content-encoding", "content-language", "content-length", "content-md5", "content-type", "date"]

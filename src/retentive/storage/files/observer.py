@@ -57,7 +57,7 @@ class FilesObserver(CommitObserver):
         if not self._is_alone:
             self._live.acquire(shared=True)  # until a sole process has finished its recovery
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         """Reopen the lock files in a forked child, which shares the locks of its parent."""
         if not self._closed:
             lock, live = self._lock, self._live

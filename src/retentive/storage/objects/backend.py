@@ -14,26 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar, Unpack, cast
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
-from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
+from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
 from retentive.storage.findings import Finding
-from retentive.storage.objects import check
-from retentive.storage.objects.cache import DEFAULT_CACHE_BYTES, Cache
+from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
-from retentive.storage.objects.driver import Client, Place, check_process
-from retentive.storage.objects.garbage import COLLECT_AFTER_S, collect, delete_passed, erase_texts, marks_of
-from retentive.storage.objects.manifest_swap import ManifestSwap
+from retentive.storage.objects.manifest import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Gone, Reader
-from retentive.storage.objects.requests import BUSY, Requests
+from retentive.storage.objects.reader import Cache, Gone, Location, Reader
+from retentive.storage.objects.requests import BUSY, Place, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import Stores, check_id
-from retentive.storage.objects.transaction import ObjectsTransaction, Settings
+from retentive.storage.objects.stores import StoresBackend
+from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
 
@@ -46,76 +43,36 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     Credentials come from the environment variables that the cloud's own tools use. Options come from the URL's query:
     `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises `InvalidInput`.
     """
-    return ObjectsBackend(Client(Place.parse(url)), clock=clock, new_id=new_id)
+    return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)
 
 
-class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
-    """Memory stores at the location of a client. `cache_bytes` bounds the cache of immutable objects.
+class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
+    """Memory stores at one location.
 
     It belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        clock: Clock = time.time,
-        new_id: NewId = sortable_id,
-        sizes: Sizes | None = None,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        self, place: Place, *, clock: Clock = time.time, new_id: NewId = sortable_id, sizes: Sizes | None = None
     ) -> None:
         self.clock = clock
         self.new_id = new_id
         self._process = os.getpid()
-        self._closed = False
-        self._requests = Requests(client)
-        self._cache = Cache(cache_bytes)
-        self._manifests = ManifestSwap(self._requests, Cache(cache_bytes), self._reader)
-        shared = Settings(clock, new_id, sizes or Sizes())
-        self._committer = Committer(self._requests, self._manifests, self._reader, shared)
-        self._stores = Stores(self._requests, self._manifests, shared)
-        self._side_records = SideRecords(self._requests, self._cache, self._manifests.live)
+        self._requests = Requests(place)
+        self._location = Location(self._requests, Cache(), clock, new_id, sizes or Sizes())
+        self._reader = partial(Reader, location=self._location)
+        self._manifests = ManifestSwap(self._location, Cache())
+        self._committer = Committer(self._location, self._manifests)
+        self._side_records = SideRecords(self._location, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
 
-    def close(self) -> None:
-        self._closed = True
-
-    def _begin(self, store_id: str | None = None) -> None:
-        """Check process, state, format of the location and store id before a call."""
-        check_process(self._process)
-        if self._closed:
-            raise Unavailable("the backend is closed")
-        self._stores.check_format()
-        if store_id is not None:
-            check_id(store_id)
-
-    def _reader(self, store_id: str) -> Reader:
-        return Reader(store_id, self._requests, self._cache)
-
-    # -- memory stores ---------------------------------------------------------------------------------------
-
-    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
-        self._begin()
-        return self._stores.create(**new)
-
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        self._begin()
-        return self._stores.get(id_or_key)
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        self._begin()
-        return self._stores.listed(after=after, limit=limit)
-
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._begin(store_id)
         with self._queue(store_id).paused():
-            self._stores.mark_erased(store_id, actor)
-        self._stores.clear(store_id)
-        self._cache.clear(store_id)
-
-    # -- reading and writing ---------------------------------------------------------------------------------
+            self._mark_erased(store_id, actor)
+        self._clear(store_id)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         self._begin(store_id)
@@ -136,47 +93,40 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         try:
             return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
         finally:
-            self._compact_if_due(store_id, queue)
-            self._sweep_if_due(store_id)
+            self._clean_up(store_id, queue)
 
-    def _compact_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log when it is due. Other writers of this process wait only for the commit."""
-        held = self._committer.due(store_id)
-        if held is not None:
-            with suppress(RetentiveError):  # the change is committed; a later writer compacts
+    def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
+        """Compact the log and erase removed texts, if due. Other writers of this process wait only for the commits."""
+        with suppress(RetentiveError):  # the change is committed; a later writer compacts, and `purge` finds the marks
+            held = self._committer.compactions_due.pop(store_id, None)
+            if held is not None:
                 prepared = self._committer.prepare(held)
                 with queue.paused():
                     self._committer.use(store_id, prepared)
-
-    def _sweep_if_due(self, store_id: str) -> None:
-        """Erase texts that commits of this process removed, if a sweep is due."""
-        marks = self._committer.sweeps.due(store_id)
-        if marks is not None:
-            with suppress(RetentiveError):  # the change is committed; `purge` finds the marks
+            marks = self._committer.sweeps_due.pop(store_id, None)
+            if marks is not None:
                 self._sweep(store_id, pages=bool(marks))
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
         """Erase the garbage of a store and the orphans of this process; with `pages`, also all replaced pages."""
         reader = self._reader(store_id)
-        self._requests.delete(self._committer.sweeps.take_orphans(store_id))
+        self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
             manifest = self._manifests.live(store_id).manifest
             try:
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
-                    delete_passed(manifest, requests=self._requests, reader=reader)
+                    reachability.delete_obsolete(manifest, reader)
             except Gone:  # another process compacted and swept meanwhile
                 continue
             break
         if refs:
-            erase_texts(refs, requests=self._requests, reader=reader)
+            reachability.erase_texts(refs, reader)
             job = StoreJob(store_id, lambda tx: cast("ObjectsTransaction", tx).erased(refs), may_use_reserve=True)
             self._queue(store_id).submit(job)
 
-    # -- capabilities ----------------------------------------------------------------------------------------
-
-    def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
+    def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
         """Delete orphans of crashed writers and pages replaced by compaction, if older than `older_than_s`.
 
         Writers may continue meanwhile. Ages below two hours are refused: a slow writer may still commit such objects.
@@ -185,29 +135,28 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
             raise InvalidInput(f"what is younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
         if self._manifests.now(store_id).manifest.erased is not None:
-            return self._stores.clear(store_id)
+            return self._clear(store_id)
         self._sweep(store_id, pages=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
-        reader = self._reader(store_id)
-        return collect(store_id, before, requests=self._requests, manifests=self._manifests, reader=reader)
+        return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
 
     def check(self) -> Iterator[Finding]:
         self._begin()
-        before = datetime.fromtimestamp(self.clock() - COLLECT_AFTER_S, UTC)
-        return check.examine(self._requests, self._manifests, self._reader, before)
+        before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
+        return reachability.examine(self._location, self._manifests, before)
 
     def repair(self) -> None:
         for store in self.list_stores():
             with suppress(RetentiveError):  # an unreadable store cannot be repaired
                 with self._queue(store.id).paused():
-                    self._manifests.change(store.id, lambda one: check.corrected(one, self._reader(one.id)))
+                    self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
                 self.collect(store.id)
 
     def purge(self) -> bool:
         """Erase all redacted, pruned, erased and replaced data now, including data left by crashed processes."""
         self._begin()
-        marks = marks_of(self._requests)
-        for store_id in sorted({*marks, *self._committer.sweeps.touched()}):
+        marks = reachability.marks_of(self._requests)
+        for store_id in sorted({*marks, *self._committer.orphans}):
             with suppress(NotFound):
                 self._purge_store(store_id)
             self._requests.delete(marks.get(store_id, []))
@@ -215,15 +164,13 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
 
     def _purge_store(self, store_id: str) -> None:
         if self._manifests.now(store_id).manifest.erased is not None:
-            self._stores.clear(store_id)
+            self._clear(store_id)
             return
         self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact_log())
         # The fence changes the tag, so a commit in progress fails. Its next attempt writes a mark of its own.
         with self._queue(store_id).paused():
             self._manifests.fence(store_id)
         self._sweep(store_id, pages=True)
-
-    # -- side records ----------------------------------------------------------------------------------------
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         self._begin(store_id)
@@ -234,20 +181,11 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         found = self._side_records.all(store_id, kind)
         return ((key, value) for key, value in found.items() if key > after)
 
-    # -- batches ---------------------------------------------------------------------------------------------
-
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:
-            queue = self._queues.get(store_id)
-            if queue is None:
-                queue = self._queues[store_id] = WriteQueue(partial(self._run_batch, store_id))
-            return queue
+            return self._queues.setdefault(store_id, WriteQueue(partial(self._run_batch, store_id)))
 
     def _run_batch(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        if self._closed:
-            for job in jobs:
-                job.error = Unavailable("the backend is closed")
-            return
         self._running.add(store_id)
         try:
             self._committer.run(store_id, jobs)

@@ -2,119 +2,152 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.garbage import Sweeps, put_mark, reachable
-from retentive.storage.objects.manifest import Compaction, Manifest, compact, is_due
-from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
-from retentive.storage.objects.ordered_map import Page
-from retentive.storage.objects.packs import NewTexts, pack_of
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Reader
-from retentive.storage.objects.records import GARBAGE
-from retentive.storage.objects.requests import BUSY, Requests, together
-from retentive.storage.objects.transaction import ObjectsTransaction, Settings
+from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, alive
+from retentive.storage.objects.ordered_map import Rebuild
+from retentive.storage.objects.reachability import put_mark, reachable
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewPages, NewTexts, Reader, pack_of
+from retentive.storage.objects.records import GARBAGE, Edits, garbage
+from retentive.storage.objects.requests import BUSY, together
+from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
+_MANY = 64  # texts or orphans that make a writer erase them after its commit
 WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection spares younger objects
 
 
-class Prepared(NamedTuple):
-    """Compaction whose pages are uploaded, and the time its upload began."""
-
-    compaction: Compaction
-    began: float
-
-
-class _Passed(Exception):
+class _Overtaken(Exception):
     """The manifest changed since the attempt began."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """State of a batch across its attempts: the manifest to try next, and all objects uploaded so far."""
+    """Jobs of one commit across its attempts, and all objects uploaded so far. `held` is the manifest to try next."""
 
-    store_id: str
+    committer: Committer
+    reader: Reader
     held: Held
-    fresh: bool
+    is_fresh: bool
+    deadline: float
+    began: float = field(default_factory=time.time)
     texts: NewTexts = field(default_factory=NewTexts)
     written: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
     marks: list[str] = field(default_factory=list)
-    deadline: float = 0.0
-    began: float = field(default_factory=time.time)
+    # State of one attempt, and of it before the job that runs
+    manifest: Manifest = field(init=False)
+    pages: NewPages = field(init=False)
+    before: tuple[int, NewPages] = field(init=False)
 
-
-class _Attempt:
-    """One attempt to run a batch on a manifest and to replace the manifest."""
-
-    def __init__(self, committer: Committer, batch: _Batch) -> None:
-        self._committer = committer
-        self._batch = batch
-        self._mark = 0
-        self._kept: dict[str, tuple[bytes, Page]] = {}
-        self.manifest = alive(batch.held).manifest
-        self.pages: dict[str, tuple[bytes, Page]] = {}
-        batch.texts.again()
+    def again(self) -> _Batch:
+        self.manifest, self.pages = alive(self.held).manifest, {}
+        self.texts.undo(0)
+        return self
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
-        """Transaction for a job, on the state left by the jobs before it."""
-        self._mark, self._kept = len(self._batch.texts.used), dict(self.pages)
-        return self._committer.transaction(self.manifest, self._batch.texts, self.pages)
+        self.before = len(self.texts.used), dict(self.pages)
+        return ObjectsTransaction(self.manifest, self.reader, self.texts, self.pages)
 
     def finish(self, transaction: ObjectsTransaction) -> None:
-        """Keep the changes of a job."""
         after = transaction.finished()
         self.manifest = after if transaction.changed else self.manifest
 
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
-        """Discard the changes of a job."""
-        self._batch.texts.undo(self._mark)
-        self.pages = self._kept
+        texts, self.pages = self.before
+        self.texts.undo(texts)
         return False
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
-        """Upload pack and pages, and replace the manifest. Raises `_Passed`."""
-        self._committer.commit(self._batch, self, ran, changed)
+        """Upload pack and pages, and replace the manifest. Raises `_Overtaken`."""
+        manifests, known = self.committer.manifests, self.held
+        manifest = self._uploaded()
+        self.held = alive(self._read_again(ran, all_changed=len(changed) == len(ran)))
+        self.is_fresh = True
+        if self.held.tag != known.tag:
+            raise _Overtaken
+        if not changed:
+            return
+        if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
+            raise Unavailable("the command was held up for too long")
+        if any(transaction.has_removed for transaction in changed):
+            self.marks.append(put_mark(self.reader.location.requests, manifest.id))
+        self.held, landed = manifests.compare_and_swap(known, manifest, deadline=self.deadline)
+        if landed:
+            _, orphans = self.texts.unused()
+            keys = [self.reader.key(PACKS, pack) for pack in orphans if pack not in self.doubtful]
+            self.committer.committed(known.manifest, self.held, marks=self.marks, orphans=keys)
+            return
+        if landed is None:
+            self.doubtful |= set(map(pack_of, self.texts.used))
+        if time.monotonic() > self.deadline:
+            raise Unavailable(BUSY)
+        raise _Overtaken
+
+    def _uploaded(self) -> Manifest:
+        """Upload the pack and pages of an attempt; returns the manifest to commit."""
+        reader, texts = self.reader, self.texts
+        objects = {reader.key(PAGES, name): data for name, (data, _) in self.pages.items()}
+        if texts.new:
+            objects[reader.key(PACKS, texts.pack)] = texts.encoded()
+        self.written.update(objects)
+        _upload(reader, objects)
+        reader.keep_texts(texts.new)
+        reader.keep_pages(self.pages)
+        texts.written()
+        parts, _ = texts.unused()
+        return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
+
+    def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
+        """Manifest to decide on, read again if needed: a refusal must not come from a stale state or collected objects.
+
+        Under contention it is read after the texts are uploaded, to shorten the time between this read and the commit.
+        """
+        manifests, store_id = self.committer.manifests, self.reader.store_id
+        contention = manifests.contention(store_id)
+        must_wait = not self.is_fresh and (contention.is_seen or not all_changed)
+        if must_wait:
+            contention.wait(self.held.manifest.commits)
+        is_stale = any(isinstance(one.error, Gone) for one in ran)
+        return manifests.now(store_id) if must_wait or is_stale else self.held
 
 
 class Committer:
     """Runs batches of writers. Threads may share it; batches of one memory store run one at a time."""
 
-    def __init__(
-        self, requests: Requests, manifests: ManifestSwap, reader: Callable[[str], Reader], shared: Settings
-    ) -> None:
-        self._requests = requests
-        self._manifests = manifests
-        self._reader = reader
-        self._shared = shared
-        self._due: dict[str, Held] = {}
-        self.sweeps = Sweeps()
+    def __init__(self, location: Location, manifests: ManifestSwap) -> None:
+        self._location = location
+        self._lock = threading.Lock()
+        self.compactions_due: dict[str, Held] = {}  # states whose log is due for compaction
+        self.sweeps_due: dict[str, list[str]] = {}  # marks of the stores whose sweep is due
+        self.orphans: dict[str, list[str]] = {}  # of the stores that may have data left to erase
+        self.manifests = manifests
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        """Run all jobs, commit them together and set the outcome of each."""
         run_batch(jobs, partial(self._attempts, store_id))
 
     def _attempts(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        batch: _Batch | None = None
+        reader, written = Reader(store_id, self._location), set[str]()
         try:
-            cached = self._manifests.cached(store_id)
-            batch = _Batch(store_id, cached or self._manifests.now(store_id), fresh=cached is None)
-            batch.deadline = time.monotonic() + self._requests.timeout_s
+            cached = self.manifests.cached(store_id)
+            deadline = time.monotonic() + reader.location.requests.timeout_s
+            held = cached or self.manifests.now(store_id)
+            batch = _Batch(self, reader, held, cached is None, deadline, written=written)
             while True:
-                with suppress(_Passed):
-                    run_together(_Attempt(self, batch), jobs)
+                with suppress(_Overtaken):
+                    run_together(batch.again(), jobs)
                     return
         except RetentiveError as error:
-            if isinstance(error, NotFound) and batch is not None:  # store erased meanwhile: delete our uploads
+            if isinstance(error, NotFound):  # store erased meanwhile: delete our uploads
                 with suppress(RetentiveError):
-                    self._requests.delete(sorted(batch.written))
+                    reader.location.requests.delete(sorted(written))
             raise BatchFailed(error) from None
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
@@ -122,119 +155,59 @@ class Committer:
 
         Jobs of a batch run in sequence, and each would wait for its own reads: measured, 48 of the 84 ms of a batch.
         """
-        held = self._manifests.cached(store_id)
+        held = self.manifests.cached(store_id)
         if held is not None:
             with suppress(Exception):  # the real run raises it again
-                work(self.transaction(alive(held).manifest, NewTexts(), {}))
+                work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._location), NewTexts(), {}))
 
-    def transaction(
-        self, manifest: Manifest, texts: NewTexts, pages: dict[str, tuple[bytes, Page]]
-    ) -> ObjectsTransaction:
-        """Transaction on a manifest that also sees texts and pages not uploaded yet."""
-        return ObjectsTransaction(manifest, self._reader(manifest.id), texts, pages, self._shared)
+    def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
+        """Record a commit, its marks, and the orphans of its failed attempts."""
+        log = self._location.sizes.log
+        if after.manifest.weight // log > before.weight // log:  # a failed compaction is due again later
+            self.compactions_due[before.id] = after
+        if after.manifest.edits or before.edits or marks or orphans:
+            self._left_to_erase(before.id, orphans, is_due=_garbage_in(after.manifest.log) >= _MANY, marks=marks)
 
-    def commit(
-        self,
-        batch: _Batch,
-        attempt: _Attempt,
-        ran: Sequence[Ran[ObjectsTransaction]],
-        changed: Sequence[ObjectsTransaction],
-    ) -> None:
-        """Upload pack and pages of an attempt, and replace the manifest. Raises `_Passed`."""
-        manifest, known = self._write(batch, attempt.manifest, attempt.pages), batch.held
-        batch.held = alive(self._looked_again(batch, ran, all_changed=len(changed) == len(ran)))
-        batch.fresh = True
-        if batch.held.tag != known.tag:
-            raise _Passed
-        if not changed:
-            return
-        if time.time() - batch.began > WRITTEN_IS_GOOD_FOR_S:
-            raise Unavailable("the command was held up for too long")
-        if any(transaction.has_removed for transaction in changed):
-            batch.marks.append(put_mark(self._requests, batch.store_id))
-        batch.held, landed = self._manifests.compare_and_swap(known, manifest, deadline=batch.deadline)
-        if landed:
-            self._committed(known.manifest, manifest, batch)
-            return
-        if landed is None:
-            batch.doubtful |= set(map(pack_of, batch.texts.used))
-        if time.monotonic() > batch.deadline:
-            raise Unavailable(BUSY)
-        raise _Passed
+    def _left_to_erase(self, store_id: str, orphans: Sequence[str], *, is_due: bool, marks: Sequence[str] = ()) -> None:
+        with self._lock:
+            left = self.orphans.setdefault(store_id, [])
+            left += orphans
+            if is_due or marks or len(left) >= _MANY:
+                self.sweeps_due.setdefault(store_id, []).extend(marks)
 
-    def _write(self, batch: _Batch, manifest: Manifest, pages: Mapping[str, tuple[bytes, Page]]) -> Manifest:
-        """Upload the pack and pages of a commit; returns the manifest to commit."""
-        reader, texts = self._reader(batch.store_id), batch.texts
-        objects = {reader.key(PAGES, name): data for name, (data, _) in pages.items()}
-        if texts.new:
-            objects[reader.key(PACKS, texts.pack)] = texts.encoded()
-        batch.written |= objects.keys()
-        self.write_all(objects)
-        for ref, text in texts.new.items():
-            reader.keep_text(ref, text)
-        for name, (data, page) in pages.items():
-            reader.keep_page(name, data, page)
-        texts.written()
-        parts, _ = texts.unused()
-        return manifest.with_edits({GARBAGE + ref: "" for ref in parts}) if parts else manifest
+    def take_orphans(self, store_id: str) -> list[str]:
+        """Orphans of a store, handed to the caller for deletion."""
+        with self._lock:
+            return self.orphans.pop(store_id, [])
 
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
-        """Upload immutable objects in parallel."""
-        together([partial(self._requests.put, key, data) for key, data in objects.items()])
-
-    def _looked_again(self, batch: _Batch, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """Manifest to decide on, read again if needed: a refusal must not come from a stale state or collected objects.
-
-        Under contention it is read after the texts are uploaded, to shorten the time between this read and the commit.
-        """
-        contention = self._manifests.contention(batch.store_id)
-        if not batch.fresh and (contention.is_seen or not all_changed):
-            contention.wait(batch.held.manifest.commits)
-            return self._manifests.now(batch.store_id)
-        if any(isinstance(one.error, Gone) for one in ran):
-            return self._manifests.now(batch.store_id)
-        return batch.held
-
-    def _committed(self, before: Manifest, after: Manifest, batch: _Batch) -> None:
-        self._manifests.forget_contention(batch.store_id)
-        if is_due(before, after, self._shared.sizes):
-            self._due[batch.store_id] = batch.held
-        _, orphans = batch.texts.unused()
-        reader = self._reader(batch.store_id)
-        keys = [reader.key(PACKS, pack) for pack in orphans if pack not in batch.doubtful]
-        self.sweeps.committed(before, after, marks=batch.marks, orphans=keys)
-
-    # -- compaction ------------------------------------------------------------------------------------------
-
-    def due(self, store_id: str) -> Held | None:
-        """State whose log is due for compaction, or None. Only one caller gets it."""
-        return self._due.pop(store_id, None)
-
-    def prepare(self, held: Held) -> Prepared:
+    def prepare(self, held: Held) -> Rebuild:
         """Upload the pages of a compacted log. Other writers, in this process too, may commit meanwhile."""
-        began, reader = time.time(), self._reader(held.manifest.id)
-        compaction = compact(held.manifest, self._shared.sizes, reader)
-        self.write_all({reader.key(PAGES, name): data for name, (data, _) in compaction.pages.items()})
-        return Prepared(compaction, began)
+        reader = Reader(held.manifest.id, self._location)
+        rebuild = held.manifest.rebuilt(self._location.sizes, reader.pages)
+        _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
+        return rebuild
 
-    def use(self, store_id: str, prepared: Prepared) -> None:
+    def use(self, store_id: str, rebuild: Rebuild) -> None:
         """Commit a compaction, unless another writer compacted first. The caller pauses the store's queue."""
-        compaction, deadline = prepared.compaction, time.monotonic() + self._requests.timeout_s
-        reader, names = self._reader(store_id), list(compaction.pages)
-        try:
-            held = self._manifests.live(store_id)
-            landed: bool | None = False
-            while not landed and compaction.fits(alive(held).manifest) and time.monotonic() < deadline:
-                if time.time() - prepared.began > WRITTEN_IS_GOOD_FOR_S:
-                    return
-                held, landed = self._manifests.compare_and_swap(
-                    held, compaction.applied(held.manifest), deadline=deadline
-                )
-            going = [] if landed else reachable(held.manifest, reader, values=False).passed(names)
-        except NotFound:
-            going = names
-        self._requests.delete([reader.key(PAGES, name) for name in going])  # they may hold texts redacted since
-        if not going:
-            for name, (data, page) in compaction.pages.items():
-                reader.keep_page(name, data, page)
-            self.sweeps.compacted(store_id, compaction.edits)
+
+        def compacted(now: Manifest) -> Manifest:
+            is_late = time.time() - rebuild.began > WRITTEN_IS_GOOD_FOR_S
+            return now if is_late or now.erased else now.compacted(rebuild)
+
+        reader, now = Reader(store_id, self._location), self.manifests.change(store_id, compacted).manifest
+        if not now.erased and now.tree == rebuild.tree:
+            reader.keep_pages(rebuild.written)
+            self._left_to_erase(store_id, [], is_due=_garbage_in(rebuild.edits) > 0)
+            return
+        names = list(rebuild.written)  # they may hold texts redacted since
+        going = names if now.erased else reachable(now, reader, values=False).passed(names)
+        reader.location.requests.delete([reader.key(PAGES, name) for name in going])
+
+
+def _upload(reader: Reader, objects: Mapping[str, bytes]) -> None:
+    """Upload immutable objects in parallel."""
+    together([partial(reader.location.requests.put, key, data) for key, data in objects.items()])
+
+
+def _garbage_in(log: Edits) -> int:
+    return sum(key.startswith(GARBAGE) and value is not None for key, value in log.items())

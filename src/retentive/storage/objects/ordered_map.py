@@ -1,52 +1,23 @@
 """Copy-on-write ordered map: a tree of immutable pages under an overlay of the latest edits.
 
-No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. A node is a page with references to
-pages. The lower bound of a page is the lowest key it has now, so a removed key leaves no trace.
+No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of a page is the
+lowest key it has now, so a removed key leaves no trace.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from retentive.errors import Damaged
-from retentive.storage.objects.records import Overlay, Value, all_of, decode_items, encode_leaf, name_for, pack, unpack
+from retentive.storage.objects.records import Edits, Page, Ref, Value, encode_page, name_for
 
 T = TypeVar("T")
 AHEAD = 16  # most pages that a scan loads at once
-
-
-class Ref(NamedTuple):
-    """Reference to a page: its lowest key, its name and its number of items."""
-
-    first: str
-    name: str
-    length: int
-
-
-class Leaf(NamedTuple):
-    """Sorted keys and their values."""
-
-    keys: list[str]
-    values: list[Value]
-
-    def get(self, key: str) -> Value | None:
-        """Value of a key, or None."""
-        at = bisect_left(self.keys, key)
-        return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
-
-    def between(self, low: str, high: str) -> list[tuple[str, Value]]:
-        """Keys and values with `low <= key < high`."""
-        start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
-        return list(zip(self.keys[start:end], self.values[start:end], strict=True))
-
-
-Node: TypeAlias = list[Ref]
-Page: TypeAlias = "Leaf | Node"
 
 
 class Tree(NamedTuple):
@@ -56,14 +27,8 @@ class Tree(NamedTuple):
     refs: tuple[Ref, ...] = ()
 
 
-class Pages(Protocol):
-    """Loads pages in parallel."""
-
-    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
-        """Load leaves."""
-
-    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        """Load nodes."""
+Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
+"""Loads pages in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +43,26 @@ class Sizes:
 class OrderedMap:
     """Tree under an overlay; None in the overlay removes a key."""
 
-    def __init__(self, tree: Tree, overlay: Overlay, pages: Pages) -> None:
+    def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
         self._overlay = overlay
         self._pages = pages
 
     def get(self, key: str) -> Value | None:
-        """Value of a key, or None."""
-        if key in self._overlay:
-            return self._overlay[key]
-        refs: Sequence[Ref] = self._tree.refs
-        if not refs:
-            return None
-        for _ in range(self._tree.depth):
-            refs = self._pages.nodes([refs[_index(refs, key)]])[0]
-        return self._pages.leaves([refs[_index(refs, key)]])[0].get(key)
+        return self.get_all([key])[0]
 
-    def prefetch(self, keys: Iterable[str]) -> None:
-        """Load the pages of all these keys, one round trip for each level of the tree."""
-        level: list[tuple[Sequence[Ref], list[str]]] = [
-            (self._tree.refs, [key for key in keys if key not in self._overlay])
-        ]
-        for depth in range(self._tree.depth, -1, -1):
+    def get_all(self, keys: Sequence[str]) -> list[Value | None]:
+        """Values of keys, None for absent ones; one round trip for each level of the tree."""
+        found = {key: self._overlay.get(key) for key in keys}
+        level = [(Page(refs=self._tree.refs), [key for key in found if key not in self._overlay])]
+        for _ in range(self._tree.depth + 1 if self._tree.refs else 0):
             below: dict[Ref, list[str]] = {}
-            for refs, sought in level:
-                for key in sought if refs else ():
-                    below.setdefault(refs[_index(refs, key)], []).append(key)
-            if depth == 0:
-                self._pages.leaves(list(below))
-            else:
-                level = list(zip(self._pages.nodes(list(below)), below.values(), strict=True))
+            for page, sought in level:
+                below |= {page.refs[at]: share for at, share in _shares(page.refs, sought).items()}
+            level = list(zip(self._pages(list(below)), below.values(), strict=True))
+        for page, sought in level:
+            found |= {key: page.get(key) for key in sought}
+        return [found[key] for key in keys]
 
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
@@ -122,7 +77,7 @@ class OrderedMap:
             return
         leaves = self._leaves(self._tree.refs, self._tree.depth, low, high, reverse=reverse)
         while found := list(islice(leaves, ahead)):
-            for leaf, (_, least, most) in zip(self._pages.leaves([ref for ref, _, _ in found]), found, strict=True):
+            for leaf, (_, least, most) in zip(self._pages([ref for ref, _, _ in found]), found, strict=True):
                 edited = own[bisect_left(own, least) : bisect_left(own, most)]
                 items = leaf.between(least, most)
                 yield self._merged(items, edited) if edited else items
@@ -149,145 +104,104 @@ class OrderedMap:
     ) -> Iterator[tuple[Ref, str, str]]:
         """Leaves that may have keys in a range, each with its part of the range."""
         start = _index(refs, low)
-        end = max(bisect_left(refs, high, key=_first), start + 1)
+        end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
             least = low if at == start else refs[at].first
             most = high if at + 1 == end else refs[at + 1].first
             if depth == 0:
                 yield refs[at], least, most
             else:
-                node = self._pages.nodes([refs[at]])[0]
-                yield from self._leaves(node, depth - 1, least, most, reverse=reverse)
-
-
-def _first(ref: Ref) -> str:
-    return ref.first
+                below = self._pages([refs[at]])[0].refs
+                yield from self._leaves(below, depth - 1, least, most, reverse=reverse)
 
 
 def _index(refs: Sequence[Ref], key: str) -> int:
-    """Index of the page for a key; a key below the first page belongs to the first."""
-    return max(bisect_right(refs, key, key=_first) - 1, 0)
-
-
-# -- rebuilding ----------------------------------------------------------------------------------------------
+    return max(bisect_right(refs, key, key=itemgetter(0)) - 1, 0)
 
 
 class Rebuild:
-    """Tree with edits applied. Pages without edits are reused; `written` has new pages and their bytes, by name."""
+    """Tree with edits applied. Pages without edits are reused; `written` has new pages and their bytes, by name.
 
-    def __init__(self, tree: Tree, edits: Overlay, *, pages: Pages, sizes: Sizes, generation: int) -> None:
-        self._edits = edits
+    `began` is a time before their upload.
+    """
+
+    def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
+        self.edits = edits
+        self.began = time.time()
         self._pages = pages
         self._sizes = sizes
-        self._generation = generation
+        self.generation = generation
         self.written: dict[str, tuple[bytes, Page]] = {}
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
-    def _grown(self, refs: list[Ref], depth: int) -> Tree:
+    def _grown(self, refs: Sequence[Ref], depth: int) -> Tree:
         """Tree over these pages, with levels added or removed as needed."""
         while len(refs) > self._sizes.fan_out:
-            depth += 1
-            refs = self._new_nodes(refs)
-        while depth and len(refs) < 2:
-            refs = self._children(refs[0]) if refs else []
-            depth = depth - 1 if refs else 0
-        return Tree(depth, tuple(refs))
-
-    def _children(self, ref: Ref) -> Node:
-        """Pages below a node that is to be removed."""
-        if ref.name in self.written:
-            _, node = self.written.pop(ref.name)
-            assert not isinstance(node, Leaf)
-            return node
-        return self._pages.nodes([ref])[0]
+            depth, refs = depth + 1, self._new_nodes(refs)
+        while depth and len(refs) == 1:
+            _, written = self.written.pop(refs[0].name, (b"", None))
+            depth, refs = depth - 1, (written or self._pages(refs)[0]).refs
+        return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
         """Pages of one level with the edits of these keys. Adjacent edited pages are split evenly again."""
         if not keys:
             return list(refs)
         if not refs:
-            return self._new_leaves(self._edited(None, keys))
-        shares = list(_shares(refs, keys))
+            return self._new_leaves(self._edited(Page(), keys))
+        shares = _shares(refs, keys)
         touched = self._touched(refs, shares, depth)
-        chosen = [refs[at] for at in sorted(touched)]
-        leaves = iter([] if depth else self._pages.leaves(chosen))
-        nodes = iter(self._pages.nodes(chosen) if depth else [])
+        pages = iter(self._pages([refs[at] for at in sorted(touched)]))
         made: list[Ref] = []
         for is_touched, run in groupby(range(len(refs)), key=touched.__contains__):
             if not is_touched:
                 made += [refs[at] for at in run]
             elif depth:
-                below = [ref for at in run for ref in self._level(next(nodes), depth - 1, shares[at])]
+                below = [ref for at in run for ref in self._level(next(pages).refs, depth - 1, shares.get(at, []))]
                 made += self._new_nodes(below)
             else:
-                made += self._new_leaves([item for at in run for item in self._edited(next(leaves), shares[at])])
+                made += self._new_leaves([item for at in run for item in self._edited(next(pages), shares.get(at, []))])
         return made
 
-    def _touched(self, refs: Sequence[Ref], shares: Sequence[Sequence[str]], depth: int) -> set[int]:
+    def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
         """Indexes of the pages to rewrite: edited pages, plus a neighbour of each that may become too small."""
-        touched = {at for at, share in enumerate(shares) if share}
-        for at in list(touched):
-            removed = 0 if depth else sum(self._edits[key] is None for key in shares[at])
+        touched = set(shares)
+        for at, share in shares.items():
+            removed = 0 if depth else sum(self.edits[key] is None for key in share)
             if refs[at].length - removed < (self._sizes.fan_out if depth else self._sizes.page) // 4 and len(refs) > 1:
                 touched.add(at + 1 if at + 1 < len(refs) else at - 1)
         return touched
 
-    def _edited(self, leaf: Leaf | None, keys: Sequence[str]) -> list[tuple[str, Value]]:
-        items: dict[str, Value] = {} if leaf is None else dict(zip(leaf.keys, leaf.values, strict=True))
-        for key in keys:
-            value = self._edits[key]
-            if value is None:
-                items.pop(key, None)
-            else:
-                items[key] = value
-        return sorted(items.items(), key=itemgetter(0))
+    def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, Value]]:
+        items: dict[str, Value | None] = dict(zip(leaf.keys, leaf.values, strict=True))
+        items |= {key: self.edits[key] for key in keys}
+        return sorted(((key, value) for key, value in items.items() if value is not None), key=itemgetter(0))
 
     def _new_leaves(self, items: Sequence[tuple[str, Value]]) -> list[Ref]:
-        made = []
-        for part in evenly(items, self._sizes.page):
-            leaf = Leaf([key for key, _ in part], [value for _, value in part])
-            made.append(self._new(leaf.keys[0], encode_leaf(leaf.keys, leaf.values), leaf, len(part)))
-        return made
+        parts = _evenly(items, self._sizes.page)
+        return [self._new(Page([key for key, _ in part], [value for _, value in part])) for part in parts]
 
     def _new_nodes(self, refs: Sequence[Ref]) -> list[Ref]:
-        return [
-            self._new(part[0].first, pack("node", part), list(part), len(part))
-            for part in evenly(refs, self._sizes.fan_out)
-        ]
+        return [self._new(Page(refs=part)) for part in _evenly(refs, self._sizes.fan_out)]
 
-    def _new(self, first: str, data: bytes, page: Page, length: int) -> Ref:
-        name = name_for(data, generation=self._generation)
+    def _new(self, page: Page) -> Ref:
+        data = encode_page(page)
+        name = name_for(data, generation=self.generation)
         self.written[name] = data, page
-        return Ref(first, name, length)
+        first = page.refs[0].first if page.refs else page.keys[0]
+        return Ref(first, name, len(page.refs or page.keys))
 
 
-def _shares(refs: Sequence[Ref], keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split sorted keys by the page they belong to."""
-    at = 0
-    for following in [*refs[1:], None]:
-        end = len(keys) if following is None else bisect_left(keys, following.first, at)
-        yield keys[at:end]
-        at = end
+def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:
+    """Group keys by the index of the page they belong to; a key below the first page belongs to the first."""
+    found: dict[int, list[str]] = {}
+    for key in keys:
+        found.setdefault(_index(refs, key), []).append(key)
+    return found
 
 
-def evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+def _evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     """Split into parts of nearly equal length, at most `most` each."""
     parts = -(-len(items) // most)
     for number in range(parts):
         yield items[number * len(items) // parts : (number + 1) * len(items) // parts]
-
-
-# -- bytes ---------------------------------------------------------------------------------------------------
-
-
-def decode_node(data: bytes) -> Node:
-    """Decode a node. Raises `Damaged`."""
-    try:
-        return all_of(Ref, unpack("node", data))
-    except (TypeError, ValueError):
-        raise Damaged("a node of a memory store cannot be read") from None
-
-
-def decode_leaf(data: bytes) -> Leaf:
-    """Decode a leaf. Raises `Damaged`."""
-    return Leaf(*decode_items(data))

@@ -1,127 +1,289 @@
-"""Reads pages and texts of a memory store through the cache."""
+"""Pages and texts of memory stores, read through an LRU cache.
+
+All texts of one commit are in one object, a pack. A reference to a text is its location when its pack was first
+written: pack, offset, length and digest. Erasing a text rewrites the pack without it, which moves other texts; the
+table at the end of the pack maps original offsets to current positions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from retentive.errors import Damaged
-from retentive.storage.objects.cache import Cache
-from retentive.storage.objects.ordered_map import Leaf, Node, Page, Ref, decode_leaf, decode_node
-from retentive.storage.objects.packs import NewTexts, TextRef, by_pack, decode_pack
-from retentive.storage.objects.records import check_name, digest
+from retentive.storage.contract import Clock, NewId
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.records import Page, Ref, check_head, check_name, decode_page, digest, head_of
 from retentive.storage.objects.requests import Missing, Requests, together
 
-T = TypeVar("T", Leaf, Node)
 PAGES, PACKS = "pages", "packs"
-_SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed page: measured
+_CACHE_BYTES = 64 * 1024 * 1024
+SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object: measured
 _MANY = 4  # above this number of wanted texts, a pack is read whole
+_HEAD = head_of("pack")
+_LENGTH_DIGITS = 8
+
+
+class TextRef(NamedTuple):
+    """Parsed reference to a text."""
+
+    pack: str
+    offset: int
+    length: int
+    digest: str
+
+    @classmethod
+    def parse(cls, ref: str) -> TextRef:
+        try:
+            pack, offset, length, expected = ref.split("-")
+            return cls(pack, int(offset, 16), int(length, 16), expected)
+        except ValueError:
+            raise Damaged("a reference to a text cannot be read") from None
+
+
+def ref_to(pack: str, offset: int, data: bytes) -> str:
+    """Reference to a text; empty string for an empty text."""
+    return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
+
+
+def pack_of(ref: str) -> str:
+    """Name of the pack in a reference."""
+    return ref.partition("-")[0]
+
+
+def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
+    """Group references by pack; references to empty texts are skipped."""
+    found = defaultdict[str, list[str]](list)
+    for ref in filter(None, refs):
+        found[pack_of(ref)].append(ref)
+    return found
+
+
+def encode_pack(texts: Mapping[int, bytes]) -> bytes:
+    """Encode a pack from texts by original offset."""
+    body, table = bytearray(_HEAD), []
+    for offset in sorted(texts):
+        table.append((offset, len(body), len(texts[offset])))
+        body += texts[offset]
+    tail = json.dumps(table, separators=(",", ":"))
+    return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}".encode()
+
+
+def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
+    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`."""
+    check_head("pack", data)
+    try:
+        end = len(data) - _LENGTH_DIGITS
+        table = json.loads(data[end - int(data[end:], 16) : end])
+        texts = {offset: data[position : position + length] for offset, position, length in table}
+        return {ref_to(name, offset, text): text for offset, text in texts.items()}
+    except (ValueError, TypeError):
+        raise Damaged("a pack of the memory store was cut or altered") from None
+
+
+def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
+    """Pack without some texts: the same bytes object if it never had them, None if it has no other text."""
+    erased = {TextRef.parse(ref).offset for ref in refs}
+    texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
+    left = {offset: text for offset, text in texts.items() if offset not in erased}
+    if not left:
+        return None
+    return data if len(left) == len(texts) else encode_pack(left)
+
+
+class NewTexts:
+    """Texts of a batch that is about to be committed. A later attempt reuses texts uploaded by earlier ones.
+
+    `pack` is the name of the pack for new texts, until they are `written`.
+    """
+
+    def __init__(self) -> None:
+        self.pack = os.urandom(10).hex()
+        self.new: dict[str, bytes] = {}
+        self.used: list[str] = []
+        self._end = len(_HEAD)
+        self._written: dict[str, bytes] = {}
+        self._free = defaultdict[bytes, list[str]](list)
+
+    def add(self, data: bytes) -> str:
+        """Add a text; returns a reference that no other text of this attempt has."""
+        if free := self._free[data]:
+            ref = free.pop()
+        else:
+            ref = ref_to(self.pack, self._end, data)
+            self._end += len(data)
+            if ref:
+                self.new[ref] = data
+        self.used.append(ref)
+        return ref
+
+    def get(self, ref: str) -> bytes | None:
+        """Text of this batch, uploaded or not; None if unknown."""
+        return self.new.get(ref) or self._written.get(ref)
+
+    def undo(self, mark: int) -> None:
+        """Discard the texts added since `used` had length `mark`."""
+        for ref in reversed(self.used[mark:]):
+            if ref in self.new:
+                self._end -= len(self.new.pop(ref))
+            elif ref:
+                self._free[self._written[ref]].append(ref)
+        del self.used[mark:]
+
+    def encoded(self) -> bytes:
+        return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
+
+    def written(self) -> None:
+        """Record that the new texts are uploaded; later texts go to another pack."""
+        self._written |= self.new
+        self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
+
+    def unused(self) -> tuple[list[str], list[str]]:
+        """Leftovers of earlier attempts: unused texts in packs still in use, and names of entirely unused packs."""
+        used = set(self.used)
+        packs = by_pack(used)
+        unused = by_pack(ref for ref in self._written if ref not in used)
+        parts = [ref for pack in unused if pack in packs for ref in unused[pack]]
+        return parts, [pack for pack in unused if pack not in packs]
+
+
+NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
+"""Pages to upload and their bytes, by name."""
 
 
 class Gone(Damaged):
     """An object is missing. The reader's state may be stale and the object collected since."""
 
 
+class Cache:
+    """LRU cache of values, at most 64 MB in total. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._held: dict[Hashable, tuple[object, int]] = {}  # the least recently used first
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> object | None:
+        with self._lock:
+            value, size_bytes = self._held.pop(key, (None, 0))
+            if value is not None:
+                self._held[key] = value, size_bytes
+            return value
+
+    def put(self, key: Hashable, value: object, size_bytes: int) -> None:
+        """Cache a value, unless it is larger than a quarter of the cache."""
+        if size_bytes > _CACHE_BYTES // 4:
+            return
+        with self._lock:
+            self._forget(key)
+            self._held[key] = (value, size_bytes)
+            self._bytes += size_bytes
+            while self._bytes > _CACHE_BYTES:
+                self._forget(next(iter(self._held)))
+
+    def drop(self, *keys: Hashable) -> None:
+        with self._lock:
+            for key in keys:
+                self._forget(key)
+
+    def _forget(self, key: Hashable) -> None:
+        self._bytes -= self._held.pop(key, (None, 0))[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Resources and settings that all memory stores of one backend share. `cache` holds immutable objects."""
+
+    requests: Requests
+    cache: Cache
+    clock: Clock
+    new_id: NewId
+    sizes: Sizes
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
-    """Pages and texts of one memory store. `texts` and `pages` are not uploaded yet."""
+    """Pages and texts of one memory store. `new_texts` and `new_pages` are not uploaded yet."""
 
-    def __init__(
-        self,
-        store_id: str,
-        requests: Requests,
-        cache: Cache,
-        *,
-        texts: NewTexts | None = None,
-        pages: Mapping[str, tuple[bytes, Page]] | None = None,
-    ) -> None:
-        self._store_id = store_id
-        self._requests = requests
-        self._cache = cache
-        self._texts = texts
-        self._pages = {} if pages is None else pages
+    store_id: str
+    location: Location
+    new_texts: NewTexts | None = None
+    new_pages: NewPages | None = None
 
-    def with_new(self, texts: NewTexts, pages: Mapping[str, tuple[bytes, Page]]) -> Reader:
-        """Reader that also finds texts and pages that are not uploaded yet."""
-        return Reader(self._store_id, self._requests, self._cache, texts=texts, pages=pages)
+    def key(self, *names: str) -> str:
+        """Object name of a page or pack; `names` are `PAGES` or `PACKS` and a name."""
+        return "/".join(("stores", self.store_id, *names))
 
-    def key(self, kind: str, name: str) -> str:
-        """Object name of a page or pack; `kind` is `PAGES` or `PACKS`."""
-        return f"stores/{self._store_id}/{kind}/{name}"
+    def listed(self, *kinds: str) -> dict[str, datetime]:
+        """Objects of the store as `kind/name`, and when each was last written."""
+        skipped = len(self.key()) + 1
+        return {key[skipped:]: modified for key, modified in self.location.requests.names(self.key(*kinds))}
 
-    # -- pages -----------------------------------------------------------------------------------------------
+    def pages(self, refs: Sequence[Ref]) -> list[Page]:
+        """Read pages in parallel."""
+        found = {ref.name: self._known_page(ref.name) for ref in refs}
+        missing = [name for name, page in found.items() if page is None]
+        found |= zip(missing, together([partial(self._page, name) for name in missing]), strict=True)
+        return [cast("Page", found[ref.name]) for ref in refs]
 
-    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
-        """Read leaves in parallel."""
-        return self._read(refs, decode_leaf)
+    def _known_page(self, name: str) -> Page | None:
+        found = cast("Page | None", self.location.cache.get((self.store_id, name)))
+        return self.new_pages[name][1] if found is None and self.new_pages and name in self.new_pages else found
 
-    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        """Read nodes in parallel."""
-        return self._read(refs, decode_node)
-
-    def _read(self, refs: Sequence[Ref], decode: Callable[[bytes], T]) -> list[T]:
-        found = [self._known_page(ref.name) for ref in refs]
-        if all(found):
-            return cast("list[T]", found)
-        missing = [ref.name for ref, page in zip(refs, found, strict=True) if page is None]
-        read = iter(together([partial(self._page, name, decode) for name in missing]) if missing else ())
-        return [next(read) if page is None else cast("T", page) for page in found]
-
-    def _known_page(self, name: str) -> object | None:
-        found = self._cache.get((self._store_id, name))
-        return self._pages[name][1] if found is None and name in self._pages else found
-
-    def _page(self, name: str, decode: Callable[[bytes], T]) -> T:
+    def _page(self, name: str) -> Page:
         data = self._get(PAGES, name)
-        page = decode(check_name(name, data))
-        self._cache.put((self._store_id, name), page, len(data) * _SIZE_OF_PARSED)
+        page = decode_page(check_name(name, data))
+        self.keep_pages({name: (data, page)})
         return page
 
-    def keep_page(self, name: str, data: bytes, page: Page) -> None:
-        """Cache a page that was just uploaded."""
-        self._cache.put((self._store_id, name), page, len(data) * _SIZE_OF_PARSED)
-
-    # -- texts -----------------------------------------------------------------------------------------------
+    def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
+        """Cache pages that were just read or uploaded."""
+        for name, (data, page) in pages.items():
+            self.location.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
         """Read a text: one range request, or two requests if its pack was rewritten."""
-        found = self._known(ref)
-        if found is None:
-            found = self._range(ref)
-            self.keep_text(ref, found)
-        return found
+        return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
         """Read texts in parallel; a pack with many of them is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
+        read: dict[str, bytes] = {}
         for texts in together([partial(self._whole, pack) for pack in many]):
-            for ref, text in texts.items():
-                self.keep_text(ref, text)
-                found[ref] = text
-        missing = [ref for ref in dict.fromkeys(refs) if found[ref] is None]
-        found |= zip(missing, together([partial(self.text, ref) for ref in missing]), strict=True)
+            read |= texts
+        missing = [ref for ref, text in found.items() if text is None and ref not in read]
+        read |= zip(missing, together([partial(self._range, ref) for ref in missing]), strict=True)
+        self.keep_texts(read)
+        found |= read
         return [cast("bytes", found[ref]) for ref in refs]
 
-    def keep_text(self, ref: str, data: bytes) -> None:
-        """Cache a text that was just read or uploaded."""
-        self._cache.put((self._store_id, ref), data, len(data))
+    def keep_texts(self, texts: Mapping[str, bytes]) -> None:
+        """Cache texts that were just read or uploaded."""
+        for ref, data in texts.items():
+            self.location.cache.put((self.store_id, ref), data, len(data))
 
     def _known(self, ref: str) -> bytes | None:
         if not ref:
             return b""
-        found = cast("bytes | None", self._cache.get((self._store_id, ref)))
-        return self._texts.get(ref) if found is None and self._texts is not None else found
+        found = cast("bytes | None", self.location.cache.get((self.store_id, ref)))
+        return self.new_texts.get(ref) if found is None and self.new_texts is not None else found
 
     def _range(self, ref: str) -> bytes:
         pack, offset, length, expected = TextRef.parse(ref)
-        try:
-            data = self._requests.get_range(self.key(PACKS, pack), offset, length)
-        except Missing:
-            raise Gone("an object of the memory store is missing") from None
-        if digest(data) == expected:
-            return data
+        with suppress(Missing):
+            data = self.location.requests.get_range(self.key(PACKS, pack), offset, length)
+            if digest(data) == expected:
+                return data
         found = self._whole(pack).get(ref)
         if found is None:
             raise Gone("a text of the memory store was erased, cut or altered")
@@ -130,13 +292,12 @@ class Reader:
     def _whole(self, pack: str) -> dict[str, bytes]:
         return decode_pack(pack, self._get(PACKS, pack))
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Remove pages or texts from the cache."""
-        for name in names:
-            self._cache.drop((self._store_id, name))
-
     def _get(self, kind: str, name: str) -> bytes:
         try:
-            return self._requests.get(self.key(kind, name))[0]
+            return self.location.requests.get(self.key(kind, name))[0]
         except Missing:
             raise Gone("an object of the memory store is missing") from None
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove pages or texts from the cache."""
+        self.location.cache.drop(*((self.store_id, name) for name in names))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from base64 import b64decode
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -30,8 +31,7 @@ _LEVEL = 1  # of zlib: twice as fast as the default, a tenth larger
 class Row(NamedTuple):
     """A version. `text` is the reference to its text, and an empty string for an empty text.
 
-    `left` is the path that a rename or deletion vacated; used only in the log. `first` marks a version known to be the
-    first of its memory. A row with revision 0 is not a version: it only carries `left`.
+    `first` marks a version known to be the first of its memory.
     """
 
     id: str
@@ -46,7 +46,6 @@ class Row(NamedTuple):
     sha256: str | None = None
     seal: str | None = None
     text: str | None = None
-    left: str | None = None
     first: bool = False
     redacted_at: int | None = None
     redacted_by: str | None = None
@@ -57,42 +56,31 @@ class Row(NamedTuple):
         return Memory(self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal)
 
     def as_version(self) -> Version:
-        """`Version` of this row."""
         actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
-        at = to_datetime(self.at)
-        what = Version(
-            self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, at, self.revision
-        )
-        redacted_at = None if self.redacted_at is None else to_datetime(self.redacted_at)
-        if self.seal is None and redacted_at is None:
-            return what
-        return replace(what, seal=unsealed(self.seal), redacted_at=redacted_at, redacted_by=by)
+        redacted = None if self.redacted_at is None else to_datetime(self.redacted_at)
+        known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
+        return Version(*known, self.revision, unsealed(self.seal), redacted, by)
 
     def redacted(self, at: int, by: str | None) -> Row:
         """Redacted copy of the row, without path, size, text, digest and seal."""
-        kept = Row(self.id, self.memory, self.operation, self.actor, self.born, self.at, self.revision)
-        return kept._replace(first=self.first, redacted_at=at, redacted_by=by)
+        kept = self._replace(path="", size=None, sha256=None, seal=None, text=None)
+        return kept._replace(redacted_at=at, redacted_by=by)
 
 
 Value: TypeAlias = Row | str
-Overlay: TypeAlias = "Mapping[str, Value | None]"
+Edits: TypeAlias = "Mapping[str, Value | None]"
 """Edits of the map: new values by key; None removes a key."""
-
-
-def add_rows(overlay: dict[str, Value | None], rows: Iterable[Row]) -> None:
-    """Apply rows of the log to an overlay."""
-    for row in rows:
-        if row.left is not None:
-            overlay[MEMORY + row.left] = None
-        if row.revision:
-            overlay[VERSION + row.id] = row
-        if row.operation != "deleted" and row.redacted_at is None:
-            overlay[MEMORY + row.path] = row
 
 
 def record_key(kind: str, key: str) -> str:
     """Key of a record in the map."""
     return f"{RECORD}{kind}\0{key}"
+
+
+def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
+    """Value of a record as stored in the map; a long one is a reference to a text."""
+    is_long = len(value) > LONG_CHARS
+    return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
 
 def text_in(value: Value) -> str | None:
@@ -102,9 +90,9 @@ def text_in(value: Value) -> str | None:
     return value[1:] if value.startswith(PACKED) else None
 
 
-def sealed(seal: bytes | None) -> str | None:
-    """Encode a seal as text."""
-    return None if seal is None else b64encode(seal).decode()
+def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
+    """Edits of the map that turn texts into garbage."""
+    return {GARBAGE + text: "" for text in texts if text}
 
 
 def unsealed(seal: str | None) -> bytes | None:
@@ -112,29 +100,46 @@ def unsealed(seal: str | None) -> bytes | None:
     return None if seal is None else b64decode(seal)
 
 
-# -- bytes ---------------------------------------------------------------------------------------------------
+class Ref(NamedTuple):
+    """Reference to a page: its lowest key, its name and its number of items."""
+
+    first: str
+    name: str
+    length: int
 
 
-def encode_leaf(keys: Sequence[str], values: Sequence[Value]) -> bytes:
-    """Encode a leaf page. Keys of memories and versions are derived from their rows."""
+class Page(NamedTuple):
+    """Page of the map's tree: a leaf has sorted keys and their values, a node has references to the pages below."""
+
+    keys: Sequence[str] = ()
+    values: Sequence[Value] = ()
+    refs: Sequence[Ref] = ()
+
+    def get(self, key: str) -> Value | None:
+        at = bisect_left(self.keys, key)
+        return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
+
+    def between(self, low: str, high: str) -> list[tuple[str, Value]]:
+        start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
+        return list(zip(self.keys[start:end], self.values[start:end], strict=True))
+
+
+def encode_page(page: Page) -> bytes:
+    """Encode a page. Keys of memories and versions are derived from their rows."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
-    for key, value in zip(keys, values, strict=True):
-        if isinstance(value, Row):
-            parts[key[0]].append(value if value.left is None else value._replace(left=None))
-        else:
-            parts[key[0]].append([key, value])
-    return pack("page", list(parts.values()))
+    for key, value in zip(page.keys, page.values, strict=True):
+        parts[key[0]].append(value if isinstance(value, Row) else [key, value])
+    return pack("page", [*parts.values(), page.refs])
 
 
-def decode_items(data: bytes) -> tuple[list[str], list[Value]]:
-    """Decode the keys and values of a leaf page. Raises `Damaged`."""
+def decode_page(data: bytes) -> Page:
+    """Decode a page. Raises `Damaged`."""
     try:
-        garbage, memories, records, versions = unpack("page", data)
-        present, history = all_of(Row, memories), all_of(Row, versions)
-        keys = [MEMORY + row.path for row in present], [VERSION + row.id for row in history]
-        shorts = [[key for key, _ in garbage], [key for key, _ in records]]
-        values = [value for _, value in garbage], [value for _, value in records]
-        return [*shorts[0], *keys[0], *shorts[1], *keys[1]], [*values[0], *present, *values[1], *history]
+        garbage, memories, records, versions, refs = unpack("page", data)
+        present = ((MEMORY + row.path, row) for row in all_of(Row, memories))
+        history = ((VERSION + row.id, row) for row in all_of(Row, versions))
+        keys, values = zip(*garbage, *present, *records, *history, strict=True) if not refs else ((), ())
+        return Page(keys, values, all_of(Ref, refs))
     except (TypeError, ValueError):
         raise Damaged("a page of a memory store cannot be read") from None
 
@@ -171,13 +176,13 @@ def head_of(kind: str) -> bytes:
 def check_head(kind: str, data: bytes) -> bytes:
     """Bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
     line, _, body = data.partition(b"\n")
-    if line + b"\n" != head_of(kind):
-        number = line.removeprefix(f"retentive {kind} ".encode())
-        if number != line and number.isdigit():
-            known = f"this retentive knows format {FORMAT} only"
-            raise UnknownSchema(f"the object storage was written in format {int(number)}, {known}")
+    if line + b"\n" == head_of(kind):
+        return body
+    other = re.fullmatch(rf"retentive {kind} (\d+)".encode(), line)
+    if other is None:
         raise Damaged(f"a {kind} of a memory store was cut or altered")
-    return body
+    known = f"this retentive knows format {FORMAT} only"
+    raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 
 
 def name_for(data: bytes, *, generation: int | None = None) -> str:
@@ -190,13 +195,10 @@ def name_for(data: bytes, *, generation: int | None = None) -> str:
     return name if generation is None else f"{generation:x}-{name}"
 
 
-def has_passed(name: str, generation: int) -> bool:
+def is_obsolete(name: str, generation: int) -> bool:
     """True if a page that a manifest of this generation does not refer to can never become reachable."""
-    number, dash, _ = name.partition("-")
-    try:
-        return bool(dash) and int(number, 16) < generation
-    except ValueError:
-        return False
+    found = re.match("([0-9a-f]+)-", name)
+    return found is not None and int(found[1], 16) < generation
 
 
 def check_name(name: str, data: bytes) -> bytes:

@@ -1,4 +1,9 @@
-"""Requests to object storage. Every driver error is mapped to one of ours here."""
+"""Requests to object storage through obstore. Every driver error is mapped to one of ours here.
+
+obstore runs requests on its own threads, which start with the first request of a process. A forked child does not
+inherit them, so every request of the child would hang. Therefore a request raises `InvalidInput` in a child of a
+process that made requests. A child may use object storage if its parent made no request before the fork.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,131 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache, partial
+from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
-from retentive.storage.objects.driver import UNQUOTED_ETAG, Client, library
 
 T = TypeVar("T")
-PARALLEL = 16
 BUSY = "too many others write to the memory store"
-_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
-_REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)")
-_NO_CREDENTIALS = re.compile(r"169\.254\.|token request|TokenRequest")  # instance metadata service
-_OUT_OF_RANGE = re.compile(r"[Ii]nvalid ?[Rr]ange|\b416\b|[Nn]ot [Ss]atisfiable")
-_NEVER_SENT = re.compile(r"kind: Connect,")
+_FAILED = "the object storage cannot be reached, or failed"
+_NO_BUCKET = "the bucket is not there"
+_NO_CREDENTIALS = "no credentials for the object storage were found in the environment"
+_REFUSED = "the object storage does not let these credentials do it"
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
+_NEVER_SENT = re.compile(r"kind: Connect,")
+_OUT_OF_RANGE = re.compile(r"[Ii]nvalid ?[Rr]ange|\b416\b|[Nn]ot [Ss]atisfiable")
+_MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
+    (r"(?i)NoSuchBucket|ContainerNotFound|bucket does not exist", Unavailable, _NO_BUCKET),
+    ("BadScheme", InvalidInput, "the endpoint speaks plain HTTP; add allow_http=true if that is meant"),
+    (r"169\.254\.|token request|TokenRequest", PermissionDenied, _NO_CREDENTIALS),  # instance metadata service
+    (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
+]
+UNQUOTED_ETAG = "unquoted-etag"
+_FORKED = (
+    "object storage was opened before this process was forked: open the location after the fork, in a process whose "
+    "parent has not used object storage, or start processes with spawn"
+)
+_RETRIES = 3
+_CONFIG = {  # our option names and obstore's names for them
+    "s3": {"endpoint": "endpoint", "region": "region"},
+    "gs": {"endpoint": "base_url"},
+    "az": {"account": "account_name", "endpoint": "endpoint"},
+    "memory": {},
+}
+_OWN = {"s3": ["allow_http", "quirk", "timeout_s"], "memory": ["timeout_s"]}
+_CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
+_SECONDS = re.compile(r"\d*\.?\d+")
+_ENDPOINTS = {"endpoint", "base_url"}
+_ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
+
+
+@cache
+def library() -> ModuleType:
+    """obstore, imported on first use: the import dominates the time to open a location."""
+    import obstore.exceptions  # noqa: PLC0415 - see above
+    import obstore.store  # noqa: PLC0415 - see above
+
+    return obstore
+
+
+_used_by: int | None = None
+_memories: dict[str, Any] = {}
+
+
+def check_process(opened_in: int | None) -> None:
+    """Raise `InvalidInput` if the current process is not `opened_in`."""
+    if opened_in is not None and os.getpid() != opened_in:
+        raise InvalidInput(_FORKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The location in a URL such as `s3://bucket/prefix?option=value`."""
+
+    scheme: str
+    bucket: str
+    prefix: str | None
+    config: Mapping[str, str]
+    allow_http: bool
+    quirk: str | None
+    timeout_s: float
+
+    @classmethod
+    def parse(cls, url: str) -> Place:
+        """Parse and validate a URL. Raises `InvalidInput` with the valid choices."""
+        try:
+            parts = urlsplit(url)
+            options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        except ValueError:
+            raise InvalidInput("the place is no URL such as s3://bucket/prefix?region=eu-central-1") from None
+        scheme, bucket, prefix = parts.scheme, unquote(parts.netloc), unquote(parts.path).strip("/") or None
+        if scheme not in _CONFIG:
+            raise InvalidInput(f"object storage is named by {', '.join(f'{one}://' for one in _CONFIG)}")
+        if "@" in parts.netloc:
+            raise InvalidInput("credentials belong into the environment, not into the place")
+        known = [*_CONFIG[scheme], *_OWN.get(scheme, ["allow_http", "timeout_s"])]
+        for name in options:
+            if name not in known:
+                raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; known are {', '.join(known)}")
+        if scheme != "memory" and not bucket:
+            raise InvalidInput(f"name a bucket: {scheme}://bucket/prefix")
+        quirk, allow_http = options.get("quirk"), options.get("allow_http", "false")
+        if quirk not in {None, "none", UNQUOTED_ETAG}:
+            raise InvalidInput(f"quirk must be none or {UNQUOTED_ETAG}")
+        if allow_http not in {"true", "false"}:
+            raise InvalidInput("allow_http must be true or false")
+        timeout = options.get("timeout_s", "30")
+        if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
+            raise InvalidInput("timeout_s must be a number of seconds, at most 3600")
+        config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
+        return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
+
+    def clients(self) -> list[Any]:
+        """obstore clients without and with retries. Raises `InvalidInput`."""
+        obstore = library()
+        if self.scheme == "memory":
+            return [_memories.setdefault(f"{self.bucket}/{self.prefix or ''}", obstore.store.MemoryStore())] * 2
+        longest = timedelta(seconds=self.timeout_s)
+        options: dict[str, Any] = {"timeout": longest / 3, "connect_timeout": timedelta(seconds=5)}
+        if self.allow_http:
+            options["allow_http"] = True
+        kind = getattr(obstore.store, _CLASSES[self.scheme])
+        options = {"prefix": self.prefix, "client_options": options, **self.config}
+        retries = [{"max_retries": most, "retry_timeout": longest} for most in (0, _RETRIES)]
+        try:
+            return [kind(self.bucket, retry_config=one, **options) for one in retries]
+        except (obstore.exceptions.BaseError, ValueError):
+            raise InvalidInput(
+                "the object storage cannot be opened: look at bucket, options and the credentials in the environment"
+            ) from None
 
 
 class Tag(NamedTuple):
@@ -39,42 +150,46 @@ class Missing(Exception):
 
 
 class Taken(Exception):
-    """The condition of a write failed: nothing was written."""
+    """The condition of a request failed: nothing was written."""
 
 
 class Unsure(Exception):
     """A conditional write failed with an unknown result: it may have taken effect, or still may."""
 
 
-class Listed(NamedTuple):
-    """An object in a listing."""
-
-    key: str
-    modified: datetime
-
-
 class Requests:
     """Requests to one location. Threads may share it."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, place: Place) -> None:
+        check_process(_used_by)
+        self._once, self._patient = place.clients()
+        self.timeout_s = place.timeout_s  # longest time a command waits for the storage
         self._probing = threading.Lock()
-        self._probed = client.is_known or client.place.quirk is not None
-        self._unquoted = client.place.quirk == UNQUOTED_ETAG
+        # The clouds' own services honour conditional writes; other endpoints are probed.
+        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & place.config.keys()
+        self._probed = place.scheme == "memory" or not is_elsewhere or place.quirk is not None
+        self._unquoted = place.quirk == UNQUOTED_ETAG
 
-    @property
-    def timeout_s(self) -> float:
-        """Longest time a command waits for the storage."""
-        return self._client.place.timeout_s
+    def client(self, *, retries: bool = True) -> Any:
+        """obstore client. Without `retries`, no request is sent twice."""
+        global _used_by  # noqa: PLW0603 - obstore's threads belong to one process
+        check_process(_used_by)
+        _used_by = _used_by or os.getpid()
+        return self._patient if retries else self._once
 
-    def attempts(self, said: str = "the object storage cannot be reached, or failed") -> Iterator[None]:
+    def attempts(self, said: str = _FAILED) -> Iterator[None]:
         """Yield until the timeout of a command, then raise `Unavailable`."""
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             yield
         raise Unavailable(said)
 
-    # -- reading ---------------------------------------------------------------------------------------------
+    def until_done(self, step: Callable[[], T]) -> T:
+        """Result of `step`, called again while it raises `Taken` or `Unsure`. Raises `Unavailable`."""
+        for _ in self.attempts():
+            with suppress(Taken, Unsure):
+                return step()
+        raise AssertionError("unreachable")
 
     def get(self, key: str) -> tuple[bytes, Tag]:
         """Read an object and its tag. Raises `Missing`."""
@@ -85,156 +200,114 @@ class Requests:
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
         """Read an object and its tag; None if it still has `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
-        store: Any = self._client.patient
-        try:
-            found = store.get(key, options=options)
+        with suppress(Taken), _mapped():
+            found = self.client().get(key, options=options)
             return bytes(found.bytes()), Tag(found.meta["e_tag"], found.meta["version"])
-        except _driver_errors() as error:
-            if isinstance(error, _errors().NotModifiedError):
-                return None
-            raise _meaning(error) from None
+        return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a byte range; shorter or different bytes if the object was replaced. Raises `Missing`."""
-        store: Any = self._client.patient
-        try:
-            return bytes(store.get_range(key, start=start, length=length))
-        except _driver_errors() as error:
-            if _OUT_OF_RANGE.search(str(error)):
-                return b""
-            raise _meaning(error) from None
+        """Read a byte range; other bytes if the object was replaced. Raises `Missing` if it is absent or shorter."""
+        with _mapped():
+            return bytes(self.client().get_range(key, start=start, length=length))
 
-    def names(self, under: str, *, after: str | None = None) -> Iterator[Listed]:
-        """List objects under a prefix in name order; `after` is a full key."""
-        store: Any = self._client.patient
-        try:
-            for part in store.list(under, offset=after, chunk_size=1000):
-                yield from [Listed(one["path"], one["last_modified"]) for one in part]
-        except _driver_errors() as error:
-            raise _meaning(error) from None
-
-    # -- writing ---------------------------------------------------------------------------------------------
+    def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
+        """Keys of objects under a prefix in order, and when each was last written; `after` is a full key."""
+        with _mapped():
+            for part in self.client().list(under, offset=after, chunk_size=1000):
+                yield from [(one["path"], one["last_modified"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object that no other writer writes."""
-        store: Any = self._client.patient
-        try:
-            store.put(key, data, use_multipart=False)
-        except _driver_errors() as error:
-            raise _meaning_of_write(error) from None
+        with _mapped(is_write=True):
+            self.client().put(key, data, use_multipart=False)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; missing ones are ignored."""
-        store: Any = self._client.patient
         for start in range(0, len(keys), 1000):
             part = list(keys[start : start + 1000])
             try:
-                store.delete(part)
-            except FileNotFoundError:  # some clouds stop a bulk delete at the first missing object
+                with _mapped():
+                    self.client().delete(part)
+            except Missing:  # some clouds stop a bulk delete at the first missing object
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
-            except _driver_errors() as error:
-                raise _meaning(error) from None
 
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
         """Replace an object if it still has `tag`; None creates it. Raises `Taken` if it changed, `Unsure`."""
         self.probe()
-        return self._put_if(key, data, "create" if tag is None else self._condition(tag, unquoted=self._unquoted))
+        return self._put_if(key, data, tag, unquoted=self._unquoted)
 
-    def _condition(self, tag: Tag, *, unquoted: bool) -> dict[str, str]:
-        e_tag = tag.e_tag.strip('"') if unquoted and tag.e_tag is not None else tag.e_tag
-        return {name: value for name, value in (("e_tag", e_tag), ("version", tag.version)) if value is not None}
-
-    def _put_if(self, key: str, data: bytes, mode: object) -> Tag:
-        store: Any = self._client.once
+    def _put_if(self, key: str, data: bytes, tag: Tag | None, *, unquoted: bool = False) -> Tag:
+        mode: object = "create"
+        if tag is not None:
+            e_tag = tag.e_tag.strip('"') if unquoted and tag.e_tag is not None else tag.e_tag
+            mode = {name: value for name, value in (("e_tag", e_tag), ("version", tag.version)) if value is not None}
         try:
-            made = store.put(key, data, mode=mode, use_multipart=False)
+            made = self.client(retries=False).put(key, data, mode=mode, use_multipart=False)
             return Tag(made["e_tag"], made["version"])
-        except _driver_errors() as error:
-            errors = _errors()
-            if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError):
-                raise Taken from None
+        except (library().exceptions.BaseError, OSError, ValueError) as error:
             if "409 Conflict" in str(error):  # S3 on concurrent conditional writes: this one was not done
                 raise Taken from None
-            found = _meaning_of_write(error)
-            if isinstance(found, Unavailable) and not _NEVER_SENT.search(str(error)):
-                raise Unsure from None
-            raise found from None
-
-    # -- what a server can do --------------------------------------------------------------------------------
+            found = _meaning(error, is_write=True)
+            is_sent = not _NEVER_SENT.search(str(error))
+            raise Unsure if isinstance(found, Unavailable) and is_sent else found from None
 
     def probe(self) -> None:
         """Check once that the endpoint honours conditional writes. Raises `InvalidInput` if it ignores them."""
-        if self._probed:
-            return
         with self._probing:
-            if not self._probed:
-                key = f"probe/{os.urandom(8).hex()}"
-                try:
-                    self._unquoted = self._probe(key)
-                except Unsure:
-                    raise Unavailable("the object storage did not answer") from None
-                finally:
-                    with suppress(RetentiveError):  # the probe's result matters more than its leftover object
-                        self.delete([key])
-                self._probed = True
+            if self._probed:
+                return
+            key = f"probe/{os.urandom(8).hex()}"
+            try:
+                self._unquoted = self._probe(key)
+            except Unsure:
+                raise Unavailable("the object storage did not answer") from None
+            finally:
+                with suppress(RetentiveError):  # the probe's result matters more than its leftover object
+                    self.delete([key])
+            self._probed = True
 
     def _probe(self, key: str) -> bool:
         """True if the server expects ETags without quotes (Ceph RGW 16)."""
-        tag = self._put_if(key, b"1", "create")
+        tag = self._put_if(key, b"1", None)
+        if self._holds(key, None):
+            raise InvalidInput(_IGNORES)
         wrong = tag._replace(e_tag='"00000000000000000000000000000000"')
-        if self._holds(key, "create") or self._holds(key, self._condition(wrong, unquoted=False)):
-            raise InvalidInput(_IGNORES)
-        if self._holds(key, self._condition(tag, unquoted=False)):
-            return False
-        if self._holds(key, self._condition(wrong, unquoted=True)):
-            raise InvalidInput(_IGNORES)
-        if self._holds(key, self._condition(tag, unquoted=True)):
-            return True
+        for unquoted in (False, True):
+            if self._holds(key, wrong, unquoted=unquoted):
+                raise InvalidInput(_IGNORES)
+            if self._holds(key, tag, unquoted=unquoted):
+                return unquoted
         raise InvalidInput("the object storage refuses conditional writes (If-Match), which are needed")
 
-    def _holds(self, key: str, mode: object) -> bool:
-        try:
-            self._put_if(key, b"2", mode)
-        except Taken:
-            return False
-        return True
+    def _holds(self, key: str, tag: Tag | None, *, unquoted: bool = False) -> bool:
+        with suppress(Taken):
+            self._put_if(key, b"2", tag, unquoted=unquoted)
+            return True
+        return False
 
 
-@cache
-def _driver_errors() -> tuple[type[Exception], ...]:
-    """Errors that obstore raises for failures outside this process."""
-    return (_errors().BaseError, OSError, ValueError)
+@contextmanager
+def _mapped(*, is_write: bool = False) -> Iterator[None]:
+    """Context in which errors of the driver are raised as ours."""
+    try:
+        yield
+    except (library().exceptions.BaseError, OSError, ValueError) as error:
+        raise _meaning(error, is_write=is_write) from None
 
 
-def _errors() -> Any:
-    return library().exceptions
-
-
-def _meaning(error: Exception) -> Exception:
+def _meaning(error: Exception, *, is_write: bool) -> Exception:
     """Map a driver error to ours. The driver's text is dropped, since it has URLs and keys."""
-    if isinstance(error, RetentiveError):
-        return error
-    errors, text = _errors(), str(error)
-    if _NO_BUCKET.search(text):
-        return Unavailable("the bucket is not there")
-    if "BadScheme" in text:
-        return InvalidInput("the endpoint speaks plain HTTP; add allow_http=true if that is meant")
-    if _NO_CREDENTIALS.search(text):
-        return PermissionDenied("no credentials for the object storage were found in the environment")
-    if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError) or _REFUSED.search(text):
-        return PermissionDenied("the object storage does not let these credentials do it")
+    errors, text = library().exceptions, str(error)
+    if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError | errors.NotModifiedError):
+        return Taken()
+    for pattern, kind, message in _MEANINGS:
+        if re.search(pattern, text):
+            return kind(message)
+    if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError):
+        return PermissionDenied(_REFUSED)
     if isinstance(error, FileNotFoundError):
-        return Missing()
-    return Unavailable("the object storage cannot be reached, or failed")
-
-
-def _meaning_of_write(error: Exception) -> Exception:
-    """Like `_meaning`; on a write, "not found" means that the bucket is missing."""
-    found = _meaning(error)
-    return Unavailable("the bucket is not there") if isinstance(found, Missing) else found
-
-
-# -- several at once -----------------------------------------------------------------------------------------
+        return Unavailable(_NO_BUCKET) if is_write else Missing()
+    return Missing() if _OUT_OF_RANGE.search(text) and not is_write else Unavailable(_FAILED)
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
@@ -249,4 +322,4 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 @cache
 def _threads() -> ThreadPoolExecutor:
     """One thread pool for the process, so that threads do not grow with stores."""
-    return ThreadPoolExecutor(PARALLEL, thread_name_prefix="retentive-objects")
+    return ThreadPoolExecutor(16, thread_name_prefix="retentive-objects")

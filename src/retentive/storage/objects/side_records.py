@@ -20,16 +20,15 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from retentive.errors import Damaged, NotFound, RetentiveError
-from retentive.storage.objects.cache import Cache
+from retentive.storage.objects.reader import SIZE_OF_PARSED, Location
 from retentive.storage.objects.records import check_name, name_for, pack, unpack
-from retentive.storage.objects.requests import BUSY, Missing, Requests, together
+from retentive.storage.objects.requests import BUSY, Missing, together
 
 SIDE = "side"
 MOST = 32  # parts of similar size before they are merged
 _KEPT_S = 86_400.0  # how long a removal is kept, since an older write may still arrive
 _TIME_DIGITS, _STAMP_CHARS = 14, 22
 _NAME = re.compile(r"[0-9a-f]{39}")
-_SIZE_OF_PARSED = 10
 
 
 class Stamped(NamedTuple):
@@ -49,9 +48,9 @@ class SideRecords:
     remains in a store erased meanwhile.
     """
 
-    def __init__(self, requests: Requests, cache: Cache, check: Callable[[str], object]) -> None:
-        self._requests = requests
-        self._cache = cache
+    def __init__(self, location: Location, check: Callable[[str], object]) -> None:
+        self._requests = location.requests
+        self._cache = location.cache
         self._check = check
         self._lock = threading.Lock()
         self._last_us = 0
@@ -61,7 +60,10 @@ class SideRecords:
         """Write records: two requests, plus the occasional merge."""
         stamp, under = self._new_stamp(), _under(store_id, kind)
         self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
-        if self._is_due(under):
+        with self._lock:
+            self._written[under] += 1
+            is_due = self._written[under] % MOST == 0
+        if is_due:
             with suppress(RetentiveError):  # the records are written
                 self._merge(store_id, under)
 
@@ -72,23 +74,13 @@ class SideRecords:
         for _ in self._requests.attempts(BUSY):
             names = self._names(under)
             parts = self._read(under, names)
-            if parts is None:
-                continue
-            if _to_merge(names):
-                with suppress(RetentiveError):  # the records are read
-                    self._merge(store_id, under)
-            found = _newest(parts)
-            return {key: found[key].value or "" for key in sorted(found) if found[key].value is not None}
-        raise AssertionError("unreachable")
-
-    def _is_due(self, under: str) -> bool:
-        """True if this process has written enough parts for a merge."""
-        with self._lock:
-            self._written[under] += 1
-            if self._written[under] < MOST:
-                return False
-            del self._written[under]
-            return True
+            if parts is not None:
+                break
+        if _to_merge(names):
+            with suppress(RetentiveError):  # the records are read
+                self._merge(store_id, under)
+        found = sorted(_newest(parts or []).items())
+        return {key: one.value for key, one in found if one.value is not None}
 
     def _merge(self, store_id: str, under: str) -> None:
         """Merge parts if there are many of similar size."""
@@ -96,15 +88,14 @@ class SideRecords:
         chosen = _to_merge(names)
         parts = self._read(under, chosen)
         if parts:  # else there is nothing to merge, or another process is merging
-            merged = _without_old_removals(parts) if len(chosen) == len(names) else _newest(parts)
+            merged = _newest(parts, forget_removals=len(chosen) == len(names))
             if merged:
                 self._put(store_id, under, self._new_stamp(), merged)
             self._requests.delete([f"{under}/{name}" for name in chosen])
-            for name in chosen:
-                self._cache.drop((under, name))
+            self._cache.drop(*((under, name) for name in chosen))
 
     def _names(self, under: str) -> list[str]:
-        found = (listed.key.rpartition("/")[2] for listed in self._requests.names(under))
+        found = (key.rpartition("/")[2] for key, _ in self._requests.names(under))
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
@@ -113,18 +104,17 @@ class SideRecords:
         return None if None in parts else cast("list[Part]", parts)
 
     def _part(self, under: str, name: str) -> Part | None:
-        found = self._cache.get((under, name))
+        found = cast("Part | None", self._cache.get((under, name)))
         if found is not None:
-            return cast("Part", found)
+            return found
         try:
             data, _ = self._requests.get(f"{under}/{name}")
+            values = {key: Stamped(*value) for key, value in unpack(SIDE, check_name(name, data)).items()}
         except Missing:
             return None
-        try:
-            values = {key: Stamped(*value) for key, value in unpack(SIDE, check_name(name, data)).items()}
         except (AttributeError, TypeError):
             raise Damaged("side records of a memory store cannot be read") from None
-        self._cache.put((under, name), values, len(data) * _SIZE_OF_PARSED)
+        self._cache.put((under, name), values, len(data) * SIZE_OF_PARSED)
         return values
 
     def _put(self, store_id: str, under: str, stamp: str, part: Part) -> None:
@@ -146,9 +136,8 @@ class SideRecords:
 
 def _under(store_id: str, kind: str) -> str:
     """Object prefix for a kind, hashed since a kind may have characters that object names may not."""
-    return (
-        f"stores/{store_id}/{SIDE}/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
-    )
+    digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"stores/{store_id}/{SIDE}/{digest}"
 
 
 def _level(count: int) -> int:
@@ -163,22 +152,20 @@ def _to_merge(names: Sequence[str]) -> list[str]:
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
 
 
-def _newest(parts: Sequence[Part]) -> dict[str, Stamped]:
+def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
+    """Newest value of each key.
+
+    `forget_removals` leaves out old removals of keys without a value in any part. The removal of a key with a value is
+    kept, since the part with the value may survive a crash.
+    """
     found: dict[str, Stamped] = {}
     for part in parts:
         for key, one in part.items():
             there = found.get(key)
             if there is None or there.stamp < one.stamp:
                 found[key] = one
-    return found
-
-
-def _without_old_removals(parts: Sequence[Part]) -> dict[str, Stamped]:
-    """Newest values of all parts, without old removals of keys that have no value in any part.
-
-    The removal of a key with a value in some part is kept, since that part may survive a crash.
-    """
+    if not forget_removals:
+        return found
     long_ago = f"{int((time.time() - _KEPT_S) * 1_000_000):0{_TIME_DIGITS}x}"
     named = {key for part in parts for key, one in part.items() if one.value is not None}
-    found = _newest(parts)
-    return {key: one for key, one in found.items() if one.value is not None or key in named or one.stamp > long_ago}
+    return {key: one for key, one in found.items() if key in named or one.stamp > long_ago}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
-from typing import cast
+from typing import Unpack, cast
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Overlay, Row, Value, record_key, text_in
+from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, Row, Value, record_key, text_in
 from retentive.storage.sql.snapshot import below
 from retentive.values.paths import ROOT, ancestors
 
@@ -27,12 +27,12 @@ class ObjectsSnapshot(Snapshot):
         self._manifest = manifest
         self._state = manifest.state
         self._reader = reader
-        self._see(manifest.overlay)
+        self._see(manifest.log)
 
-    def _see(self, overlay: Overlay) -> None:
+    def _see(self, overlay: Edits) -> None:
         """Replace the overlay that reads go through."""
         self._overlay = overlay
-        self._map = OrderedMap(self._manifest.tree, overlay, self._reader)
+        self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
     @property
     def revision(self) -> int:
@@ -49,16 +49,13 @@ class ObjectsSnapshot(Snapshot):
     def usage(self) -> Usage:
         return Usage(self._state.memories, self._state.size_bytes)
 
-    # -- memories --------------------------------------------------------------------------------------------
-
     def get(self, path: str) -> Entry:
         row = self._row_at(path)
         if row is not None:
             return Entry(row.as_memory(), self._reader.text(_text_of(row)))
-        above = ancestors(path)
-        self._map.prefetch(MEMORY + one for one in [path, *above])
-        low, high = _below(path)
-        return Entry(above=next((one for one in above if self._row_at(one)), None), below=self._map.has_any(low, high))
+        ancestor = filter(None, self._map.get_all([MEMORY + one for one in ancestors(path)]))
+        above = next((one.path for one in ancestor if isinstance(one, Row)), None)
+        return Entry(above=above, below=self._map.has_any(*_below(path)))
 
     def memories(self, under: str) -> Iterator[Memory]:
         return (row.as_memory() for row in self._present(under))
@@ -81,41 +78,30 @@ class ObjectsSnapshot(Snapshot):
         return next((row.as_memory() for row in self._present(ROOT) if row.memory == memory_id), None)
 
     def _row_at(self, path: str) -> Row | None:
-        """Newest version of the memory at a path, or None."""
         return cast("Row | None", self._map.get(MEMORY + path))
 
     def _present(self, under: str) -> Iterator[Row]:
-        """Newest versions of the memories below a path."""
         return cast("Iterator[Row]", self._map.values(*_below(under)))
 
-    # -- versions --------------------------------------------------------------------------------------------
-
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Version]:
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        revision_of, memory_id, path = selection.get("revision_of"), selection.get("memory_id"), selection.get("path")
+        after, before = selection.get("after"), selection.get("before")
+        rows = self._rows("" if after is None else after + "\0", before)
         if revision_of is not None:
-            bound = after or "", before or chr(0x10FFFF)
-            rows: Iterable[Row] = (row for row in self._of_revision(revision_of) if bound[0] < row.id < bound[1])
-        else:
-            rows = self._rows("" if after is None else after + "\0", before)
+            low, high = after or "", before or chr(0x10FFFF)
+            rows = (row for row in self._of_revision(revision_of) if low < row.id < high)
         if memory_id is not None:
             rows = _of_memory(rows, memory_id)
         chosen = (row.as_version() for row in rows if path is None or row.path == path)
-        return chosen if limit is None else islice(chosen, limit)
+        return islice(chosen, selection.get("limit"))
 
     def as_of(self, before: str) -> Iterator[Version]:
-        begun, changed = set[str](), set(self._manifest.gaps)
+        if self._manifest.has_gaps:
+            yield from super().as_of(before)
+            return
+        begun, changed = set[str](), set[str]()
         for row in self._rows(before, None):
-            changed.add(row.memory)
-            if row.first:
-                begun.add(row.memory)
+            (begun if row.first else changed).add(row.memory)
         for row in self._present(ROOT):  # memories unchanged since then
             if row.id < before and row.memory not in changed | begun:
                 yield row.as_version()
@@ -145,15 +131,10 @@ class ObjectsSnapshot(Snapshot):
         row = self._row(version_id)
         if row is None:
             return []
-
-        def is_of_it(each: Row) -> bool:
-            return each.revision == row.revision
-
         since = cast("Iterator[Row]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
-        newer = list(takewhile(is_of_it, since))
-        return [*reversed(newer), *takewhile(is_of_it, self._rows("", version_id))]
-
-    # -- records ---------------------------------------------------------------------------------------------
+        newer = list(takewhile(lambda each: each.revision == row.revision, since))
+        older = takewhile(lambda each: each.revision == row.revision, self._rows("", version_id))
+        return [*reversed(newer), *older]
 
     def get_record(self, kind: str, key: str) -> str | None:
         value = self._map.get(record_key(kind, key))
@@ -163,18 +144,14 @@ class ObjectsSnapshot(Snapshot):
         start = record_key(kind, "")
         for chunk in self._map.chunks(start, start[:-1] + "\1"):
             for at in range(0, len(chunk), _TEXTS_AT_ONCE):
-                group = chunk[at : at + _TEXTS_AT_ONCE]
-                contents = self._contents([value for _, value in group])
-                yield from zip([key.removeprefix(start) for key, _ in group], contents, strict=True)
+                keys, values = zip(*chunk[at : at + _TEXTS_AT_ONCE], strict=True)
+                yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
     def _contents(self, values: Iterable[Value]) -> list[str]:
         """Values of records; packed ones are read in parallel."""
-        found = [(value, text_in(value)) for value in values]
+        found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
-        return [
-            cast("str", value)[1:] if text is None else next(texts).decode(errors="surrogatepass")
-            for value, text in found
-        ]
+        return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]
 
     def garbage(self) -> list[str]:
         """References to the texts to erase."""
@@ -204,12 +181,10 @@ def _text_of(row: Row) -> str:
 def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Group rows so that few texts are in memory at once."""
     group: list[Row] = []
-    size_bytes = 0
     for row in rows:
-        if group and (len(group) >= _TEXTS_AT_ONCE or size_bytes + (row.size or 0) > _BYTES_AT_ONCE):
-            yield group
-            group, size_bytes = [], 0
         group.append(row)
-        size_bytes += row.size or 0
+        if len(group) == _TEXTS_AT_ONCE or sum(each.size or 0 for each in group) >= _BYTES_AT_ONCE:
+            yield group
+            group = []
     if group:
         yield group

@@ -11,19 +11,17 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Unpack
 
-from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.storage.contract import Actor, StoreInfo, now_us
-from retentive.storage.objects.garbage import marks_of, put_mark
-from retentive.storage.objects.manifest import Erased, Manifest
-from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
+from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable
+from retentive.storage.contract import Actor, Backend, NewStore, StoreInfo, now_us
+from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
+from retentive.storage.objects.reachability import marks_of, put_mark
+from retentive.storage.objects.reader import Location
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
-from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, together
-from retentive.storage.objects.transaction import Settings
+from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, check_process, together
 from retentive.values.records import to_us
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -32,140 +30,108 @@ _AT_ONCE = 64
 _MARKER = "format"  # object with the format number of the location
 
 
-class Key(NamedTuple):
-    """State of a key: tag of its object (None if missing) and initial manifest of its store (None if free)."""
+class StoresBackend(Backend):
+    """Part of the backend that creates, finds, lists and erases memory stores."""
 
-    tag: Tag | None
-    manifest: Manifest | None
+    _process: int
+    _location: Location
+    _requests: Requests
+    _manifests: ManifestSwap
+    _is_closed = False
+    _is_marked: bool | None = None
 
+    def close(self) -> None:
+        self._is_closed = True
 
-class Stores:
-    """Memory stores at one location. Threads may share it."""
-
-    def __init__(self, requests: Requests, manifests: ManifestSwap, shared: Settings) -> None:
-        self._requests = requests
-        self._manifests = manifests
-        self._shared = shared
-        self._is_marked: bool | None = None
-
-    # -- the location ----------------------------------------------------------------------------------------
-
-    def check_format(self) -> None:
-        """Read the format marker of the location, once. Raises `UnknownSchema` if the format differs."""
+    def _begin(self, store_id: str | None = None) -> None:
+        """Check process, state, format of the location and store id before a call."""
+        check_process(self._process)
+        if self._is_closed:
+            raise Unavailable("the backend is closed")
         if self._is_marked is None:
             self._is_marked = self._reads_marker()
+        if store_id is not None and not _ID.fullmatch(store_id):
+            raise NotFound(f"there is no memory store {store_id}")
 
-    def _reads_marker(self) -> bool:
-        try:
-            data, _ = self._requests.get(_MARKER)
-        except Missing:
-            return False
-        check_head(_MARKER, data)
-        return True
-
-    def _mark(self) -> None:
-        """Write the format marker before anything else is written to the location."""
-        self.check_format()
-        if not self._is_marked:
-            for _ in self._requests.attempts():
-                with suppress(Taken, Unsure):
+    def _reads_marker(self, *, create: bool = False) -> bool:
+        """Read the format marker of the location; False if it is missing. `create` writes it first."""
+        with suppress(Missing):
+            if create:
+                with suppress(Taken):
                     self._requests.replace(_MARKER, head_of(_MARKER), None)
-                self._is_marked = self._reads_marker()
-                if self._is_marked:
-                    return
+            check_head(_MARKER, self._requests.get(_MARKER)[0])
+            return True
+        return False
 
-    # -- creating --------------------------------------------------------------------------------------------
-
-    def create(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        """Create a memory store; returns the existing one if key or id is taken."""
-        self._mark()
-        new = self._new_manifest(key, name, seal, store_id, created_at)
-        if key is None:
-            return self._made(new).info()
-        for _ in self._requests.attempts():
-            found = self._key(key)
-            if found.manifest is not None:
-                made = self._made(found.manifest)
-                if made.erased is None and made.key == key:
-                    return made.info()
-            if store_id is not None:
-                with suppress(NotFound):
-                    return self._manifests.now(store_id).manifest.info()
-            with suppress(Taken, Unsure):
-                data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
-                self._requests.replace(_key_object(key), data, found.tag)
-                return self._made(new).info()
-        raise AssertionError("unreachable")
-
-    def _new_manifest(
-        self, key: str | None, name: str, seal: str | None, store_id: str | None, created_at: datetime | None
-    ) -> Manifest:
-        at = now_us(self._shared.clock) if created_at is None else to_us(created_at)
-        chosen = self._shared.new_id(_PREFIX, at) if store_id is None else store_id
-        if not _ID.fullmatch(chosen):
+    def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
+        self._begin()
+        self._is_marked = self._is_marked or self._requests.until_done(partial(self._reads_marker, create=True))
+        key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
+        at = now_us(self._location.clock) if created_at is None else to_us(created_at)
+        new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
+        if not _ID.fullmatch(new.id):
             raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
-        return Manifest(chosen, key, name, at, seal)
+        if key is None:
+            return self._made(new)
+        return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
 
-    def _key(self, key: str) -> Key:
+    def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
+        """Take a key for a new store, and create it; or return the store that exists. Raises `Taken`, `Unsure`."""
+        tag, begun = self._key(key)
+        if begun is not None and (made := self._made(begun)).key == key:
+            return made
+        if is_copy:
+            with suppress(NotFound):
+                return self._manifests.now(new.id).manifest.info()
+        data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
+        self._requests.replace(_key_object(key), data, tag)
+        return self._made(new)
+
+    def _key(self, key: str) -> tuple[Tag | None, Manifest | None]:
+        """Tag of a key's object (None if missing), and the initial manifest of its store (None if free)."""
         try:
             data, tag = self._requests.get(_key_object(key))
         except Missing:
-            return Key(None, None)
+            return None, None
         value = unpack("key", data)
-        if value is None:
-            return Key(tag, None)
         try:
-            begun = Manifest(*value)
+            begun = None if value is None else Manifest(*value)
         except TypeError:
             raise Damaged("the key of a memory store cannot be read") from None
-        if begun.key != key:
+        if begun is not None and begun.key != key:
             raise Damaged("the key of a memory store is that of another")
-        return Key(tag, begun)
+        return tag, begun
 
-    def _made(self, manifest: Manifest) -> Manifest:
-        """Complete the creation of a store begun here or by a crashed process; returns its manifest."""
+    def _made(self, manifest: Manifest) -> StoreInfo:
+        """Complete the creation of a store begun here or by a crashed process."""
+        is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
+        data = manifest.encoded()
         for _ in self._requests.attempts():
-            with suppress(NotFound):
-                if self._manifests.cached(manifest.id) is not None or manifest.key is not None:
-                    return self._manifests.now(manifest.id).manifest
-            try:
-                data = manifest.encoded()
-                tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
-                return self._manifests.keep(Held(tag, manifest), len(data)).manifest
-            except (Taken, Unsure):
+            if not is_new:
                 with suppress(NotFound):
-                    return self._manifests.now(manifest.id).manifest
+                    return self._manifests.now(manifest.id).manifest.info()
+            with suppress(Taken, Unsure):
+                tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
+                return self._manifests.keep(Held(tag, manifest), len(data)).manifest.info()
+            is_new = False
         raise AssertionError("unreachable")
 
-    # -- finding ---------------------------------------------------------------------------------------------
-
-    def get(self, id_or_key: str) -> StoreInfo | None:
-        """Store with this id, including an erased one; else the store with this key."""
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        self._begin()
         if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
             with suppress(NotFound):
                 return self._manifests.now(id_or_key).manifest.info()
-        begun = self._key(id_or_key).manifest
+        _, begun = self._key(id_or_key)
         found = None if begun is None else self._present(begun.id)
         return found if found is not None and found.key == id_or_key else None
 
-    def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
-        """Stores in id order."""
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        self._begin()
         offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
-        names = (listed.key.rpartition("/")[2] for listed in self._requests.names(MANIFESTS, after=offset))
+        names = (key.rpartition("/")[2] for key, _ in self._requests.names(MANIFESTS, after=offset))
         ids = (store_id for store_id in names if after is None or store_id > after)
         found: list[StoreInfo] = []
-        while limit is None or len(found) < limit:
-            some = list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)))
-            if not some:
-                break
+        while some := list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE))):
             infos = together([partial(self._present, store_id) for store_id in some])
             found += [info for info in infos if info is not None]
         return found
@@ -175,48 +141,36 @@ class Stores:
             return self._manifests.live(store_id).manifest.info()
         return None
 
-    # -- erasing ---------------------------------------------------------------------------------------------
+    def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
+        """Replace the manifest with a tombstone, which keeps the key until it is freed.
 
-    def mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest with a tombstone. The caller pauses the store's queue."""
+        The caller pauses the store's queue.
+        """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
-        erased = Erased(now_us(self._shared.clock), None if actor is None else str(actor))
-        self._manifests.change(store_id, lambda now: _emptied(now, erased))
+        erased = now_us(self._location.clock), None if actor is None else str(actor)
 
-    def clear(self, store_id: str) -> int:
+        def emptied(now: Manifest) -> Manifest:
+            new = Manifest(now.id, now.key, "", now.created, None, generation=now.generation, erased=erased)
+            return now if now.erased else new
+
+        self._manifests.change(store_id, emptied)
+
+    def _clear(self, store_id: str) -> int:
         """Delete the remaining objects of an erased store and free its key; returns their number. Idempotent."""
         manifest = self._manifests.now(store_id).manifest
-        keys = [listed.key for listed in self._requests.names(f"stores/{store_id}")]
+        keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
         if manifest.key is not None:
-            self._free(manifest.key, store_id)
+            self._requests.until_done(partial(self._free, manifest.key, store_id))
             self._manifests.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
         self._requests.delete(marks_of(self._requests, store_id).get(store_id, []))
         return len(keys)
 
     def _free(self, key: str, store_id: str) -> None:
-        for _ in self._requests.attempts():
-            found = self._key(key)
-            if found.manifest is None or found.manifest.id != store_id:
-                return
-            with suppress(Taken, Unsure):
-                self._requests.replace(_key_object(key), pack("key", None), found.tag)
-                return
-
-
-def check_id(store_id: str) -> None:
-    """Raise `NotFound` for an invalid id."""
-    if not _ID.fullmatch(store_id):
-        raise NotFound(f"there is no memory store {store_id}")
-
-
-def _emptied(manifest: Manifest, erased: Erased) -> Manifest:
-    """Tombstone of a store; it keeps the key until the key is freed."""
-    if manifest.erased is not None:
-        return manifest
-    emptied = Manifest(manifest.id, manifest.key, "", manifest.created, None)
-    return replace(emptied, generation=manifest.generation, erased=erased)
+        tag, begun = self._key(key)
+        if begun is not None and begun.id == store_id:
+            self._requests.replace(_key_object(key), pack("key", None), tag)
 
 
 def _key_object(key: str) -> str:

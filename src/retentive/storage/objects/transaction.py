@@ -2,123 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from retentive.errors import Conflict, InvalidInput
 from retentive.storage.contract import (
     UNCHANGED,
     Actor,
     Change,
-    Clock,
     Memory,
     Metadata,
-    NewId,
     Recorded,
     Transaction,
     Version,
     now_us,
 )
-from retentive.storage.objects.manifest import Manifest, compact
-from retentive.storage.objects.ordered_map import Page, Sizes
-from retentive.storage.objects.packs import NewTexts
-from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import (
-    GARBAGE,
-    INLINE,
-    LONG_CHARS,
-    MEMORY,
-    PACKED,
-    VERSION,
-    Overlay,
-    Row,
-    Value,
-    add_rows,
-    record_key,
-    sealed,
-    text_in,
-)
+from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.reader import NewPages, NewTexts, Reader
+from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, record_key, record_value, text_in
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_LONG_LOG = 4  # a transaction that adds so many times the compaction threshold compacts at once
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings shared by the transactions of one backend."""
-
-    clock: Clock
-    new_id: NewId
-    sizes: Sizes
+_LONG_LOG = 8  # a transaction that adds so many times the compaction threshold in keys compacts at once
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Memory store while it is being changed. `finished` returns the resulting manifest.
+    """Memory store while it is being changed. Upload `pages` and `texts` before committing the `finished` manifest."""
 
-    Upload `pages` and the texts added to `texts` before committing that manifest.
-    """
-
-    def __init__(
-        self,
-        manifest: Manifest,
-        reader: Reader,
-        texts: NewTexts,
-        pages: dict[str, tuple[bytes, Page]],
-        shared: Settings,
-    ) -> None:
-        super().__init__(manifest, reader.with_new(texts, pages))
+    def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
+        super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
         self._revision_before = manifest.state.revision
-        self._shared = shared
         self._texts = texts
         self._pages = pages
-        self._edited: dict[str, Value | None] = {}
-        self._new: list[Row] = []
-        self._edits: dict[str, str | None] = {}
-        self._gaps = manifest.gaps
+        self._edited: dict[str, Row | str | None] = {}
         self.changed = False
         self.has_removed = False
 
-    def _edit(self, edits: Overlay = MappingProxyType({}), rows: Iterable[Row] = ()) -> None:
+    def _edit(self, edits: Mapping[str, Row | str | None]) -> None:
         """Apply edits of the map, visible to this transaction."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
         self._edited.update(edits)
-        add_rows(self._edited, rows)
 
     def finished(self) -> Manifest:
-        """Manifest after this transaction."""
-        manifest = self._with_log()
+        manifest = replace(self._manifest, state=self._state, log=self._overlay)
         is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
-        if is_left or len(self._new) + len(self._edits) >= _LONG_LOG * self._shared.sizes.log:
+        if is_left or len(manifest.log) - len(self._manifest.log) >= _LONG_LOG * self._reader.location.sizes.log:
             self._compact()
-            manifest = self._manifest
+            return self._manifest
         return manifest
-
-    def _with_log(self) -> Manifest:
-        log = (*self._manifest.log, *self._new)
-        edits = {**self._manifest.edits, **self._edits} if self._edits else self._manifest.edits
-        overlay = self._overlay
-        return replace(self._manifest, state=self._state, log=log, edits=edits, gaps=self._gaps, overlay=overlay)
 
     def _compact(self) -> None:
         """Move the log, including the additions of this transaction, to the tree."""
-        manifest = self._with_log()
-        compaction = compact(manifest, self._shared.sizes, self._reader)
-        self._pages.update(compaction.pages)
-        self._manifest = compaction.applied(manifest)
-        self._new, self._edits = [], {}
-        self._see(self._manifest.overlay)
+        manifest = replace(self._manifest, state=self._state, log=self._overlay)
+        rebuild = manifest.rebuilt(self._reader.location.sizes, self._reader.pages)
+        self._pages.update(rebuild.written)
+        self._manifest = manifest.compacted(rebuild)
+        self._see(self._manifest.log)
 
     def compact_log(self) -> None:
         """Compact the whole log; the next purge deletes the replaced pages."""
         if self._manifest.weight:
             self.changed = True
             self._compact()
-
-    # -- memories --------------------------------------------------------------------------------------------
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if not changes:
@@ -129,41 +77,37 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def _record_one(self, change: Change, source: Row | None, actor: Actor | None) -> Recorded:
         origin = change.origin
-        if origin is not None and origin.redacted_at is not None:
-            return self._add(self._redacted_elsewhere(origin))
-        source = self._source(change, source)
         at = self._tick(origin)
-        memory = self._memory_id(change, source, at)
-        version = self._shared.new_id("memver_", at) if origin is None else origin.id
+        if origin is not None and origin.redacted_at is not None:
+            row = Row(origin.id, origin.memory_id, origin.operation, _name(origin.actor), at, at, origin.revision)
+            return self._add(row.redacted(to_us(origin.redacted_at), _name(origin.redacted_by)))
+        source = self._source(change, source)
+        memory, born = self._memory(change, source, at)
+        version = self._reader.location.new_id("memver_", at) if origin is None else origin.id
         who = _name(actor if origin is None else origin.actor)
-        born = at if change.again is None else to_us(change.again.created_at)
         revision = self._state.revision if origin is None else origin.revision
-        row = Row(version, memory, change.operation, who, born if source is None else source.born, at, revision)
-        row = self._with_text(row, change, source)
         is_first = source is None and origin is None and change.again is None
-        row = row._replace(left=self._left(change, source), first=is_first)
+        row = Row(version, memory, change.operation, who, born, at, revision, first=is_first)
+        row = self._with_text(row, change, source)
         self._count(row, source)
-        return self._add(row)
+        vacant = None
+        if source is not None and source.path != change.path:
+            there = self._row_at(source.path)  # another memory may have taken the path in the same write
+            vacant = source.path if there is not None and there.memory == memory else None
+        return self._add(row, vacant=vacant)
 
     def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
         """Row with path and text: a deletion has no text, a rename has the text of the version before."""
         kept = change.kept(row.memory, row.id)
-        seal = sealed(kept.seal)
+        elsewhere = "" if change.origin is None else change.origin.path
+        path = change.path or (elsewhere if source is None else source.path)
+        seal = None if kept.seal is None else b64encode(kept.seal).decode()
+        row = row._replace(path=path, seal=seal)
         if change.path is None:
-            elsewhere = "" if change.origin is None else change.origin.path
-            return row._replace(path=elsewhere if source is None else source.path, seal=seal)
-        if change.size_bytes is not None:
-            text = self._texts.add(kept.data or b"")
-            return row._replace(path=change.path, size=change.size_bytes, sha256=kept.sha256, seal=seal, text=text)
-        assert source is not None
-        return row._replace(path=change.path, size=source.size, sha256=source.sha256, seal=seal, text=source.text)
-
-    def _left(self, change: Change, source: Row | None) -> str | None:
-        """Path that the memory vacates, unless another memory took it in the same write."""
-        if source is None or source.path == change.path:
-            return None
-        there = self._row_at(source.path)
-        return source.path if there is not None and there.memory == source.memory else None
+            return row
+        if change.size_bytes is None and source is not None:
+            return row._replace(size=source.size, sha256=source.sha256, text=source.text)
+        return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: Row | None) -> Row | None:
         """Current row of the memory to change. Raises `Conflict` if it moved."""
@@ -176,39 +120,35 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             raise Conflict("a memory is no longer where it was")
         return source
 
-    def _memory_id(self, change: Change, source: Row | None, at: int) -> str:
+    def _memory(self, change: Change, source: Row | None, at: int) -> tuple[str, int]:
         if source is not None:
-            return source.memory
+            return source.memory, source.born
         if change.again is not None:
-            return change.again.id
-        return self._shared.new_id("mem_", at) if change.origin is None else change.origin.memory_id
+            return change.again.id, to_us(change.again.created_at)
+        return self._reader.location.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
 
-    def _redacted_elsewhere(self, origin: Version) -> Row:
-        """Row of an imported version that is already redacted."""
-        at, who, by = self._tick(origin), _name(origin.actor), _name(origin.redacted_by)
-        row = Row(origin.id, origin.memory_id, origin.operation, who, at, at, origin.revision)
-        return row.redacted(at if origin.redacted_at is None else to_us(origin.redacted_at), by)
-
-    def _add(self, row: Row) -> Recorded:
-        self._new.append(row)
-        self._edit(rows=[row])
-        is_gap = row.redacted_at is not None and (row.operation != "deleted" or self.find(row.memory) is not None)
-        if is_gap or row.memory in self._gaps:
-            others = tuple(memory for memory in self._gaps if memory != row.memory)
-            self._gaps = (*others, row.memory) if is_gap else others
-        if row.revision:
-            self._state = self._state._replace(newest=row.id)
+    def _add(self, row: Row, *, vacant: str | None = None) -> Recorded:
+        edits: dict[str, Row | str | None] = {} if vacant is None else {MEMORY + vacant: None}
+        edits[VERSION + row.id] = row
+        if row.operation != "deleted" and row.redacted_at is None:
+            edits[MEMORY + row.path] = row
+        self._edit(edits)
+        if row.redacted_at is not None:
+            self._manifest = replace(self._manifest, has_gaps=True)
+        self._state = self._state._replace(newest=row.id)
         return Recorded(row.memory, row.id)
 
-    def _count(self, row: Row, source: Row | None) -> None:
-        memories = self._state.memories + (row.operation != "deleted") - (source is not None)
-        size_bytes = self._state.size_bytes + (row.size or 0) - (0 if source is None else source.size or 0)
-        self._state = self._state._replace(memories=memories, size_bytes=size_bytes)
+    def _count(self, row: Row | None, source: Row | None) -> None:
+        """Update the usage for a row that replaces another; None for an absent memory."""
+        is_present = row is not None and row.operation != "deleted"
+        memories = self._state.memories + is_present - (source is not None)
+        before, after = (0 if one is None else one.size or 0 for one in (source, row))
+        self._state = self._state._replace(memories=memories, size_bytes=self._state.size_bytes + after - before)
 
     def _tick(self, origin: Version | None) -> int:
         """Time of the next version: now, but always later than the last version, even if the clock went back."""
         last = self._state.last_at
-        at = max(now_us(self._shared.clock), last + 1) if origin is None else to_us(origin.created_at)
+        at = max(now_us(self._reader.location.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
             raise InvalidInput("versions from elsewhere must be later than those that are there")
         revision = max(self._state.revision, 0 if origin is None else origin.revision)
@@ -228,12 +168,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             source = self._row_at(memory.path)
             if source is None or source.memory != memory.id:
                 raise Conflict("a memory is no longer where it was")
-            gone = Row(source.id, source.memory, "deleted", None, source.born, source.at, 0, left=source.path)
-            self._count(gone, source)
-            self._add(gone)
-            self._gaps = (*self._gaps, memory.id)
-
-    # -- metadata and records --------------------------------------------------------------------------------
+            self._edit({MEMORY + source.path: None})
+            self._count(None, source)
+        self._manifest = replace(self._manifest, has_gaps=True)
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         self.changed = True
@@ -245,33 +182,29 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = True
         name = record_key(kind, key)
-        edits = {} if (replaced := self._map.get(name)) is None else _garbage([text_in(replaced)])
-        if value is None or len(value) <= LONG_CHARS:
-            edits[name] = None if value is None else INLINE + value
-        else:
-            edits[name] = PACKED + self._texts.add(value.encode(errors="surrogatepass"))
-        self._edits.update(edits)
+        edits = {} if (replaced := self._map.get(name)) is None else garbage([text_in(replaced)])
+        edits[name] = None if value is None else record_value(value, self._texts.add)
         self._edit(edits)
 
-    # -- removing --------------------------------------------------------------------------------------------
-
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        chosen = [row for row in self._removable(version_ids) if row.redacted_at is None]
-        at, who = now_us(self._shared.clock), _name(actor)
-        self._remove(chosen, lambda row: row.redacted(at, who))
+        going = [row for row in self._removable(version_ids) if row.redacted_at is None]
+        at, who = now_us(self._reader.location.clock), _name(actor)
+        shared, _ = self._shared_texts(going)
+        self._remove({row: row.redacted(at, who) for row in going}, shared)
 
     def prune(self, version_ids: Sequence[str]) -> None:
-        chosen = self._removable(version_ids)
-        _, writers = self._shared_texts(chosen)
-        self._remove([row for row in chosen if row.id not in writers], lambda row: None)
+        going = self._removable(version_ids)
+        shared, writers = self._shared_texts(going)
+        self._remove({row: None for row in going if row.id not in writers}, shared)
 
     def _removable(self, version_ids: Sequence[str]) -> list[Row]:
         """Versions with these ids, except the newest version of each present memory."""
-        ids = list(dict.fromkeys(version_ids))
-        self._map.prefetch(VERSION + each for each in ids)
-        found = [row for row in map(self._row, ids) if row is not None]
-        self._map.prefetch(MEMORY + row.path for row in found)
-        return [row for row in found if (there := self._row_at(row.path)) is None or there.id != row.id]
+        versions = self._map.get_all([VERSION + each for each in dict.fromkeys(version_ids)])
+        found = [row for row in versions if isinstance(row, Row)]
+        present = self._map.get_all([MEMORY + row.path for row in found])
+        return [
+            row for row, there in zip(found, present, strict=True) if not isinstance(there, Row) or there.id != row.id
+        ]
 
     def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
         """Texts that removed versions share with remaining ones, and the ids of the versions that wrote them."""
@@ -288,33 +221,19 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
                 memories.discard(found.memory)
         return stay, {oldest[text] for text in stay}
 
-    def _remove(self, going: Sequence[Row], edit: Callable[[Row], Row | None]) -> None:
-        """Edit versions, and turn texts that no other version has into garbage.
-
-        The log has the paths of versions, so it is compacted at once.
-        """
-        if not going:
-            return
-        shared, _ = self._shared_texts(going)
-        garbage = _garbage({row.text for row in going} - shared)
-        self._begin_revision()
-        self._edits.update(garbage)
-        self._edit({**{VERSION + row.id: edit(row) for row in going}, **garbage})
-        self._compact()
-        self.has_removed = True
+    def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
+        """Edit versions, turn texts that are not `shared` into garbage, and compact the log, which has their paths."""
+        if edits:
+            self._begin_revision()
+            self._edit(garbage({row.text for row in edits} - shared))
+            self._edit({VERSION + row.id: edited for row, edited in edits.items()})
+            self._compact()
+            self.has_removed = True
 
     def erased(self, refs: Sequence[str]) -> None:
-        """Remove erased texts from the garbage."""
-        there = [GARBAGE + ref for ref in refs]
-        edits = {key: None for key in there if self._map.get(key) is not None}
+        edits = {key: None for key in garbage(refs) if self._map.get(key) is not None}
         self.changed = self.changed or bool(edits)
-        self._edits.update(edits)
         self._edit(edits)
-
-
-def _garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Edits that turn texts into garbage."""
-    return {GARBAGE + text: "" for text in texts if text}
 
 
 def _name(actor: Actor | None) -> str | None:

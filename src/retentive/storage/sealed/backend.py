@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TypeVar, Unpack
 
-from retentive.errors import Damaged, InvalidInput, Locked, NotFound, RetentiveError, Unavailable
+from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
 from retentive.storage.contract import Actor, Backend, Clock, NewStore, Snapshot, StoreInfo, Transaction
@@ -47,8 +47,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self._seal_paths = seal_paths
         self._opened: dict[str, tuple[str, StoreKeys]] = {}  # store -> its seal, and the keys in it
 
-    # -- memory stores ---------------------------------------------------------------------------------------
-
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         if new.get("seal") is not None:
             raise InvalidInput("a memory store cannot be encrypted twice")
@@ -70,27 +68,25 @@ class SealedBackend(Backend, Checkable, Encrypting):
         except _Pending as pending:
             self._give_key(store.id, pending.text)
 
-    # -- reading and writing ---------------------------------------------------------------------------------
-
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         def unsealed(snapshot: Snapshot) -> T:
             return work(SealedSnapshot(snapshot, self._keys_of(store_id, snapshot.seal)))
 
-        try:
-            return self.inner.read(store_id, unsealed)
-        except _Pending as pending:
-            self._give_key(store_id, pending.text)
-        return self.inner.read(store_id, unsealed)
+        return self._with_key(store_id, lambda: self.inner.read(store_id, unsealed))
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         def sealing(tx: Transaction) -> T:
             return work(SealedTransaction(tx, self._keys_of(store_id, tx.seal)))
 
+        return self._with_key(store_id, lambda: self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve))
+
+    def _with_key(self, store_id: str, call: Callable[[], T]) -> T:
+        """Result of `call`. If the store has no data key yet, gives it one and calls again."""
         try:
-            return self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve)
+            return call()
         except _Pending as pending:
             self._give_key(store_id, pending.text)
-        return self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve)
+        return call()
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._opened.pop(store_id, None)
@@ -135,8 +131,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self._opened.clear()
         self.inner.close()
 
-    # -- keys ------------------------------------------------------------------------------------------------
-
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
         """The keys of a store for its present seal, so that changes of other processes take effect at once."""
         held = self._opened.get(store_id)
@@ -166,9 +160,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
             return tx.seal
 
         return self.inner.write(store_id, work) or ""
-
-
-# -- key management ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +193,7 @@ class Rotated:
     @property
     def total(self) -> int:
         """All memory stores."""
-        return self.rewrapped + self.current + self.locked + self.destroyed + self.unsealed
+        return sum(asdict(self).values())
 
 
 def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = None) -> Rotated:
@@ -304,11 +295,3 @@ def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
         rotated_at=seal.rotated_at,
         destroyed_at=seal.destroyed_at,
     )
-
-
-def find_store(backend: Backend, id_or_key: str) -> StoreInfo:
-    """The memory store with this id or key. Raises `NotFound`."""
-    found = backend.get_store(id_or_key)
-    if found is None:
-        raise NotFound(f"there is no memory store {id_or_key!r}")
-    return found

@@ -58,52 +58,44 @@ class StoreKeys:
         self._paths: dict[str, str] = {}
         self._settings: tuple[str | None, str | None] = (None, None)  # encrypted, and decrypted
 
-    # -- settings --------------------------------------------------------------------------------------------
-
     def seal_settings(self, settings: str | None) -> str | None:
         """The encrypted settings, as text."""
-        if settings is None:
-            return None
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = self._seal.encrypt(nonce, settings.encode(), self._bound_settings())
-        return base64.b64encode(nonce + sealed).decode()
+        return None if settings is None else self._encrypted(settings, self._bound_settings())
 
     def open_settings(self, sealed: str | None) -> str | None:
         """The settings. Raises `Damaged`."""
-        known, opened = self._settings
-        if sealed is None or sealed == known:
-            return None if sealed is None else opened
-        try:
-            data = base64.b64decode(sealed, validate=True)
-            opened = self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_settings()).decode()
-        except (InvalidTag, ValueError):
-            raise Damaged("decryption failed: the stored settings were modified") from None
-        self._settings = (sealed, opened)
-        return opened
-
-    # -- records and side records ----------------------------------------------------------------------------
+        if sealed is None:
+            return None
+        if sealed != self._settings[0]:
+            opened = self._decrypted(sealed, self._bound_settings(), "the stored settings were modified")
+            self._settings = sealed, opened
+        return self._settings[1]
 
     def seal_record(self, kind: str, key: str, value: str) -> str:
-        """The encrypted value of a record, as text."""
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = self._seal.encrypt(nonce, value.encode(), self._bound_record(kind, key))
-        return base64.b64encode(nonce + sealed).decode()
+        """The encrypted value of a record or side record, as text."""
+        return self._encrypted(value, self._bound_record(kind, key))
 
     def open_record(self, kind: str, key: str, sealed: str) -> str:
         """The value of a record. Raises `Damaged`."""
+        damage = "the stored record was modified or belongs to another key"
+        return self._decrypted(sealed, self._bound_record(kind, key), damage)
+
+    def _encrypted(self, text: str, bound: bytes) -> str:
+        nonce = os.urandom(NONCE_BYTES)
+        return base64.b64encode(nonce + self._seal.encrypt(nonce, text.encode(), bound)).decode()
+
+    def _decrypted(self, sealed: str, bound: bytes, damage: str) -> str:
         try:
             data = base64.b64decode(sealed, validate=True)
-            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_record(kind, key)).decode()
+            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound).decode()
         except (InvalidTag, ValueError):
-            raise Damaged("decryption failed: the stored record was modified or belongs to another key") from None
+            raise Damaged(f"decryption failed: {damage}") from None
 
     def _bound_record(self, kind: str, key: str) -> bytes:
         return f"record 1\0{self._store_id}\0{kind}\0{key}".encode()
 
     def _bound_settings(self) -> bytes:
         return f"settings|{self._store_id}".encode()
-
-    # -- texts -----------------------------------------------------------------------------------------------
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
         """The encrypted text, bound to the version that wrote it."""
@@ -130,8 +122,6 @@ class StoreKeys:
 
     def _bound_text(self, version_id: str) -> bytes:
         return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
-
-    # -- seals -----------------------------------------------------------------------------------------------
 
     def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str, hidden_path: str) -> Kept:
         """The stored form of a new text. `hidden_path` is the path that the inner backend uses."""
@@ -188,8 +178,6 @@ class StoreKeys:
         # Ids and paths hold no NUL, so different rows have different associated data.
         text = f"seal 1\0{self._store_id}\0{memory_id}\0{version_id}\0{hidden_path}"
         return text.encode("utf-8", "surrogatepass")
-
-    # -- names -----------------------------------------------------------------------------------------------
 
     def hidden(self, path: str) -> str:
         """The path that the inner backend uses for a real path."""

@@ -27,9 +27,8 @@ from retentive.storage.disk import FILE_MODE, os_error, sync_directory
 KEY_BYTES = 32
 NONCE_BYTES = 12  # 96 bits, the recommended size for AES-GCM (NIST SP 800-38D, 5.2.1.1)
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"
-_READING = getattr(os, "O_CLOEXEC", 0) | getattr(
-    os, "O_NONBLOCK", 0
-)  # Windows has neither; opening a pipe must not block
+# Windows has neither; opening a pipe must not block
+_READING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 NOT_HERE = "the key of the encrypted memory store is not available"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar, Unpack
 
 from retentive.errors import Damaged, InvalidInput, Refused
@@ -172,8 +173,8 @@ class SealedTransaction(SealedSnapshot, Transaction):
         inner = _hidden_memory(before, keys) if before is not None and keys.seal_paths else before
         hidden = None if path is None else keys.hidden(path)
         if data is not None and path is not None and hidden is not None:
-            sealing = Sealing(len(data), _text_keeper(keys, data, path, hidden))
-            return replace(change, before=inner, path=hidden, data=None, sealing=sealing)
+            keep = partial(keys.keep_text, data, path=path, hidden_path=hidden)
+            return replace(change, before=inner, path=hidden, data=None, sealing=Sealing(len(data), keep))
         if path is None and before is None and change.origin is not None:
             return _sealed_end(change, change.origin, keys)
         if inner is None or before is None:
@@ -201,11 +202,6 @@ def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
     return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
 
 
-def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callable[[str, str], Kept]:
-    """A function that encrypts a text and seals its version."""
-    return lambda memory, version: keys.keep_text(data, memory, version, path, hidden)
-
-
 def _keeper(keys: StoreKeys, unsealed: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
     """A function that seals a version without a text."""
     return lambda memory, version: Kept(None, None, keys.seal(unsealed, memory, version, hidden))
@@ -218,16 +214,8 @@ def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
 
 def _plain(memory: Memory, unsealed: Unsealed) -> Memory:
     path = memory.path if unsealed.path is None else unsealed.path
-    return Memory(
-        memory.id,
-        path,
-        memory.size_bytes,
-        unsealed.sha256 or "",
-        memory.version_id,
-        memory.created_at,
-        memory.updated_at,
-        memory.seal,
-    )
+    times = memory.created_at, memory.updated_at
+    return Memory(memory.id, path, memory.size_bytes, unsealed.sha256 or "", memory.version_id, *times, memory.seal)
 
 
 def _plain_version(version: Version, unsealed: Unsealed) -> Version:

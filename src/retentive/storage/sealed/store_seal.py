@@ -49,15 +49,9 @@ class StoreSeal:
 
     def to_text(self) -> str:
         """The JSON."""
-        given = {
-            "format": FORMAT,
-            "kek": self.kek_id,
-            "key": None if self.wrapped is None else base64.b64encode(self.wrapped).decode(),
-            "paths": self.paths,
-            "created_at": self.created_at,
-            "rotated_at": self.rotated_at,
-            "destroyed_at": self.destroyed_at,
-        }
+        key = None if self.wrapped is None else base64.b64encode(self.wrapped).decode()
+        given = {"format": FORMAT, "kek": self.kek_id, "key": key, "paths": self.paths}
+        given |= {name: getattr(self, name) for name in _TIMES}
         return json.dumps({name: value for name, value in given.items() if value is not None})
 
     @property

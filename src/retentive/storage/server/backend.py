@@ -45,7 +45,7 @@ from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import OlderSchema, Schema
 from retentive.storage.sql.snapshot import select_head
-from retentive.storage.sql.transaction import SqlTransaction, look_for
+from retentive.storage.sql.transaction import SqlTransaction, was_committed
 
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
@@ -70,10 +70,10 @@ class ServerBackend(SqlBackend, Clocked):
         super().__init__(Schema(dialect.name), clock, new_id)
         self.dialect = dialect
         self._closed = False
-        self.forget_threads()
+        self.renew_after_fork()
         forking.watch(self)
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         """Renew pool and locks in a forked child, which lacks the parent's other threads."""
         dialect = self.dialect
         self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
@@ -188,7 +188,7 @@ class ServerBackend(SqlBackend, Clocked):
             try:
                 with closing(self.dialect.connect()) as connection:
                     connection.begin_write()
-                    landed = look_for(connection, changed, lock=self.lock)
+                    landed = was_committed(connection, changed, lock=self.lock)
                     connection.commit()
                     return landed
             except (RetentiveError, SerializationConflict) as error:

@@ -270,7 +270,7 @@ _IS_PRESENT = (
 )
 
 
-def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
+def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
     """True if the changes of a transaction were committed; locks the store's row. The caller commits.
 
     A commit of records alone is reported as lost, since applying it twice is harmless.

@@ -86,7 +86,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
         self._writer = Writer(self._path, self._space)
-        self.forget_threads()
+        self.renew_after_fork()
         try:
             if not SCHEMA.is_current(self._writer.connection):
                 self._writer.transact(lambda found: SCHEMA.upgrade(found, now_us(self.clock)))
@@ -129,7 +129,7 @@ class SqliteBackend(SqlBackend, Purgeable):
                 self._writer.close()
             yield
 
-    def forget_threads(self) -> None:
+    def renew_after_fork(self) -> None:
         """Renew locks and connections in a forked child, which lacks the parent's other threads."""
         self._queue: WriteQueue[StoreJob] = WriteQueue(partial(run_batch, attempt=self._attempt, admit=self._admitted))
         self._readers = Pool(lambda: connect(self._path))

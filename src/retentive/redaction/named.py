@@ -1,0 +1,322 @@
+"""Passwords and secrets named by a word before or after them: assignments, prose, neighbours."""
+
+# ruff: noqa: E501 - a pattern is a line
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from retentive.redaction import values
+from retentive.redaction.rules import Find
+from retentive.redaction.values import CERTAIN, LIKELY, NO
+from retentive.redaction.vendors import NAMED
+from retentive.redaction.words import LOGIN_WORDS, NOT_A_VALUE, NOT_SECRET, PASSWORD_WORDS, SECRET_WORDS, SHORT_WORDS
+
+_LONG = sorted((*PASSWORD_WORDS, *SECRET_WORDS), key=len, reverse=True)
+_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|ansible_ssh_)"
+_ANY = "|".join(re.escape(word) for word in _LONG if word not in SHORT_WORDS)
+_PASSWORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word not in SHORT_WORDS)
+_SECRETS = "|".join(re.escape(word) for word in SECRET_WORDS if word not in SHORT_WORDS)
+_SHORT = "|".join(sorted(SHORT_WORDS, key=len, reverse=True))
+_VALUE_FOLLOWS = "(?:[0-9@#$%^&*+~!]|[:=：＝→「『“„«【`\"'][ \t*]*[^\\s\"'`]{4}|[ ](?:is|was|to|as|ist|war|lautet|auf|est|en|es|als|comme|de)[: ]|[ ](?:[–—-]|->)[ ]|[a-z]-[a-z]+-[a-z]|>[^\\s<]{4})"
+_CJK_WORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word[0] > "\u2e80")
+_MIXED = "(?:[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20})"
+
+# A line from a word to what can be its value. No counters: the automaton of RE2 would explode where words are dense.
+SEEK_PASSWORD = (
+    f"(?:(?:{_PASSWORDS})|(?:\\A|[^a-z]){_PREFIX}?(?:{_SHORT})(?:s[ ]|[0-9_\\])\"'*]*[^a-z]?))(?:[^\\n]*?{_VALUE_FOLLOWS}|[\"']?[,]?[ \t]*\\n[ \t]*[\"']?value|[?:：][ \t]*\\r?\\n)"
+    f"|(?:{_CJK_WORDS})[^\\n]*?[!-~]{{4}}"
+)
+SEEK_SECRET = f"(?:{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=])(?:[^\\n]*?|[^\\s]*[ \t]*\\n[ \t]*[\"']?value[\"']?:[ \t]*[^\\n]*?){_MIXED}"
+# A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
+SEEK_BEFORE = f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme)[ ](?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre)[ ])?(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}})(?:{_ANY})"
+SEEK_PAIR = f"(?:\\A|[^a-z])(?:{'|'.join(LOGIN_WORDS)})[^\\n]*?[a-z0-9_.@+-][\"'`]?[ ]?(?:[/:|,，]|and|und|et|with)[ ]?[\"'`]?[^\\s\"'`|,]*[0-9!@#$%^&*+~][^\\s]*"
+
+_WORD = re.compile(
+    f"(?P<long>{_ANY})|(?:(?<=[^a-z])|(?<={_PREFIX[3:-1].replace('|', ')|(?<=')})|^)(?P<short>{_SHORT})(?=s?(?:[0-9]{{0,2}}(?![a-z0-9+/])))|(?<=[ _-])(?P<key>key)|schlüssel|clé"
+)
+_SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
+_NAME_CHARS = string.ascii_letters + string.digits + "_.$-"
+_PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
+_ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in", "base"})
+_GAP = r"(?:[ \t]{1,3}+[^\s:=：|;!?,.{}\[\]\"']{1,40}+|[ \t]?（[^（）\s]{1,20}）|の[^\s:=：はが]{0,20}){0,7}?"
+_VERB = (
+    r"(?:['’]s|used to be|had been|which (?:is|was)|it is|it['’]s|c['’]est|(?:is|was|has been|will be|should be|remains|becomes|equals|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient|es|será|era|é)"
+    r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|toujours|ahora))?(?: set to)?|(?:got )?(?:set |changed |reset |updated |rotated )?to|auf|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed|updated))"
+)
+_CJK = r"(?:は、?|が|を|に|として|(?:还|還|应该|應該|好像|可能|暂时|暫時|现在|現在|已经|已經|已|就|都|仍)?(?:是|为|為|用)|(?:已经|已經|已)?(?:设置|設置|設定|更改|重置|更新|变更|變更|修改|[改设設换換变變])(?:为|為|成了|成|到)?|暂时用|には)了?[ \t]?[:：]?"
+_TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|any)\]?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=)|\[\d{0,4}\](?=[ \t]*=))?"
+_LINK = re.compile(
+    rf"[\"'`*_\])\\」』”»】]{{0,5}}(?:"
+    rf"(?P<value>(?:[ \t]*[,;]\s{{0,20}}|\s{{1,20}}|</\w{{1,20}}>\s{{0,20}}<)[\"']?[Vv]alue[\"']?[ \t]?[:=>])"
+    rf"|{_TYPE}[ \t]{{0,20}}(?P<sign>:=|=>|->|→|={{1,3}}|[:：＝])"
+    rf"|(?P<call>\()(?=[rb]?[\"'])|(?P<comma>,[ \t]?(?=[\"']))|(?P<tag>>)(?!>)"
+    rf"|{_GAP}[ \t]{{0,3}}(?P<far>:=|=>|->|→|[:=：|]|[—–-](?= ))"
+    rf"|{_GAP},?[ \t]{{0,3}}(?P<verb>{_VERB})(?::|[ ]?\n)?(?=[ \t:])"
+    rf"|[^\s:=：A-Za-z]{{0,12}}?(?P<cjk>{_CJK})|(?P<bracket>(?=[「『“【]))|(?P<direct>(?<=[\u3040-\u9fff])[ ]?(?=[A-Za-z0-9]))"
+    rf"|[?:：]?[ \t]*(?P<below>\r?\n[ \t]{{0,12}}(?:[-*>] ?|<?[\w.-]{{1,20}}[>:] ?)?)"
+    rf"|[ \t]{{0,3}}(?P<table>\|)|(?P<space>[ \t]{{1,20}}\(?)"
+    r")[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:!!str )?"
+)
+_QUOTED = re.compile(
+    r"[rbuRBU]{0,2}(?:\"((?:[^\"\\\n]|\\.){1,200})\"|'((?:[^'\\\n]|\\.){1,200})'|`([^`\n]{1,200})`|«[ \u00a0\u202f]?([^»\n]{1,200}?)[ \u00a0\u202f]?»"
+    r"|「([^」\n]{1,200})」|『([^』\n]{1,200})』|【([^】\n]{1,200})】|[“„]([^”“\n]{1,200})[”“]|‘([^’\n]{1,200})’|\\+[\"']([^\"'\\\n]{1,200})\\+[\"']|\*\*([^*\s]{1,200})\*\*|__([^_\s]{4,200})__)"
+)
+_BARE = re.compile(r"[^\s\"'`<>|「」『』【】«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]{1,4000}")
+_NEXT_PAIR = re.compile(r"[;&,](?=$|[A-Za-z][\w .-]{0,40}=)|,.*")
+_END = re.compile(
+    r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，；！）」は」]|--|//|&|[.!](?=[ \t]*(?:$|[\r\n])|[ \t]+[A-ZÄÖÜÉ])|です|でした|に|とのこと|[了哦吧啦呢])"
+)
+_TOKEN = re.compile(r"(?<![\w@$%/=.-])[^\s\"'`„“”«»<>|、。，；：！？（）\u3040-\u30ff\u3400-\u9fff]{5,200}")
+_CONFIG = re.compile(r"[ \t]*(?:[-*+>#;$] ?)?(?:export |set |ENV |ARG |env: )?[\"'`*]{0,2}[\w.-]*")
+_HASH_BEFORE = re.compile(
+    r"(?:commit|sha-?\d*|md5|hash|digest|checksum|fingerprint|uuid|revision|rev|trace|image|\bid|\bref)\W{0,4}$",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(
+    r"(?<![\w/.@+-])(?=([\w.@+-]{2,40})[\"'`]?[ ]?(?:[/:|,、，]|and|und|et|with|密码)[ ]?[\"'`]?([^\s\"'`|/,，、]{5,64})(?![/\w]))"
+)
+_SETS = re.compile(r"(?:set|with|use|using|user|by|define|env)[_.(\"']*$", re.IGNORECASE)
+_PHRASES = {"パスフレーズ", "密码", "密碼"}
+_PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
+_VENDORS = re.compile("|".join(re.escape(word) for _, words, _ in NAMED for word in words.split("|")))
+_OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
+_REACH = 160  # characters between a word and its value
+_TRAILING = ".,;:)]}'\\?*>!"
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A word for a value with its whole name: `DB_PASSWORD`, `api key`."""
+
+    text: str
+    start: int
+    end: int
+    is_password: bool
+    is_generic: bool  # `..._key`: many such values are no secrets
+    is_phrase: bool
+
+
+def find_named(text: str, start: int, end: int) -> Iterator[Find]:
+    """Values for the words between two positions, of which the last lie near a possible value."""
+    at, last = max(start, end - _REACH), start - 1
+    for word in _WORD.finditer(_lowered(text[at:end])) if at > start else [None]:
+        first = at + word.start() if word else start
+        if first > last:
+            finds = list(_find_at(text, first, end))
+            last = max((find.end for find in finds), default=last)
+            yield from finds
+
+
+def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
+    name = _name(text, start, end)
+    if name is None:
+        return
+    link = _LINK.match(text, name.end, name.end + 400)
+    find = _linked(text, name, link) if link is not None else None
+    if find is None and not name.text.lower().endswith("pass"):  # a verb too
+        find = _nearby(text, name)
+    if find is not None:
+        yield find
+        yield from _changed(text, find)
+
+
+def find_before(text: str, start: int, end: int) -> Iterator[Find]:
+    """A value before its word: `Kumquat-9 is the password`. `start` is the end of the value or a space after it."""
+    line = text[max(0, start - 100) : start].rpartition("\n")[2].rstrip(" ")
+    match = re.search(r"([!-~]{5,80})$", line.rstrip("\"'`”“»』」"))
+    if match is None:
+        return
+    value = match[1].lstrip("\"'`(").rstrip(".,;:)")
+    is_secret = text[start:end].lower().endswith(SECRET_WORDS)
+    grade = values.secret(value, quoted=False) if is_secret else values.password(value, quoted=False)
+    if grade and not _is_more_words(text, end):
+        at = text.rindex(value, max(0, start - 100), start)
+        yield Find("secret" if is_secret else "password", at, at + len(value), likely=True)
+
+
+def _is_more_words(text: str, end: int) -> bool:
+    """Return whether the word continues: `is the password policy`."""
+    suffix = _SUFFIX.match(text, end)
+    follows = re.match(r"\S*[ ]([a-z]+)", text[end : end + 40])
+    return (suffix is not None and len(suffix[0]) > 2) or (follows is not None and follows[1] in NOT_A_VALUE)
+
+
+def find_pair(text: str, start: int, end: int) -> Iterator[Find]:
+    """A password after a user name and a slash: `credentials: admin / J3nk!nsRul3z`."""
+    start = max(start, end - _REACH)
+    for match in _PAIR.finditer(text[start:end]):
+        value = match[2].rstrip(".,;:)")
+        grade = values.password(value, quoted=False) if re.search(r"[A-Za-z]", value) else NO
+        if grade and (grade == CERTAIN or re.search(r"[@#$%^&*+~!]|[A-Za-z]\d[A-Za-z]", value)):
+            yield Find("password", start + match.start(2), start + match.start(2) + len(value), likely=True)
+
+
+def _name(text: str, start: int, end: int) -> _Name | None:
+    window = text[max(0, start - 60) : end]
+    offset = max(0, start - 60)
+    word = _WORD.search(_lowered(window), start - offset)
+    if word is None:
+        return None
+    first, after = offset + word.start(), offset + word.end()
+    suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < "\u2e80" else None
+    stop = suffix.end() if suffix else after
+    before = text[max(0, first - 40) : first]
+    begin = first - len(before) + len(before.rstrip(_NAME_CHARS))
+    whole, rest = text[begin:stop], text[after:stop]
+    if NOT_SECRET.search(text[max(0, begin - 12) : stop]) or (rest and not _is_the_value(text, after, rest)):
+        return None
+    plain = word[0].lower()
+    if (
+        plain in {"pass", "pat"}
+        and re.search(r"[A-Za-z]$", text[max(0, first - 1) : first])
+        and not re.match(_PREFIX, whole.lower())
+    ):
+        return None
+    is_password = plain in PASSWORD_WORDS or plain in SHORT_WORDS
+    return _Name(
+        whole, begin, stop, is_password, plain in {"key", "schlüssel", "clé"}, "phrase" in plain or plain in _PHRASES
+    )
+
+
+def _lowered(text: str) -> str:
+    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+
+
+def _is_the_value(text: str, after: int, suffix: str) -> bool:
+    """Return whether a name means the value itself (`password2`) and not a property of it (`password_hash`)."""
+    parts = [part.lower() for part in _PARTS.findall(suffix)]
+    camel = suffix[0].isupper() and text[after - 1].islower()
+    if suffix[0].isalpha() and not camel and (parts[0] if parts else "") not in _ENDINGS:
+        return False
+    return not any(part in NOT_A_VALUE for part in parts)
+
+
+def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
+    sort, at = link.lastgroup or "", link.end()
+    if sort == "call" and not _SETS.search(text[max(0, name.start - 20) : name.end]):
+        return None
+    if (
+        name.text.lower() in {"pass", "pat"}
+        and sort not in {"sign", "value", "call", "comma", "tag"}
+        and link[0] != " is"
+    ):
+        return None  # a verb or a part of other words
+    quoted = _QUOTED.match(text, at)
+    first, last = quoted.span(quoted.lastindex or 0) if quoted else _bare(text, at)
+    value, alone = text[first:last], _END.match(text, quoted.end() if quoted else last) is not None
+    direct = sort in {"sign", "value", "call", "comma", "tag"}
+    if not value or (sort == "tag" and not text.startswith("</", last)) or (sort in {"below", "table"} and not alone):
+        return None
+    line = text[max(0, name.start - 120) : name.start].rpartition("\n")[2]
+    config = _CONFIG.fullmatch(line) is not None
+    in_code = sort == "sign" and not quoted and "=" in link[0] and not config and link[0][-1:] == " "
+    kind = vendor_of(line + text[name.start : first], value)
+    if kind is not None:
+        return Find(kind, first, last, likely=not direct)
+    if not name.is_password:
+        grade = values.secret(value, quoted=quoted is not None)
+        if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
+            grade = min(grade, LIKELY) if len(value) >= 20 else NO
+        return Find("secret", first, last, likely=not direct or grade < CERTAIN) if grade else None
+    phrase = _PHRASE.match(text, at) if name.is_phrase else None
+    if phrase is not None and values.is_passphrase(phrase[0]):
+        return Find("password", *phrase.span(), likely=True)
+    grade = values.password(value, quoted=quoted is not None, in_code=in_code)
+    if not grade and (alone or quoted is not None) and sort not in {"space", "table", "comma", "call"} and not in_code:
+        grade = (
+            LIKELY
+            if values.is_a_word(value)
+            and not values.is_stand_in(value)
+            and _may_be_a_word(text, sort, link, quoted is not None)
+            else NO
+        )
+    if sort == "space" and quoted is None and re.fullmatch(r"[a-z]+", value):
+        grade = NO
+    return Find("password", first, last, likely=not direct or grade < CERTAIN) if grade else None
+
+
+def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> bool:
+    """Return whether the sign before an ordinary word shows that the word is a password."""
+    if sort in {"sign", "value", "tag"}:
+        return quoted or link[0].strip(" \"'`*_])") in {":", "：", "→", "="} or sort == "tag"
+    return sort in {"verb", "bracket", "cjk"} or (sort == "far" and ":" in link[0])
+
+
+def _nearby(text: str, name: _Name) -> Find | None:
+    """A value later in the sentence, which must look like one by itself: `try Kumquat-9 (password)`."""
+    stop = text.find("\n", name.end, name.end + 120)
+    clause = text[name.end : stop if stop >= 0 else name.end + 120]
+    over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
+    clause = clause[: over.start() + 1] if over else clause
+    for match in _TOKEN.finditer(clause):
+        value = match[0].rstrip(_TRAILING)
+        if not _OF_A_VALUE.search(value):
+            continue
+        if name.is_password:
+            obvious = values.password(value, quoted=False) == CERTAIN
+            tied = re.search(
+                r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|to|用|是|で)\s$",
+                clause[max(0, match.start() - 8) : match.start()],
+            )
+            good = obvious or (tied is not None and values.password(value, quoted=False) == LIKELY)
+        else:
+            good = values.secret(value, quoted=False) == CERTAIN and len(value) >= 20 and not name.is_generic
+            good = good and not _HASH_BEFORE.search(clause[: match.start()])
+        if good:
+            at = name.end + match.start()
+            kind = vendor_of(text[name.start : at], value) or ("password" if name.is_password else "secret")
+            return Find(kind, at, at + len(value), likely=True)
+    return None
+
+
+def _changed(text: str, find: Find) -> Iterator[Find]:
+    """The new password in `changed from old to new`, and those of further accounts on the line."""
+    if find.kind != "password":
+        return
+    match = re.compile(
+        r"[\"'`”“»]?,?[ ]?(?:to|auf|in|à|en|par|到|改为|改成|变成|から|→|->|/|,[ ]?\w{2,12}[=:])[ ]?[\"'`„“«]?([^\s\"'`<>|、。，]{5,64})"
+    ).match(text, find.end)
+    if match is not None:
+        value = match[1].rstrip(_TRAILING)
+        if values.password(value, quoted=False):
+            yield Find("password", match.start(1), match.start(1) + len(value), likely=find.likely)
+
+
+def vendor_of(context: str, value: str) -> str | None:
+    """Kind of a value whose form needs the vendor's name: 32 hex digits after `datadog`."""
+    lower = context.lower()
+    if not _VENDORS.search(lower) or values.is_stand_in(value):
+        return None
+    for kind, words, pattern in NAMED:
+        if any(word in lower for word in words.split("|")) and re.fullmatch(pattern, value) and len(set(value)) > 5:
+            return kind
+    return None
+
+
+def _bare(text: str, at: int) -> tuple[int, int]:
+    """Span of the unquoted value at `at`, without trailing punctuation and the next `key=value` pair."""
+    if text[at : at + 1] in {'"', "'", "`", "("}:
+        at += 1
+    match = _BARE.match(text, at)
+    if match is None:
+        return at, at
+    value = match[0]
+    pair = _NEXT_PAIR.search(value)
+    if pair is not None:
+        value = value[: pair.start()]
+    while (
+        value
+        and value[-1] in _TRAILING
+        and not (
+            value[-1] in ")]}>"
+            and value.count(value[-1]) == value.count({")": "(", "]": "[", "}": "{", ">": "<"}[value[-1]])
+        )
+    ):
+        if value[-1] == "!" and _END.match(text, at + len(value)):
+            break  # `Blume77!` at the end of a line
+        value = value[:-1]
+    return at, at + len(value)

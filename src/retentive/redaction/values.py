@@ -1,0 +1,150 @@
+"""Judgement of values after words such as `password` or `token`: a certain secret, a likely one, or ordinary text."""
+
+# ruff: noqa: E501 - a pattern or a list is a line
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from retentive.redaction.checks import entropy, is_random, is_scrambled, longest_row
+from retentive.redaction.words import LITTLE, NOT_VALUES, OPENERS, is_placeholder, is_state
+
+NO, LIKELY, CERTAIN = 0, 1, 2
+MIN_SECRET = 12  # characters: a shorter text may be an ordinary name
+_CODE = re.compile(
+    r"(?:[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[\]),;(!]*"  # config.password
+    r"|!?&?\*?[A-Za-z_$][\w$.:]{0,60}[(\[{].*"  # get_password()
+    r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?|[A-Za-z_]\w*[,;)]+)",
+    re.DOTALL,
+)
+_SENTENCE_LIKE = re.compile(r"(?=.*\d)[A-Z][A-Za-z0-9]*\.[A-Z0-9][A-Za-z0-9]*")  # Apple.Pie4, not a member of an object
+_PATH = re.compile(
+    r"[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|//|~/|[A-Za-z]:\\|@?[\w.-]+(?:/[\w.@-]+)+$|[\w-]+\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev|so|c|h|go|rs|css|xml|po)$"
+)
+_HASH = re.compile(
+    r"^\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|384|512)|md5|blake2b)[\w$]*[$:=-]|SCRAM-SHA|^ssh-|^Ag[A-D][A-Za-z0-9+/]{200}",
+    re.IGNORECASE,
+)
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|[a-z]+@[a-z]+")
+# Versions, sizes, dates, algorithms, keys of a keyboard: `^7.0.4`, `>=2,<3`, `2026-Q3`, `sha256`, `12px`, `ctrl+c`.
+_MEASURE = re.compile(
+    r"[<>=~^!]*v?\d+(?:[-.,/:_x+*]\w{1,4})*(?:[%€$+]|-?(?:bits?|bytes?|chars?|characters?|days?|hours?|minutes?|digits?|months?|times?|zeichen|tage))?(?:,?[<>=~^!]+v?[\d.*]+)*"
+    r"|(?:sha|aes|md|rsa|base|pbkdf|argon|bcrypt|utf|ascii|oauth|http|ipv|rfc|ed|tls|ssl|hs|rs|es|hmac|iso|cp|latin|x|win|python|php|java|log4j|neo4j|k8s|i18n|l10n|2fa|mfa|totp|[qh])[-_ ]?\d{1,5}(?:[-_.][a-z0-9]{1,12}){0,3}|(?:strg|ctrl|cmd|alt|shift|umschalt)\+.*|1password\w*",
+    re.IGNORECASE,
+)
+# Numbered names and dated words: `user2`, `step-3`, `order-2026-03`, `Conv2d`, `param_1`.
+_NUMBERED = re.compile(
+    r"[A-Za-z]{1,2}\d{1,3}[a-z]?|[A-Za-z]+[12]|[A-Za-z]?\d+(?:[-.]\d+)*[A-Za-z]?|[a-z_]*_\d{1,3}"
+    r"|(?:step|section|part|page|chapter|line|version|type|level|option|note|issue|figure|table|arg|str|param|var|val|tmp|test|field|user|item|node|host|server|day|week|col|order|web|auth)[-_ ]?v?\d{1,4}(?:[-.]\d+)*[a-z]?",
+    re.IGNORECASE,
+)
+_NAME = re.compile(
+    r"(?:Key|Token|Secret|Types?|Client|Name|Path|File|Class|Error|Config|Provider|Manager|Service|Handler|Request|Response|Exception)s?$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^0x|^arn:|^urn:"
+)
+_RULES = re.compile(
+    r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?[A-Za-z][\w-]*=[\w.-]*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
+)
+_BRACKETS = re.compile(r"[()\[\]{}<>]")
+_SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
+_SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwort", re.IGNORECASE)
+
+
+def is_stand_in(text: str) -> bool:
+    """Return whether the text stands for a value: a placeholder, a state, one character repeated, a marker."""
+    plain = _EDGE.sub("", text).lower()
+    return not plain or is_placeholder(text) or plain in NOT_VALUES or len(set(plain)) < 2
+
+
+def secret(text: str, *, quoted: bool = True) -> int:
+    """Grade of a value after a word for a key, token or secret: long and random, or not."""
+    if not MIN_SECRET <= len(text) <= 4000 or " " in text or text.count("=") > 4 or is_stand_in(text):
+        return NO
+    if _HASH.search(text) or _PATH.match(text) or _EMAIL.fullmatch(text) or _MEASURE.fullmatch(text):
+        return NO
+    if (
+        (not quoted and _BRACKETS.search(text))
+        or text.isdigit()
+        or (not quoted and _CODE.fullmatch(text))
+        or UUID.fullmatch(text)
+    ):
+        return NO
+    if _NUMBERED.fullmatch(text) or not is_random(text) or _NAME.search(text):
+        return NO
+    least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits are the key of a table as often
+    return (CERTAIN if len(text) >= least else LIKELY) if is_unlike_words(text) else NO
+
+
+def is_unlike_words(text: str) -> bool:
+    """Return whether the characters are distributed unlike those of words, names and numbers."""
+    core = text.rstrip("=")
+    if re.fullmatch(r"[0-9a-fA-F]+", core):
+        mixed = re.search(r"\d", core) is not None and re.search(r"[a-fA-F]", core) is not None
+        return len(core) >= 16 and mixed and entropy(core.lower()) > 2.5
+    sorts = sum(bool(re.search(sort, core)) for sort in (r"[a-z]", r"[A-Z]", r"\d"))
+    if sorts < 2 or entropy(core) < (2.9 if len(core) < 20 else 3.3):
+        return False
+    return (len(core) >= 20 or re.search(r"\d", core) is not None) and is_scrambled(core)
+
+
+def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
+    """Grade of a value after a word for a password. LIKELY: something other than words, numbers and code."""
+    if not 4 <= len(text) <= 200 or is_stand_in(text) or _HASH.match(text) or _EMAIL.fullmatch(text):
+        return NO
+    if " " in text:
+        mixed = re.search(r"\d", text) is not None and len(text.split()) <= 3 and not LITTLE & set(text.lower().split())
+        return LIKELY if quoted and (mixed or is_passphrase(text)) else NO
+    if _PATH.match(text) or _RULES.fullmatch(text) or _NAME.search(text) or UUID.fullmatch(text):
+        return LIKELY if UUID.fullmatch(text) and not in_code else NO
+    if not quoted and _BRACKETS.search(text):
+        return NO
+    if not quoted and _CODE.fullmatch(text) and not _SENTENCE_LIKE.fullmatch(text):
+        return NO
+    if _MEASURE.fullmatch(text):
+        return LIKELY if re.fullmatch(r"\d{6,24}", text) else NO
+    return _by_its_characters(text, quoted=quoted, in_code=in_code)
+
+
+def _by_its_characters(text: str, *, quoted: bool, in_code: bool) -> int:
+    sorts = sum(bool(re.search(sort, text)) for sort in (r"[a-z]", r"[A-Z]", r"\d", r"[@#$%^&*!+=~?]"))
+    if _SECRET_WORD.search(text) and sorts < 3:
+        return NO  # db_password, passwords.reset
+    mixed = len(text) >= 8 and sorts >= 3 and re.search(r"\d", text) and re.search("[A-Za-z]", text)
+    if mixed and (_SIGNS.search(text[1:]) or (is_scrambled(text) and len(text) >= 10)):
+        return NO if in_code and not quoted else CERTAIN
+    if secret(text, quoted=quoted) == CERTAIN:
+        return CERTAIN
+    return LIKELY if _is_unlike_a_word(text) else NO
+
+
+def _is_unlike_a_word(text: str) -> bool:
+    if len(text) < 5 or _NUMBERED.fullmatch(text) or longest_row(text.lower()) > 8:
+        return re.fullmatch(r"[A-Za-z]{4,}\d{2,4}|[A-Za-z]{5,}\d", text) is not None
+    if re.search(r"[A-Za-z]", text) is None:
+        return len(_SIGNS.findall(text)) >= 1 and len(set(text)) >= 5
+    if re.search(r"\d", text) or _SIGNS.search(text[1:-1]):
+        return True
+    parts = re.split(r"[-_.]", text.lower())
+    chain = len(parts) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", part) for part in parts) and not LITTLE & set(parts)
+    turns = (
+        sum(one.islower() != two.islower() for one, two in pairwise(text)) if text.isalpha() and text.isascii() else 0
+    )
+    return chain or (turns >= 4 and len(text) >= 8)
+
+
+def is_a_word(text: str) -> bool:
+    """Return whether a word can be the password (`swordfish`) and not a state of it (`expired`)."""
+    if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or _SECRET_WORD.search(text):
+        return False
+    parts = re.split(r"[-_.]", text.lower())
+    if is_state(text) or parts[0] in OPENERS or any(map(is_state, parts)):
+        return False
+    return len(text) >= 6 and not LITTLE & set(parts)
+
+
+def is_passphrase(text: str) -> bool:
+    """Return whether the words are a passphrase and not a sentence."""
+    words = text.split()
+    plain = all(re.fullmatch(r"[a-zà-ÿA-Z][a-zà-ÿ]{1,11}", word) for word in words)
+    return plain and 4 <= len(words) <= 10 and not LITTLE & set(words)

@@ -1,0 +1,204 @@
+"""Reachability of objects: the check reports orphans, collection deletes them, and purge deletes removed data.
+
+The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. A
+commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds the leftovers of a
+crashed writer without reading the manifest of every store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from retentive.errors import Damaged, NotFound, UnknownSchema
+from retentive.storage.findings import Finding, found
+from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
+from retentive.storage.objects.ordered_map import AHEAD
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
+from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, is_obsolete, text_in, unpack
+from retentive.storage.objects.requests import Missing, Requests, together
+from retentive.storage.objects.side_records import SIDE
+from retentive.storage.objects.snapshot import ObjectsSnapshot
+from retentive.values.paths import ROOT
+
+COLLECT_AFTER_S = 86_400.0
+_CHECKS = 5  # of a store; purge and collection delete objects that the manifest just read still refers to
+_MARKS = "purging"
+
+
+@dataclass(slots=True)
+class Reach:
+    """Names of the objects reachable from a manifest; `garbage` are packs with texts to erase."""
+
+    generation: int
+    pages: set[str] = field(default_factory=set)
+    packs: set[str] = field(default_factory=set)
+    garbage: set[str] = field(default_factory=set)
+
+    def add(self, items: Iterable[tuple[str, Value | None]]) -> None:
+        """Add the packs that items of the map refer to."""
+        for key, value in items:
+            if value is not None and key.startswith(GARBAGE):
+                self.garbage.add(pack_of(key[1:]))
+            elif value is not None and (text := text_in(value)):
+                self.packs.add(pack_of(text))
+
+    def is_known(self, name: str) -> bool:
+        """True for an object that may be in use, named as `kind/name`."""
+        kind, _, rest = name.partition("/")
+        return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
+
+    def passed(self, names: Iterable[str]) -> list[str]:
+        """Pages among `names` that no present or later manifest can refer to."""
+        return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
+
+
+def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
+    """Find all objects reachable from a manifest; without `values`, only pages, and no leaf is read.
+
+    With a list `damaged`, the walk continues at an unreadable page, and adds its name if the page exists. Without it,
+    raises `Damaged`.
+    """
+    reach = Reach(manifest.generation)
+    reach.add(manifest.log.items())
+    refs: Sequence[Ref] = manifest.tree.refs
+    for depth in range(manifest.tree.depth, -1, -1):
+        reach.pages.update(ref.name for ref in refs)
+        below: list[Ref] = []
+        step = AHEAD if damaged is None else 1
+        for start in range(0, len(refs) if depth or values else 0, step):
+            try:
+                pages = reader.pages(refs[start : start + step])
+            except Damaged as error:
+                if damaged is None:
+                    raise
+                damaged += [] if isinstance(error, Gone) else [refs[start].name]
+                continue
+            for page in pages:
+                below += page.refs
+                items = zip(page.keys, page.values, strict=True)
+                reach.add(item for item in items if item[0] not in manifest.log)
+        refs = below
+    return reach
+
+
+def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
+    """Delete unreachable objects last written before `before`; returns their number.
+
+    Objects are listed before the state is read, so objects committed in between count as reachable. A fence precedes
+    the deletion: a commit over an earlier state then fails, and no writer retries with objects that are an hour old.
+    """
+    old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
+    if old:
+        reach = reachable(manifests.fence(reader.store_id).manifest, reader)
+        old = [name for name in old if not reach.is_known(name)]
+        reader.location.requests.delete([reader.key(name) for name in old])
+    return len(old)
+
+
+def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
+    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
+    for key, _ in location.requests.names(MANIFESTS):
+        store_id = key.rpartition("/")[2]
+        try:
+            yield from _examine_store(manifests, Reader(store_id, location), before)
+        except NotFound:
+            continue
+        except UnknownSchema:
+            yield found("schema_new", store_id)
+        except Damaged:
+            yield found("object_damaged", store_id, "its manifest")
+
+
+def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) -> Iterator[Finding]:
+    held = manifests.live(reader.store_id)
+    for _ in range(_CHECKS):
+        listed = reader.listed()
+        findings = list(_compare(held.manifest, reader, listed, before))
+        known, held = held, manifests.live(reader.store_id)
+        if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
+            break
+    yield from findings
+    for name in (name for name in listed if name.startswith(SIDE)):
+        try:
+            data, _ = reader.location.requests.get(reader.key(name))
+            unpack(SIDE, check_name(name, data))
+        except Missing:  # merged into another part meanwhile
+            continue
+        except Damaged:
+            yield found("object_damaged", reader.store_id, f"{SIDE}/" + name.rpartition("/")[2])
+
+
+def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> Iterator[Finding]:
+    """Compare reachable objects with existing ones. If some could not be read, orphans are not reported."""
+    damaged = list[str]()
+    reach = reachable(manifest, reader, damaged=damaged)
+    wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
+    needed = {f"{PAGES}/{name}" for name in reach.pages} | {f"{PACKS}/{name}" for name in reach.packs}
+    wrong += [found("object_missing", manifest.id, name) for name in sorted(needed - listed.keys())]
+    yield from wrong
+    orphans = sum(at < before and not reach.is_known(name) for name, at in listed.items())
+    if orphans and not wrong:
+        yield found("objects_left", manifest.id, f"{orphans} objects")
+
+
+def corrected(manifest: Manifest, reader: Reader) -> Manifest:
+    """Manifest with counts recomputed from its memories and versions; the same object if they were right."""
+    if manifest.erased is not None:
+        return manifest
+    snapshot = ObjectsSnapshot(manifest, reader)
+    sizes = [size for _, size in snapshot.sizes(ROOT)]
+    newest = next(snapshot.versions(limit=1), None)
+    revision = max(manifest.state.revision, 0 if newest is None else newest.revision)
+    state = manifest.state._replace(revision=revision, memories=len(sizes), size_bytes=sum(sizes))
+    return manifest if state == manifest.state else replace(manifest, state=state)
+
+
+def put_mark(requests: Requests, store_id: str) -> str:
+    """Write a mark for a store; returns its key."""
+    key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
+    requests.put(key, b"1")
+    return key
+
+
+def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
+    """Keys of marks by store id, for all stores or for one."""
+    marks: dict[str, list[str]] = {}
+    for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
+        marks.setdefault(key.split("/")[1], []).append(key)
+    return marks
+
+
+def erase_texts(refs: Sequence[str], reader: Reader) -> None:
+    """Rewrite packs without these texts; delete packs left empty.
+
+    A reader of an earlier state that finds a text missing starts over.
+    """
+    requests, packs = reader.location.requests, by_pack(refs).items()
+    erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
+    emptied = together([partial(requests.until_done, erase) for erase in erasures])
+    requests.delete([key for key in emptied if key is not None])
+    reader.forget(refs)
+
+
+def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
+    """Rewrite one pack by compare-and-swap; returns its key if no text would remain."""
+    try:
+        data, tag = requests.get(key)
+    except Missing:
+        return None
+    left = without(key.rpartition("/")[2], data, refs)
+    if left is not None and left is not data:
+        requests.replace(key, left, tag)
+    return key if left is None else None
+
+
+def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
+    """Delete every page that no present or later manifest can refer to."""
+    there = [name.partition("/")[2] for name in reader.listed(PAGES)]
+    passed = reachable(manifest, reader, values=False).passed(there)
+    reader.location.requests.delete([reader.key(PAGES, name) for name in passed])
+    reader.forget(passed)

@@ -1,0 +1,50 @@
+"""Object backends with small pages, and direct access to their objects."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from retentive.storage.objects.backend import ObjectsBackend
+from retentive.storage.objects.manifest import Manifest, decode_manifest
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.requests import Place, Requests
+
+SMALL = Sizes(log=4, page=6, fan_out=3)
+
+
+DAY_S = 86_400.0
+
+
+def small(url: str, **options: Any) -> ObjectsBackend:
+    """A backend that compacts after a few writes."""
+    return ObjectsBackend(Place.parse(url), sizes=SMALL, **options)
+
+
+def manifest_of(url: str, store_id: str) -> Manifest:
+    """Return the manifest of a store."""
+    return decode_manifest(Bottom(url).get(f"manifests/{store_id}"), store_id)
+
+
+class Bottom:
+    """Direct access to the objects, without a backend."""
+
+    def __init__(self, url: str) -> None:
+        self.store: Any = Requests(Place.parse(url)).client(retries=False)
+
+    def listed(self, under: str | None = None) -> list[str]:
+        return [found["path"] for found in self.store.list(under).collect()]
+
+    def get(self, key: str) -> bytes:
+        return bytes(self.store.get(key).bytes())
+
+    def put(self, key: str, data: bytes) -> None:
+        self.store.put(key, data)
+
+    def delete(self, key: str) -> None:
+        self.store.delete(key)
+
+
+def in_two_days(url: str) -> ObjectsBackend:
+    """Open a backend for which all present objects are old."""
+    return small(url, clock=lambda: time.time() + 2 * DAY_S)

@@ -1,0 +1,124 @@
+"""Likely sensitive values are flagged: the text is kept, the reply names the line, and the version gets a mark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.engine.writer import FLAGGED
+from retentive.redaction.examiner import TextExaminer, allowance
+from retentive.stats import stats
+from retentive.values.settings import DEFAULTS
+from support.command_line import here
+from support.places import EVERYWHERE, opened
+
+A = "/memories/a.md"
+LIKELY = "notes\nthe password is hunter2\n"
+NOTE = "Note: line {} may hold a sensitive value (password). Remove it unless it belongs here."
+KEY = "AKIAQYLPMN5HXRZW2TVB"
+
+
+def create(text: str, path: str = A) -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+def insert(text: str, line: int = 0) -> dict[str, Any]:
+    return {"command": "insert", "path": A, "insert_line": line, "insert_text": text}
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def test_a_likely_value_is_kept_and_flagged(store: MemoryStore) -> None:
+    """The reply names at most 5 lines. The mark of the version lists all lines and contains no value."""
+    assert store.execute(create(LIKELY)).text == f"File created successfully at: {A}\n{NOTE.format(2)}"
+    assert store.text(A) == LIKELY
+    many = "".join(f"password {number} is Kiwi_8{number}yz\n" for number in range(7))
+    assert store.execute(create(many, "/memories/b")).text.split("\n")[1:] == [
+        NOTE.format(line) for line in range(1, 6)
+    ]
+    marks = dict(store.read(lambda snapshot: list(snapshot.records(FLAGGED))))
+    assert set(marks) == {version.id for version in store.versions()}
+    assert sorted(len(json.loads(mark)) for mark in marks.values()) == [1, 7]
+    assert "hunter2" not in "".join(marks.values())
+
+
+def test_an_edit_is_flagged_for_what_it_brings(store: MemoryStore) -> None:
+    store.execute(create(LIKELY))
+    assert store.execute(insert("more\n")).text == f"The file {A} has been edited."
+    assert store.execute(insert("new password: Kiwi_88yz\n", 3)).text.endswith(NOTE.format(4))
+    assert [(one.path, one.line) for one in stats(store).flagged] == [(A, 3), (A, 4)]
+    store.execute({"command": "str_replace", "path": A, "old_str": "the password is hunter2", "new_str": "none"})
+    assert [(one.path, one.line) for one in stats(store).flagged] == [(A, 4)]
+
+
+@pytest.mark.parametrize("mode", ["reject", "redact"])
+def test_an_edit_that_touches_no_old_value_is_saved(store: MemoryStore, mode: str) -> None:
+    """In `redact` mode, the old value stays until `scan --redact` removes it."""
+    store.change_settings({"sensitive": "off"})
+    store.execute(create(f"one {KEY}\ntwo\n"))
+    store.change_settings({"sensitive": mode})
+    assert store.execute({"command": "str_replace", "path": A, "old_str": "two", "new_str": "2"}).is_error is False
+    assert store.text(A) == f"one {KEY}\n2\n"
+    reply = store.execute({"command": "str_replace", "path": A, "old_str": "one ", "new_str": f"1 {KEY} and "})
+    assert (reply.is_error, KEY in reply.text) == (mode == "reject", False)
+
+
+def test_modes_and_allowances(store: MemoryStore) -> None:
+    """Allowances are kinds, path patterns and hashes of single values. Each hash of a value has a random key."""
+    for settings, saved in (
+        ({"sensitive_likely": "redact"}, "notes\nthe password is [REDACTED:password]\n"),
+        ({"sensitive_likely": "off"}, LIKELY),
+        ({"sensitive_likely": "redact", "sensitive_allow": ["password"]}, LIKELY),
+        ({"sensitive_likely": "redact", "sensitive_allow": ["/memories/a*"]}, LIKELY),
+        ({"sensitive_likely": "redact", "sensitive_allow": [allowance("hunter2")]}, LIKELY),
+        (
+            {"sensitive_likely": "redact", "sensitive_allow": [allowance("hunter3")]},
+            "notes\nthe password is [REDACTED:password]\n",
+        ),
+    ):
+        store.change_settings({"sensitive_likely": None, "sensitive_allow": None, **settings})
+        assert store.execute(create(LIKELY)).is_error is False
+        assert store.text(A) == saved
+        store.execute({"command": "delete", "path": A})
+    assert allowance("hunter2") != allowance("hunter2")
+
+
+def test_certain_values_can_be_flagged_too(store: MemoryStore) -> None:
+    store.change_settings({"sensitive": "flag"})
+    assert "line 1 may hold a sensitive value (aws_access_key_id)" in store.execute(create(KEY)).text
+    assert store.text(A) == KEY
+
+
+def test_scan_lists_and_redacts_likely_values_on_request(tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path) as place:
+        place.store().execute(create(LIKELY))
+        assert [(one.kinds, one.likely) for one in place.store().scan(redact=True)] == [((), ("password",))]
+        assert place.store().text(A) == LIKELY
+        assert [one.kinds for one in place.store().scan(redact=True, likely=True)] == [("password",)]
+        assert place.store().scan() == []
+    assert here(tmp_path / "m", "scan", "--allow", text=b"hunter2\n").stdout.startswith("value:")
+
+
+def test_a_long_text_is_examined_once_before_the_lock() -> None:
+    """The text of an edit is examined before the lock.
+
+    Inside the lock, only the lines at its edges are examined again.
+    """
+    examiner = TextExaminer()
+    brought = f"first {KEY}\n" + "some words\n" * 1_000 + "the password is hunter2\n"
+    before = "top AKIA\nend QYLPMN5HXRZW2TVB\n"
+    after = before[:8] + brought + before[8:]
+    ahead = examiner.prepared(DEFAULTS, brought)
+    assert ahead.ahead is not None
+    assert ahead.examine(DEFAULTS, after, before=before) == examiner.examine(DEFAULTS, after, before=before)
+    assert ahead.examine(DEFAULTS, brought) == examiner.examine(DEFAULTS, brought)
+    assert ahead.examine(DEFAULTS, brought, before="x") == examiner.examine(DEFAULTS, brought, before="x")

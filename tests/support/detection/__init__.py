@@ -1,0 +1,1 @@
+"""Generated sensitive values and benign documents. They test the detection rules and do not depend on the rules."""

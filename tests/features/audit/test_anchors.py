@@ -1,4 +1,4 @@
-"""An anchor kept elsewhere detects edits that a rewritten or restored audit log hides, and accepts recorded removals."""
+"""An anchor kept elsewhere detects edits that a rewritten audit log hides, and accepts recorded removals."""
 
 from __future__ import annotations
 

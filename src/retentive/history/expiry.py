@@ -147,7 +147,7 @@ def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swe
         context.follow_up(partial(_prune, ids=ids), may_use_reserve=True)
     present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
     context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
-    forget_old(context)
+    forget_old(context, now=clock.now)
     return swept
 
 

@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
     "review": ("session:*", "api_key:?"),
     "max_proposals": 7,
+    "max_proposals_each": 7,
     "expire_after_days": 7,
     "expire_paths": {"/memories/scratch/**": 7},
     "keep_versions_days": 7,

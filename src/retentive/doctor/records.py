@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from retentive.engine.idempotency import KIND as REPEAT
 from retentive.engine.writer import FLAGGED
 from retentive.errors import Damaged
+from retentive.history.clocks import CLOCK, Sighting
 from retentive.history.expiry import HISTORY, SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.review.proposals import (
@@ -59,6 +60,7 @@ READERS: Mapping[str, Reader] = {
     "audit": str,  # the text of the audit log is checked by `audit.verify`
     "audit.detail": str,
     "audit.head": str,
+    CLOCK: Sighting.parse,
     ERASING: _object(by=_actor),
     FLAGGED: _flagged,
     HISTORY: int,

@@ -128,6 +128,9 @@ class Settings:
     )
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
+    max_proposals_each: int = _setting(
+        100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit of its own"
+    )
     audit: bool = _setting(False, _flag, "record every command: actor, time and outcome, without contents")
 
     def __post_init__(self) -> None:
@@ -173,6 +176,7 @@ class Pins(TypedDict, total=False):
     allow_write: Mapping[str, Sequence[str]]
     review: Sequence[str]
     max_proposals: int
+    max_proposals_each: int
     audit: bool
 
 

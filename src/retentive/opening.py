@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from retentive.engine.access_times import Accesses
-from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
 from retentive.history.expiry_rules import is_on
 from retentive.locations import existing_store, find_store, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
@@ -75,7 +75,13 @@ class Retentive:
                 raise NotFound(f"there is no memory store {key}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
         capabilities.unlock(self.backend, info)
-        store = MemoryStore(
+        store = self._store_of(info)
+        if self._sweeps:
+            _sweep(store)
+        return store
+
+    def _store_of(self, info: StoreInfo) -> MemoryStore:
+        return MemoryStore(
             self.backend,
             info,
             pins=self._pins,
@@ -85,9 +91,6 @@ class Retentive:
             clock=self._clock,
             accesses=self._accesses,
         )
-        if self._sweeps:
-            _sweep(store)
-        return store
 
     def stores(self) -> list[StoreInfo]:
         """All memory stores, oldest first."""
@@ -96,12 +99,16 @@ class Retentive:
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
         """Permanently remove a memory store with its memories, versions and records; only its id remains.
 
-        Raises `NotFound`, and `InvalidInput` for an invalid key.
+        Raises `NotFound`, `InvalidInput` for an invalid key, `ReadOnly` if the store or a memory that is or was in it
+        is read-only for the actor, `PermissionDenied` for an actor under review, and `Locked` for an encrypted store
+        whose key is missing, unless it was destroyed.
         """
-        info = existing_store(self.backend, id_or_key)
-        self.backend.erase_store(info.id, as_actor(actor) or self._actor)
-        from retentive.history.removal import Removed  # noqa: PLC0415 - rarely needed
+        from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 
+        info = existing_store(self.backend, id_or_key)
+        if not _has_lost_its_rules(self.backend, info):
+            self._store_of(info).result_of(EraseStore(), actor)
+        self.backend.erase_store(info.id, as_actor(actor) or self._actor)
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
@@ -167,6 +174,22 @@ def _sweep(store: MemoryStore) -> None:
     from retentive.history.expiry import sweep_at_opening  # noqa: PLC0415 - rarely needed
 
     sweep_at_opening(store)
+
+
+def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
+    """True for an encrypted store without settings, read without keys, and for one whose key was destroyed.
+
+    Raises `Locked` if the settings cannot be read, because they may forbid the erasure.
+    """
+    if info.seal is None:
+        return False
+    if capabilities.is_destroyed(info):
+        return True
+    if capabilities.capability(backend, capabilities.Encrypting) is not None:  # type: ignore[type-abstract]
+        return False
+    if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
+        return True
+    raise Locked("the settings of the memory store are encrypted and may forbid this: give its keys")
 
 
 def encryption(

@@ -273,11 +273,15 @@ class MemoryStore(StoreContext):
 
         return Audit(self)
 
-    def sweep(self, *, dry_run: bool = False) -> Swept:
-        """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them."""
+    def sweep(self, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
+        """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them.
+
+        If the clock is more than 7 days ahead of the time last seen, nothing is removed and `clock_jump` is set:
+        `accept_clock` trusts it, as does a second sweep a day later. On a database server its clock counts.
+        """
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
-        return sweep(self, dry_run=dry_run)
+        return sweep(self, dry_run=dry_run, accept_clock=accept_clock)
 
     def scan(
         self,

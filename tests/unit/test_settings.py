@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
     "review": ("session:*", "api_key:?"),
     "max_proposals": 7,
+    "max_proposals_each": 7,
     "trust": {"session:*": "unconfirmed", "source:web:*": "quarantined", "user:ann": "trusted"},
     "quarantine": ("session:s1", "flag:instructions"),
     "hide_unconfirmed": ("session:*",),

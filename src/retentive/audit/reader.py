@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from retentive.audit.chain import DETAIL, ENTRY, AuditEntry, Head, parsed
-from retentive.audit.verify import Problem, Verified, verify
+from retentive.audit.anchor import Anchor, AnchorKey, append_anchor, leaves_of, new_anchor, read_anchors
+from retentive.audit.chain import DETAIL, ENTRY, AuditEntry, Head, head_of, parsed
+from retentive.audit.compare import Difference
+from retentive.audit.verify import Anchored, Problem, Verified, verify
 from retentive.engine.context import StoreContext
-from retentive.storage.contract import Snapshot
+from retentive.errors import Damaged, InvalidInput
+from retentive.storage import capabilities
+from retentive.storage.contract import Snapshot, now_us, to_datetime
 
-__all__ = ["Audit", "AuditEntry", "Head", "Problem", "Verified"]
+__all__ = ["Anchor", "AnchorKey", "Audit", "AuditEntry", "Difference", "Head", "Problem", "Verified"]
+
+
+def _key(key: AnchorKey | str | None) -> AnchorKey:
+    if key is None:
+        raise InvalidInput("an anchor needs the key that signed it")
+    return AnchorKey.read(key) if isinstance(key, str) else key
 
 
 class Audit:
@@ -27,13 +37,53 @@ class Audit:
         """Stored entries since a time, each one line of JSON."""
         return (value for value, _ in self._found(since))
 
-    def verify(self, *, expect: Iterable[Head | str] = ()) -> Verified:
+    def verify(
+        self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
+    ) -> Verified:
         """Verify that every entry is present, unchanged and in order; see docs/audit.md.
 
-        `expect` has heads noted elsewhere, as `SEQ:HASH`. Raises `InvalidInput` for a malformed head.
+        `expect` has heads noted elsewhere, as `SEQ:HASH`. With `anchor`, the path of a file that `anchor` wrote, and
+        its key, all versions are compared with it too. Raises `InvalidInput` for a malformed head or file, `NotFound`,
+        and `Damaged` for an altered anchor file.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
-        return self._context.read(lambda found: verify(found, self._context.id, expected))
+        anchored = None if anchor is None else self._anchored(anchor, _key(key))
+        return self._context.read(lambda found: verify(found, self._context.id, expected, anchored))
+
+    def anchor(self, path: str, key: AnchorKey | str) -> Anchor | None:
+        """Sign the head of the log and the versions since the last anchor, and append them to a file.
+
+        Returns the new anchor, or None if nothing changed since. Keep file and key where nobody can write who can write
+        to the storage. Raises `InvalidInput` if the log is off, and `Damaged`, without a new anchor, if the store
+        differs from the anchors in the file.
+        """
+        context, signer = self._context, _key(key)
+        anchored = self._anchored(path, signer, missing_ok=True)
+        before = anchored.anchors[-1] if anchored.anchors else None
+
+        def work(found: Snapshot) -> Anchor:
+            if not context.settings_of(found).audit:
+                raise InvalidInput("the audit log is off: switch it on with `retentive settings set audit=true`")
+            verified = verify(found, context.id, (), anchored if before is not None else None)
+            if not verified.is_sound:
+                raise Damaged(f"the store is not sound, nothing was anchored: {verified.findings[0]}")
+            since = found.versions(after=None if before is None else before.newest)
+            at = to_datetime(now_us(context.clock))
+            leaves = leaves_of(signer, found, list(since))
+            return new_anchor(signer, context.id, at=at, head=head_of(found), before=before, leaves=leaves)
+
+        made = context.read(work)
+        if before is not None and (made.head, made.newest) == (before.head, before.newest):
+            return None
+        append_anchor(path, signer, made)
+        return made
+
+    def _anchored(self, path: str, key: AnchorKey, *, missing_ok: bool = False) -> Anchored:
+        context = self._context
+        anchors = read_anchors(path, key, context.id, missing_ok=missing_ok)
+        if not anchors and not missing_ok:
+            raise InvalidInput("the anchor file has no anchor of this memory store")
+        return Anchored(key, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)
 
     def _found(self, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
         def work(found: Snapshot) -> list[tuple[str, AuditEntry]]:

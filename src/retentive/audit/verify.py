@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from retentive.audit.anchor import Anchor, AnchorKey
 from retentive.audit.chain import (
     DETAIL,
     ENTRY,
@@ -20,9 +21,11 @@ from retentive.audit.chain import (
     parsed,
     seq_of,
 )
+from retentive.audit.compare import Difference, differences
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import EXTERNAL
+from retentive.values.settings import from_text
 
 What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
 
@@ -43,13 +46,25 @@ class Verified:
     """Result of a verification: the number of entries, the first problem, and the head of the chain.
 
     Keep a copy of `head` elsewhere: only the copy can later prove that no entries were cut off the end. `unaudited`
-    lists versions without an entry that were recorded while the log was on.
+    lists versions without an entry that were recorded while the log was on. `differences` lists the versions that are
+    not as an anchor says.
     """
 
     entries: int
     problem: Problem | None
     head: Head | None = None
     unaudited: tuple[Version, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """True if nothing was found that retentive did not write, or that it wrote and is missing."""
+        return not self.findings
+
+    @property
+    def findings(self) -> tuple[Problem | Difference, ...]:
+        """The first problem of the log, and the differences."""
+        return (*(() if self.problem is None else (self.problem,)), *self.differences)
 
 
 _START = Head(0, FIRST)
@@ -132,8 +147,25 @@ class _Verification:
                 self.problems.append(Problem("altered", head.seq))
 
 
-def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head]) -> Verified:
-    """Verify the log in one state of the store; `expected` has heads noted elsewhere."""
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """The anchors of a store, oldest first, and the key that signed them.
+
+    `has_files`: people may edit the memories as plain files.
+    """
+
+    key: AnchorKey
+    anchors: Sequence[Anchor]
+    has_files: bool
+
+
+def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored: Anchored | None = None) -> Verified:
+    """Verify the log in one state of the store; `expected` has heads noted elsewhere.
+
+    A log without entries fails if the stored setting `audit` is on. With `anchored`, the heads of the anchors must
+    exist, and all versions are compared with them.
+    """
+    heads = [] if anchored is None else [anchor.head for anchor in anchored.anchors]
     run = _Verification(store_id)
     last = 0
     try:
@@ -141,13 +173,27 @@ def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head]) -> Verif
             run.add(key, value)
             last = run.head.seq
         run.check_details(snapshot.records(DETAIL))
-        run.check_heads([*expected, head_of(snapshot)])
+        run.check_heads([*expected, *heads, head_of(snapshot)])
+        if not run.hashes and from_text(snapshot.settings).audit:
+            run.problems.append(Problem("missing", 1))
     except Damaged:  # a record of an encrypted store fails to decrypt
         run.problems.append(Problem("altered", last + 1))
     except InvalidInput:  # the head is malformed
         run.problems.append(Problem("altered", last))
     problem = min(run.problems, key=lambda each: each.seq, default=None)
-    return Verified(len(run.known), problem, run.head if run.known else None, tuple(_unaudited(snapshot, run.known)))
+    unaudited, found = tuple(_unaudited(snapshot, run.known)), list[Difference]()
+    if anchored is not None:
+        found = _differences(snapshot, anchored, run.known, unaudited)
+    return Verified(len(run.known), problem, run.head if run.known else None, unaudited, tuple(found))
+
+
+def _differences(
+    snapshot: Snapshot, anchored: Anchored, entries: Sequence[AuditEntry], unaudited: Sequence[Version]
+) -> list[Difference]:
+    try:
+        return differences(snapshot, anchored.key, anchored.anchors, entries, unaudited, has_files=anchored.has_files)
+    except Damaged:  # a version of an encrypted store fails to decrypt
+        return [Difference("altered", "unreadable")]
 
 
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:

@@ -1,4 +1,4 @@
-"""`audit`: verifying, exporting and showing the audit log of a memory store."""
+"""`audit`: verifying, anchoring, exporting and showing the audit log of a memory store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from retentive.audit.reader import AuditEntry, Verified
+from retentive.audit.reader import AnchorKey, AuditEntry, Verified
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
@@ -28,18 +28,52 @@ def audit() -> None:
     multiple=True,
     help="A head of the log, noted earlier, which must still exist. May be repeated.",
 )
-def verify(location: Location, *, expect: tuple[str, ...]) -> None:
+@click.option("--anchor", metavar="FILE", help="Compare the log and all versions with the anchors in FILE.")
+@click.option("--key", metavar="FILE", help="With --anchor: the key that signed the anchors.")
+def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, key: str | None) -> None:
     """Verify that every entry exists, unmodified and in its order.
 
     Reports the first modified, missing or reordered entry, and then exits with status 13. Prints the head of the log:
     keep it in another place, and --expect detects a rewritten or truncated log. Versions without an entry, recorded
     while the log was on, are listed; they are not errors.
+
+    With --anchor it also names each version that was altered, removed or inserted since it was anchored, and each later
+    version without an entry.
     """
+    if (anchor is None) != (key is None):
+        raise click.UsageError("--anchor and --key need each other.")
     with location.existing() as store, output.progress("Verifying"):
-        found = store.audit.verify(expect=expect)
+        found = store.audit.verify(expect=expect, anchor=anchor, key=key)
     heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
-    value = output.attributes(found, "entries", "problem") | heads
-    output.emit(value, plain=_lines(found), status=status_of("damaged") if found.problem else 0)
+    value = output.attributes(found, "entries", "problem", "differences") | heads
+    output.emit(value, plain=_lines(found), status=0 if found.is_sound else status_of("damaged"))
+
+
+@output.command("anchor", group=audit, json="Print a JSON object, or null if nothing changed.")
+@click.argument("file")
+@click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `audit key`.")
+def anchor(location: Location, *, file: str, key: str) -> None:
+    """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
+
+    Run it once a day, and keep FILE and the key where nobody can write who can write to the storage. `audit verify
+    --anchor FILE` then detects every later change of the log and the history, also the restoration of an older copy. If
+    the memory store differs from FILE, nothing is appended and the status is 13.
+    """
+    with location.existing() as store, output.progress("Anchoring"):
+        made = store.audit.anchor(file, key)
+    value = None if made is None else {"head": str(made.head), "time": made.time, "versions": len(made.versions)}
+    text = "Nothing changed since the last anchor.\n"
+    if made is not None:
+        text = f"Anchored the head {made.head.seq} and {output.counted(len(made.versions), 'version')}.\n"
+    output.emit(value, plain=text)
+
+
+@output.command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')
+@click.argument("file")
+def key(_location: Location, *, file: str) -> None:
+    """Create a key for anchors in the new file FILE. An existing file is never overwritten."""
+    made = AnchorKey.create(file)
+    output.emit({"key": made.id}, plain=f"Created the key {made.id}. Keep it apart from the memories.\n")
 
 
 @output.command("export", group=audit, json="Has no effect: the output is always JSON.")
@@ -70,7 +104,8 @@ def show(location: Location, *, since: datetime | None) -> None:
 
 def _lines(found: Verified) -> str:
     rows = [
-        (f"Sound: {found.entries} entries." if found.problem is None else f"Not sound: {found.problem}.",),
+        (f"Sound: {found.entries} entries." if found.is_sound else f"Not sound: {found.findings[0]}.",),
+        *((each.what, each.version_id) for each in found.differences),
         *([] if found.head is None else [("head", str(found.head))]),
         *(("unaudited", one.id, output.timestamp(one.created_at), str(one.actor or "")) for one in found.unaudited),
     ]

@@ -270,7 +270,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies) -> None:
     """Print the steps, or the conflicts with their exit status."""
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
-    rows = [_step_row(step, is_done=outcome.done) for step in outcome.steps]
+    rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
     below = [replies.awaits_review] if outcome.proposed else []
     if not rows and not below:
         below = ["Nothing to do."]

@@ -102,18 +102,22 @@ def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
 @click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
 @click.option("--every", metavar="HOURS", type=float, help="Keep running, and sweep again after this many hours.")
-def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None) -> None:
+@click.option("--accept-clock", is_flag=True, help="Trust the clock of this host, although it jumped ahead.")
+def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
     The settings expire_after_days and expire_paths define when memories expire; by default they never do. Expired
     memories can be restored as long as their versions are kept. keep_versions_days and keep_versions define when
     versions are removed. Read-only memories are kept.
+
+    If the clock of this host is more than 7 days ahead of the time the memory store last saw, nothing is removed until
+    a sweep with --accept-clock, or until a sweep a day later. On a database server, the clock of the server counts.
     """
     while True:
         with location.opened() as found:
             for store in _stores(location, found, every_store=every_store):
                 with output.progress("Sweeping"):
-                    swept = store.sweep(dry_run=dry_run)
+                    swept = store.sweep(dry_run=dry_run, accept_clock=accept_clock)
                 _emit_swept(store, swept, dry_run=dry_run)
         if every is None:
             return
@@ -141,6 +145,7 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
         {"store": store.id, "dry_run": dry_run} | asdict(swept),
         plain=[*rows, (total,)],
         shown=[layouts.Aligned(rows, (None, "blue", "cyan")), total],
+        notes=[] if swept.clock_jump is None else [f"Warning: {swept.clock_jump}."],
     )
 
 

@@ -14,7 +14,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import location_exists
+from retentive.locations import find_store, location_exists
 from retentive.opening import open as open_location
 from retentive.values.paths import ROOT
 
@@ -195,16 +195,30 @@ def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
 @click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
+@click.option(
+    "--propagate-erasures",
+    is_flag=True,
+    help="Erase in TO the memory stores that were erased in FROM, unless they have newer versions or are read-only.",
+)
 def migrate(
-    source: str, target: str, *, from_keys: str | None, to_keys: str | None, seal_paths: bool, stores: Sequence[str]
+    source: str,
+    target: str,
+    *,
+    from_keys: str | None,
+    to_keys: str | None,
+    seal_paths: bool,
+    stores: Sequence[str],
+    propagate_erasures: bool,
 ) -> None:
     """Copy all memory stores from FROM to TO, with ids, history, times, settings and side records.
 
     FROM can stay in use: run migrate again to copy later changes. It resumes after an interruption, and compares
     everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same keys as
-    before. --keys and its environment variables have no effect.
+    before. --keys and its environment variables have no effect. Memory stores that were erased in FROM since an earlier
+    run are listed on standard error.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
+    from retentive.transfer.migrate import source_erasures  # noqa: PLC0415
 
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
@@ -215,16 +229,42 @@ def migrate(
         _backend(target, to_keys, label="TO", create=True, seal_paths=seal_paths) as goal,
         output.progress("Copying") as progress,
     ):
-        done = run(origin, goal, stores=stores, progress=progress)
+        gone = source_erasures(origin, goal, stores=stores, erase=propagate_erasures)
+        known = {name for one in gone for name in (one.id, one.key)}
+        left = [name for name in stores if name not in known or _exists(origin, name)]
+        done = run(origin, goal, stores=left, progress=progress) if left or not stores else []
     more = "; later changes exist, run it again"
-    _emit(done, [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done])
+    remarks = [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
+    lines = [_line(one, remark) for one, remark in zip(done, remarks, strict=True)]
+    notes = [
+        f"{one.key or one.id}: erased in FROM at {output.timestamp(one.erased_at)}; {_ERASED[one.outcome]}."
+        for one in gone
+    ]
+    output.emit({"stores": done, "erasures": gone}, plain="".join(lines), notes=notes)
+
+
+_ERASED = {
+    "kept": "the copy in TO is kept, --propagate-erasures erases it",
+    "erased": "erased in TO too",
+    "newer": "the copy in TO is kept, because it has versions of its own",
+    "read_only": "the copy in TO is kept, because it is read-only",
+    "locked": "the copy in TO is kept, because it cannot be read with these keys",
+}
+
+
+def _exists(backend: Backend, name: str) -> bool:
+    info = find_store(backend, name)
+    return info is not None and info.erased_at is None
 
 
 def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
     """Print the contents of each memory store, with a remark."""
     rows = zip(done, remarks, strict=True)
-    lines = [f"{one.key or one.id}: {_contents(one)}, {remark}\n" for one, remark in rows]
-    output.emit({"stores": done}, plain="".join(lines))
+    output.emit({"stores": done}, plain="".join(_line(one, remark) for one, remark in rows))
+
+
+def _line(store: Exported | Migrated | Restored, remark: str) -> str:
+    return f"{store.key or store.id}: {_contents(store)}, {remark}\n"
 
 
 def _contents(store: Exported | Migrated | Restored) -> str:

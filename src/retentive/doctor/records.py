@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from retentive.engine.idempotency import KIND as REPEAT
 from retentive.errors import Damaged
+from retentive.history.clocks import CLOCK, Sighting
 from retentive.history.expiry import HISTORY, SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.review.proposals import (
@@ -53,6 +54,7 @@ READERS: Mapping[str, Reader] = {
     "audit": str,  # the text of the audit log is checked by `audit.verify`
     "audit.detail": str,
     "audit.head": str,
+    CLOCK: Sighting.parse,
     CONFIRMED: _object(marks=list, by=_actor, at=float),
     ERASING: _object(by=_actor),
     HISTORY: int,

@@ -79,14 +79,15 @@ class Accesses:
                 if isinstance(error, Unavailable):  # otherwise each store would wait for its own timeout
                     return
 
-    def of(self, store_id: str) -> dict[str, float]:
+    def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
         """The latest possible view times of the memories of a store: seconds since 1970, by memory id.
 
-        Views of this process are exact. Other processes record at most one view an hour, so an hour is added to theirs.
+        Views of this process are exact. Other processes record at most one view an hour, so an hour is added to theirs,
+        up to `now` (by default the clock of this process).
         """
         self.flush()
-        now, noted = self._clock(), self._noted(store_id)
-        return {key: max(at, self._seen.get(key, min(at + EVERY_S, now))) for key, at in noted.items()}
+        latest, noted = self._clock() if now is None else now, self._noted(store_id)
+        return {key: max(at, self._seen.get(key, min(at + EVERY_S, latest))) for key, at in noted.items()}
 
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
         """Remove the access times of memories that no longer exist."""

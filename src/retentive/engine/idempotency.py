@@ -71,9 +71,9 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     return outcome
 
 
-def forget_old(context: StoreContext) -> int:
-    """Remove records older than 24 hours; return their number."""
-    now = context.clock()
+def forget_old(context: StoreContext, *, now: float | None = None) -> int:
+    """Remove records older than 24 hours at `now`, by default the time of this host; return their number."""
+    now = context.clock() if now is None else now
     old = context.read(lambda found: [key for key, value in found.records(KIND) if _is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
         context.follow_up(partial(_forget, keys=old[start : start + _AT_ONCE], now=now), may_use_reserve=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_old
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
-from retentive.history import expiry_rules
+from retentive.history import clocks, expiry_rules
+from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
 from retentive.history.expiry_rules import EXPIRY
 from retentive.storage.contract import Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
@@ -23,6 +25,7 @@ HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
 AGAIN_AFTER_S = 3_600.0  # minimum between sweeps at opening, across all processes
 _AT_ONCE = 500
+_LOG = logging.getLogger("retentive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,14 @@ class Expired:
 class Swept:
     """Result of a sweep or of its preview.
 
-    `kept_read_only` lists idle memories that the sweep may not delete.
+    `kept_read_only` lists idle memories that the sweep may not delete. With `clock_jump` the sweep waits: nothing was
+    removed.
     """
 
     expired: tuple[Expired, ...] = ()
     kept_read_only: tuple[Expired, ...] = ()
     versions_pruned: int = 0
+    clock_jump: ClockJump | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Sweep(WriteOperation[Swept]):
     """Delete idle memories, and record from when on the history is complete; `sweep` removes the versions afterwards.
 
     `idle` has memories with their idle days, `old` the ids of versions with the time at which a newer one replaced
-    them.
+    them. With `clock_jump` both are empty: the sweep waits. `sighting` is the record of the clock.
     """
 
     name = "sweep"
@@ -64,10 +69,17 @@ class Sweep(WriteOperation[Swept]):
     under_review = "skip"
     idle: tuple[tuple[Memory, float], ...]
     old: tuple[tuple[str, int], ...]
+    clock_jump: ClockJump | None = None
+    sighting: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Number of pruned versions."""
-        return {"pruned": result.versions_pruned}
+        """Number of pruned versions, ids of a few, and the length of a clock jump that made the sweep wait."""
+        facts: dict[str, object] = {"pruned": result.versions_pruned}
+        if self.old and len(self.old) <= LISTED_CHANGES:
+            facts["pruned_versions"] = [version_id for version_id, _ in self.old]
+        if self.clock_jump is not None:
+            facts["clock_jump_days"] = round(self.clock_jump.days)
+        return facts
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
         """Delete the memories whose version is unchanged since they were found idle."""
@@ -76,6 +88,7 @@ class Sweep(WriteOperation[Swept]):
         if self.old:
             until = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
             tx.put_record(HISTORY, PRUNED, str(until))
+        _note_clock(tx, self.sighting)
         return _swept(self, present, writer.may_change)
 
 
@@ -83,23 +96,27 @@ def _swept(found: Sweep, idle: Sequence[tuple[Memory, float]], may_change: Calla
     """The result for memories that are still idle."""
     gone = tuple(Expired.of(memory, days) for memory, days in idle if may_change(memory.path))
     kept = tuple(Expired.of(memory, days) for memory, days in idle if not may_change(memory.path))
-    return Swept(gone, kept, len(found.old))
+    return Swept(gone, kept, len(found.old), found.clock_jump)
 
 
-def sweep(context: StoreContext, *, dry_run: bool = False) -> Swept:
+def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
     """Expire idle memories and prune old versions, as the settings of the store say.
 
     The actor `job:expiry` deletes expired memories. They can be restored until their versions are pruned. A memory
-    changed during the sweep is kept. `dry_run` only reports.
+    changed during the sweep is kept. `dry_run` only reports. A clock far ahead of the time last seen makes the sweep
+    wait, unless `accept_clock` is given (`retentive.history.clocks`).
     """
+    clock = clocks.check(context, accept=accept_clock)
     if dry_run:
-        preview = partial(_preview, context, context.accesses.of(context.id), context.clock())
+        preview = partial(_preview, context, context.accesses.of(context.id, now=clock.now), clock)
         return context.result_of(Read("sweep.preview", preview))
-    return _sweep(context, is_asked=True)
+    return _sweep(context, clock, is_asked=True)
 
 
-def _preview(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Swept:
-    found, settings = find(context, accessed, now, snapshot), context.settings_of(snapshot)
+def _preview(context: StoreContext, accessed: Mapping[str, float], clock: CheckedClock, snapshot: Snapshot) -> Swept:
+    if clock.jump is not None:
+        return Swept(clock_jump=clock.jump)
+    found, settings = find(context, accessed, clock.now, snapshot), context.settings_of(snapshot)
     return _swept(found, found.idle, lambda path: not GuardedWriter.is_read_only(settings, path))
 
 
@@ -108,22 +125,36 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
     settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
     old: Sequence[tuple[str, int]] = ()
     if settings.keep_versions_days:
-        old = expiry_rules.prunable(snapshot.versions(), {memory.id for memory in memories}, settings, now)
+        old = expiry_rules.prunable(snapshot.versions(), {memory.id: memory.path for memory in memories}, settings, now)
     return Sweep(tuple(expiry_rules.expired(memories, accessed, settings, now)), tuple(old))
 
 
-def _sweep(context: StoreContext, *, is_asked: bool) -> Swept:
+def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swept:
     """Sweep; one that was not asked for and finds nothing writes no audit entry."""
-    accessed = context.accesses.of(context.id)
-    found = context.read(partial(find, context, accessed, context.clock()))
-    swept = context.result_of(found, EXPIRY) if is_asked or found.idle or found.old else Swept()
+    accessed = context.accesses.of(context.id, now=clock.now)
+    found = Sweep((), (), clock.jump)
+    if clock.jump is None:
+        found = context.read(partial(find, context, accessed, clock.now))
+    found = replace(found, sighting=clock.record)
+    if is_asked or found.idle or found.old:
+        swept = context.result_of(found, EXPIRY)
+    else:
+        swept = Swept(clock_jump=clock.jump)
+        context.follow_up(partial(_note_clock, sighting=clock.record), may_use_reserve=True)
+    if clock.jump is not None:
+        return swept
     for start in range(0, len(found.old), _AT_ONCE):
         ids = [version_id for version_id, _ in found.old[start : start + _AT_ONCE]]
         context.follow_up(partial(_prune, ids=ids), may_use_reserve=True)
     present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
     context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
-    forget_old(context)
+    forget_old(context, now=clock.now)
     return swept
+
+
+def _note_clock(tx: Transaction, sighting: str | None) -> None:
+    if sighting is not None:
+        tx.put_record(CLOCK, SEEN, sighting)
 
 
 def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
@@ -139,6 +170,8 @@ def sweep_at_opening(context: StoreContext) -> None:
         if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: the earlier clock may have been ahead
             return
         context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
-        _sweep(context, is_asked=False)
+        swept = _sweep(context, clocks.check(context), is_asked=False)
+        if swept.clock_jump is not None:
+            _LOG.warning("the memory store was not swept: %s", swept.clock_jump)
     except RetentiveError as error:
-        logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
+        _LOG.warning("the memory store was not swept: %s", error.code)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from retentive.engine.writer import WriteRules
 from retentive.storage.contract import Actor, Memory, Version
 from retentive.values.patterns import covers
 from retentive.values.records import to_us
@@ -53,25 +54,29 @@ def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings,
 
 
 def prunable(
-    versions: Iterable[Version], living: Collection[str], settings: Settings, now: float
+    versions: Iterable[Version], living: Mapping[str, str], settings: Settings, now: float
 ) -> list[tuple[str, int]]:
     """Prunable versions, from all versions newest first: id, and the microsecond at which a newer one replaced it.
 
     A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
-    `keep_versions` of an existing memory. So the complete store can be read as of any moment in that time.
+    `keep_versions` of its memory. So the complete store can be read as of any moment in that time. The history of a
+    read-only memory is kept; `living` has the paths of existing memories, a deleted one has the last path known.
     """
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     by_memory: dict[str, list[Version]] = {}
     for version in versions:
         by_memory.setdefault(version.memory_id, []).append(version)
     gone: list[tuple[str, int]] = []
+    keep = settings.keep_versions
     for memory_id, own in by_memory.items():
-        keep = settings.keep_versions if memory_id in living else 0
+        path = living.get(memory_id) or next((version.path for version in own if version.path), "")
+        if WriteRules.is_read_only(settings, path):
+            continue
         gone += [
             (older.id, to_us(newer.created_at))
             for number, (newer, older) in enumerate(pairwise(own), start=1)
             if number >= keep and to_us(newer.created_at) < horizon
         ]
-        if memory_id not in living and to_us(own[0].created_at) < horizon:
+        if not keep and memory_id not in living and to_us(own[0].created_at) < horizon:
             gone.append((own[0].id, 0))  # last: without the deletion, an older version would look current
     return gone

@@ -16,7 +16,7 @@ from retentive.history.past import PastSnapshot, check_kept, check_zone, moment
 from retentive.history.plan import Mode, Plan, State, restored, state_of, undone
 from retentive.history.reads import LogFilter
 from retentive.review.proposals import is_under_review
-from retentive.storage.contract import Snapshot, Transaction
+from retentive.storage.contract import Snapshot, Transaction, Version
 from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
@@ -81,6 +81,8 @@ class Restore(PlannedOperation):
                 if then.redacted_at is not None:
                     raise NotFound(f"what the memory at {target.text} was then was redacted")
                 return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
+        if isinstance(to, str) and (kept := _kept_at(found, target, to, before)) is not None:
+            return Plan({kept.memory_id: state_of(kept)})  # known, whatever was pruned of other memories
         check_kept(found, to)
         if entry is not None:
             was = PastSnapshot(found, before).get(target.text).memory
@@ -144,6 +146,14 @@ class Preview(ReadOperation[RestoreOutcome]):
     def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
         """Plan the operation without changing anything."""
         return replace(self.intent.decided(snapshot), dry_run=True)
+
+
+def _kept_at(found: Snapshot, target: MemoryPath, version_id: str, before: str) -> Version | None:
+    """The state at a moment of the memory of a version, if it was at `target` then."""
+    memory_id = found.version(version_id)[0].memory_id
+    then = next(found.versions(memory_id=memory_id, before=before, limit=1), None)
+    is_there = then is not None and then.path == target.text and then.operation != "deleted"
+    return then if is_there else None
 
 
 def _known_paths(found: Snapshot, memory_id: str) -> list[str]:

@@ -24,17 +24,28 @@ _NOTHING: Mapping[str, datetime] = {}
 def moment(found: Snapshot, at: datetime | str) -> str:
     """The exclusive upper bound of version ids at a moment: right after a version (by its id), or at a time.
 
+    A moment inside a change, such as the rename of a directory, is right after the whole change.
+
     Raises `NotFound` for an unknown version, `InvalidInput` for a time without a time zone.
     """
     if isinstance(at, str):
-        return find_version(found, at).id + "!"  # sorts right after the id
+        return _after_change(found, find_version(found, at).id)
     check_zone(at)
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
         return "" if newest is None else newest.id + "!"
     if OUR_ID.fullmatch(newest.id):  # the id encodes the time in microseconds
-        return f"memver_{max(to_us(at) + 1, 0):014x}"
-    return _searched(found, at)
+        before = f"memver_{max(to_us(at) + 1, 0):014x}"
+        last = next((version.id for version in found.versions(before=before, limit=1)), None)
+    else:
+        last = next((version.id for version in all_versions(found) if version.created_at <= at), None)
+    return "" if last is None else _after_change(found, last)
+
+
+def _after_change(found: Snapshot, version_id: str) -> str:
+    """The bound right after all versions of the change that a version belongs to."""
+    newest = next((version.id for version in found.versions(revision_of=version_id)), version_id)
+    return max(newest, version_id) + "!"  # sorts right after the id
 
 
 def check_zone(at: datetime | None) -> None:
@@ -48,10 +59,6 @@ def past_of(found: Snapshot, at: datetime | str) -> PastSnapshot:
     before = moment(found, at)
     check_kept(found, at)
     return PastSnapshot(found, before)
-
-
-def _searched(found: Snapshot, at: datetime) -> str:
-    return next((version.id + "!" for version in all_versions(found) if version.created_at <= at), "")
 
 
 def check_kept(found: Snapshot, at: datetime | str) -> None:

@@ -12,13 +12,14 @@ from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Operation, WriteOperation
-from retentive.engine.writer import GuardedWriter
+from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import find_version, locate
+from retentive.storage.paging import all_versions
 from retentive.trust.overlay import CONFIRMED
 from retentive.values.paths import ROOT, MemoryPath
 
@@ -96,10 +97,10 @@ def _older(tx: Transaction, path: MemoryPath) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Erase(WriteOperation[tuple[str, list[int]]]):
+class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
     """Delete a memory and mark it and its versions for removal, which `finish` completes.
 
-    Returns the memory id and the audit entries whose paths were removed.
+    Returns the memory id, the audit entries whose paths were removed, and the ids of the versions.
     """
 
     name = "erase"
@@ -108,10 +109,10 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
     target: MemoryPath | str  # path or id of the memory
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Id of the memory, and the audit entries whose paths were removed. The path itself is left out."""
-        return {"memory": result[0], "withheld": result[1]}
+        """Ids of the memory and its versions, and the audit entries whose paths were removed, but not the path."""
+        return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int]]:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int], list[str]]:
         """Delete the memory. Raises `NotFound` if it never existed, `ReadOnly`."""
         memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
         versions = list(tx.versions(memory_id=memory_id))
@@ -122,7 +123,30 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
         if memory is not None:
             writer.delete([memory])
         tx.put_record(ERASING, memory_id, json.dumps({"by": None if writer.actor is None else str(writer.actor)}))
-        return memory_id, withhold(tx, {version.path for version in versions})
+        ids = [version.id for version in tx.versions(memory_id=memory_id)]
+        return memory_id, withhold(tx, {version.path for version in versions}), ids
+
+
+@dataclass(frozen=True, slots=True)
+class EraseStore(WriteOperation[None]):
+    """Check that an actor may erase the whole store; `retentive.Retentive.erase` then removes it."""
+
+    name = "erase.store"
+    may_use_reserve = True
+    under_review = "refuse"
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
+        """Raise `ReadOnly` if the rules forbid it."""
+        check_erasable(tx, writer)
+
+
+def check_erasable(found: Snapshot, rules: WriteRules) -> None:
+    """Raise `ReadOnly` if the store, or a memory that is or was in it, is read-only."""
+    if rules.settings.read_only:
+        raise ReadOnly("the memory store is read-only")
+    paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
+    if not all(map(rules.may_change, paths)):
+        raise ReadOnly("a memory that is or was in the store is read-only")
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:
@@ -156,7 +180,7 @@ def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | 
     Raises `NotFound` if the memory never existed, `ReadOnly`. After an interruption the memory is already deleted, and
     `finish` (or erasing it again) removes the rest.
     """
-    memory_id, _ = _run(context, Erase(target), actor)
+    memory_id, _, _ = _run(context, Erase(target), actor)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
     versions = context.follow_up(prune, may_use_reserve=True)
     context.backend.put_side_records(context.id, ACCESSED, {memory_id: None})

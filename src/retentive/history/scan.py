@@ -38,11 +38,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The findings of a scan, the failed rewrites, and the audit entries whose paths were removed."""
+    """The findings of a scan, the failed rewrites, the redacted versions, and the entries whose paths were removed."""
 
     findings: list[Finding]
     refusals: tuple[Refused, ...] = ()
     withheld: tuple[int, ...] = ()
+    redacted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,14 @@ class RedactFound(WriteOperation[Scanned]):
     likely: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Audit entries whose paths were removed."""
-        return {"withheld": list(result.withheld)}
+        """Redacted versions, and audit entries whose paths were removed."""
+        redacted = {"redacted": list(result.redacted)} if result.redacted else {}
+        return {"withheld": list(result.withheld), **redacted}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Remove the sensitive values, in one transaction.
 
-        Raises `Refused`, before any change, if a memory is read-only.
+        Raises `Refused`, and changes nothing, if a memory or the history of one is read-only.
         """
         scanner = _Scanner(self.examiner, writer.settings, likely=self.likely)
         present = list(scanner.present(tx))
@@ -80,9 +82,13 @@ class RedactFound(WriteOperation[Scanned]):
             except Refused as refusal:  # raised by a guard before this memory was changed
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
         older = [pair for pair in scanner.older(tx) if pair[1].kinds] if self.history else []
+        living = {memory.id: memory.path for memory in tx.memories(ROOT)} if older else {}
+        for version, found in older:  # a refusal rolls all back
+            writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
         withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
         findings = [found for _, found, _ in present] + [found for _, found in older]
-        return Scanned(_joined(findings), tuple(refusals), tuple(withheld))
+        redacted = tuple(version.id for version, _ in older)
+        return Scanned(_joined(findings), tuple(refusals), tuple(withheld), redacted)
 
 
 def scan(

@@ -170,17 +170,17 @@ class ProposedSnapshot(Overlay):
 
 
 class ProposedTransaction(ProposedSnapshot, Transaction):
-    """A transaction whose changes are stored as one proposal."""
+    """A transaction whose changes are stored as one proposal; `limits` of those of all actors, and of this actor."""
 
     def __init__(
-        self, tx: Transaction, who: Actor | None, *, proposal_id: str, at: datetime, max_proposals: int
+        self, tx: Transaction, who: Actor | None, *, proposal_id: str, at: datetime, limits: tuple[int, int]
     ) -> None:
         self._tx = tx
         self._all = pending(tx)
         super().__init__(tx, (each for each in self._all if each.actor == who))
         number = self._all[-1].number + 1 if self._all else 1
         self._proposal = Proposal(proposal_id, who, at, (), number)
-        self._max_proposals = max_proposals
+        self._limits = limits
 
     @property
     def recorded(self) -> bool:
@@ -190,8 +190,8 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if not changes:
             return []
-        if self._max_proposals and not self.recorded and len(self._all) >= self._max_proposals:
-            raise Refused("too_many_proposals", present=len(self._all), limit=self._max_proposals)
+        if not self.recorded:
+            self._check_limits()
         start = len(self._proposal.changes)
         proposed = [self._change(change, number) for number, change in enumerate(changes, start)]
         self._proposal = replace(self._proposal, changes=(*self._proposal.changes, *proposed))
@@ -200,6 +200,15 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         self._place()
         key = partial(text_key, self._proposal.id)
         return [Recorded(change.memory_id, key(number)) for number, change in enumerate(proposed, start)]
+
+    def _check_limits(self) -> None:
+        """Raise `Refused` if too many proposals wait, of this actor or of all."""
+        limit, limit_each = self._limits
+        own = sum(each.actor == self._proposal.actor for each in self._all)
+        if limit_each and own >= limit_each:
+            raise Refused("too_many_own_proposals", present=own, limit=limit_each)
+        if limit and len(self._all) >= limit:
+            raise Refused("too_many_proposals", present=len(self._all), limit=limit)
 
     def _change(self, change: Change, number: int) -> ProposedChange:
         """The proposed form of a change; stores its texts."""

@@ -44,7 +44,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
         attempt.actor,
         proposal_id=proposal_id,
         at=to_datetime(at),
-        max_proposals=attempt.settings.max_proposals,
+        limits=(attempt.settings.max_proposals, attempt.settings.max_proposals_each),
     )
     attempt.tx = own
     outcome = proceed(attempt)

@@ -6,6 +6,7 @@ callers need not check.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
@@ -70,6 +71,14 @@ class Discarding(ABC):
         """Pass the data of a finding to `keep`, then delete it. Raises `InvalidInput` if it is in use."""
 
 
+class Clocked(ABC):
+    """The storage has a clock of its own."""
+
+    @abstractmethod
+    def server_time(self) -> float:
+        """Present time of the server, in seconds since 1970."""
+
+
 class Encrypting(ABC):
     """Stores are encrypted with keys that this process may lack."""
 
@@ -86,6 +95,12 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
             return layer
         layer = layer.inner
     return None
+
+
+def server_time(backend: Backend) -> float | None:
+    """Present time by the clock of the storage, or None if it has none."""
+    clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
+    return None if clocked is None else clocked.server_time()
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:
@@ -131,6 +146,16 @@ def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
     if discarding is None:
         raise InvalidInput(f"this storage cannot discard {finding.name}")
     discarding.discard(finding, keep)
+
+
+def is_destroyed(store: StoreInfo) -> bool:
+    """True if the key of an encrypted store was destroyed, so that nobody can read it."""
+    if store.seal is None:
+        return False
+    try:
+        return json.loads(store.seal).get("destroyed_at") is not None
+    except (ValueError, AttributeError):
+        return False
 
 
 def unlock(backend: Backend, store: StoreInfo) -> None:

@@ -14,7 +14,7 @@ from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Tra
 from retentive.values.paths import ROOT
 
 RECORD_KINDS: tuple[str, ...] = (
-    "audit", "audit.detail", "audit.head", "confirmed", "erasing", "history", "idempotency", "proposal",
+    "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history", "idempotency", "proposal",
     "proposal.after", "proposal.before", "removal", "reviewed", "swept", "tombstone",
 )  # fmt: skip
 """Kinds of `Transaction.put_record` that are copied together with a memory store. Each new kind is added here."""

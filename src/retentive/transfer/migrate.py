@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
+from typing import Literal
 
-from retentive.errors import Damaged, InvalidInput, Locked, NotFound
+from retentive.engine.writer import WriteRules
+from retentive.errors import Damaged, InvalidInput, Locked, NotFound, ReadOnly, UnknownSchema
+from retentive.history.removal import check_erasable
 from retentive.locations import existing_store
+from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.storage.paging import all_stores
@@ -26,6 +31,7 @@ from retentive.transfer.versions import (
     record_imported,
     versions_between,
 )
+from retentive.values.settings import from_text
 
 MARK, UNTIL = "migrated", "until"  # kind and key of a record that stays in the target
 MAX_ROUNDS = 5  # if the source is written to faster than it is copied, the copy ends behind it
@@ -60,6 +66,64 @@ def migrate(
     """
     chosen = list(all_stores(source)) if not stores else [existing_store(source, name) for name in stores]
     return [_Copy(source, target, info).run(progress) for info in chosen]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceErasure:
+    """A memory store that was erased in the source and has a copy in the target.
+
+    `outcome`: the copy was `erased`; or it was `kept` because that was not asked, because it has `newer` versions,
+    because it is `read_only`, or because it is `locked`: its versions and rules cannot be read without keys.
+    """
+
+    id: str
+    key: str | None
+    erased_at: datetime
+    outcome: Literal["kept", "erased", "newer", "read_only", "locked"]
+
+
+def source_erasures(
+    source: Backend, target: Backend, *, stores: Sequence[str] = (), erase: bool = False
+) -> list[SourceErasure]:
+    """Find the copies of stores that were erased in the source; with `erase`, erase those without newer versions.
+
+    `stores` has ids or keys in the target; empty means all.
+    """
+    return [
+        SourceErasure(
+            id=copy.id, key=copy.key, erased_at=erased_at, outcome=_erase_copy(target, copy.id) if erase else "kept"
+        )
+        for copy in list(all_stores(target))
+        if (not stores or {copy.id, copy.key} & set(stores)) and (erased_at := _erased_at(source, copy.id)) is not None
+    ]
+
+
+def _erased_at(source: Backend, store_id: str) -> datetime | None:
+    info = source.get_store(store_id)
+    return None if info is None else info.erased_at
+
+
+def _erase_copy(target: Backend, store_id: str) -> Literal["erased", "newer", "read_only", "locked"]:
+    try:
+        if not target.read(store_id, _is_as_copied):
+            return "newer"
+    except ReadOnly:
+        return "read_only"
+    except (Locked, Damaged, UnknownSchema):
+        return "locked"
+    target.erase_store(store_id, None)
+    capabilities.purge(target)
+    return "erased"
+
+
+def _is_as_copied(found: Snapshot) -> bool:
+    """True if a copy has no versions of its own. Raises `ReadOnly` if its settings forbid the erasure."""
+    rules = WriteRules(from_text(found.settings), None, TextExaminer())
+    newest = newest_version(found)
+    if newest is not None and newest != found.get_record(MARK, UNTIL):
+        return False
+    check_erasable(found, rules)
+    return True
 
 
 class _Copy:

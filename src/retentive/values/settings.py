@@ -144,6 +144,9 @@ class Settings:
     )
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
+    max_proposals_each: int = _setting(
+        100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit of its own"
+    )
     trust: Mapping[str, str] = _setting(
         {}, _levels, "trusted, unconfirmed or quarantined, by pattern of actors, source:... and flag:...; else trusted"
     )
@@ -199,6 +202,7 @@ class Pins(TypedDict, total=False):
     allow_write: Mapping[str, Sequence[str]]
     review: Sequence[str]
     max_proposals: int
+    max_proposals_each: int
     trust: Mapping[str, Literal["trusted", "unconfirmed", "quarantined"]]
     quarantine: Sequence[str]
     hide_unconfirmed: Sequence[str]

@@ -76,6 +76,6 @@ def test_a_log_that_was_never_on(tmp_path: Path) -> None:
     here(place, "create", "/memories/a.md", "one")
     assert here(place, "audit", "show").stdout == ""
     verified = here(place, "audit", "verify", "--json")
-    empty: dict[str, object] = {"entries": 0, "problem": None, "head": None, "unaudited": []}
+    empty: dict[str, object] = {"entries": 0, "problem": None, "differences": [], "head": None, "unaudited": []}
     assert (verified.exit_code, json.loads(verified.stdout)) == (0, empty)
     assert here(place, "--store", "other", "audit", "verify").exit_code == 3

@@ -243,7 +243,8 @@ def versions_after(store: MemoryStore, last: str) -> list[tuple[str, str]]:
 
 def test_every_operation_has_a_case() -> None:
     of_commands = {"Read erase.preview", "Read redact.preview"}  # tested in test_cli_completeness.py
-    assert operations() - of_commands == {name.partition(",")[0] for name in CASES}
+    of_stores = {"EraseStore"}  # its entry goes with the store; see test_an_erasure_of_a_store_that_is_refused
+    assert operations() - of_commands - of_stores == {name.partition(",")[0] for name in CASES}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -277,6 +278,13 @@ def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     assert entry.changes == ()
     after = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
     assert after == before
+
+
+def test_an_erasure_of_a_store_that_is_refused_leaves_one_entry(scene: Scene) -> None:
+    scene.switch_on(days=0)
+    scene.store.change_settings({"read_only": True})
+    (entry,) = entries_of(scene.store, lambda _: scene.place.erase("default", actor=BOB))
+    assert (entry.operation, entry.actor, entry.outcome) == ("erase.store", BOB, "read_only")
 
 
 def test_an_operation_through_an_integration_names_it(scene: Scene) -> None:

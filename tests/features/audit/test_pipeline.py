@@ -23,8 +23,13 @@ from retentive.values.settings import DEFAULTS
 SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
 """The backends with their wrappers, and the shipped tests of backends."""
-WRITERS = {"pipeline.py", "transfer/contents.py", "transfer/migrate.py", "transfer/restore.py"}
-"""The pipeline, and the modules that copy complete stores including their logs."""
+WRITERS = {
+    "pipeline.py",
+    "doctor/discarding.py",  # a record as it is stored, without the encryption layer
+    "transfer/contents.py",  # copies of complete stores, including their logs
+    "transfer/migrate.py",
+    "transfer/restore.py",
+}
 A = "/memories/a.md"
 CREATE = {"command": "create", "path": A, "file_text": "one\n"}
 
@@ -67,7 +72,6 @@ def test_callers_of_follow_up_are_known() -> None:
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
         "audit/stage.py",  # entries of reads, and of operations that failed in the storage
-        "doctor/check.py",  # texts that a removal did not delete yet
         "engine/idempotency.py",  # expired records
         "history/removal.py",  # second step of an erasure
         "history/expiry.py",  # time of the last sweep, and versions that a sweep prunes
@@ -84,6 +88,7 @@ def test_callers_of_peek_are_known() -> None:
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
         "cli/editor.py",  # the text to edit, before the result is saved
+        "cli/maintenance.py",  # the values to confirm, before a scan redacts them
         "cli/removal.py",  # the number of versions to confirm, before the removal
         "store.py",  # definition of the method
     }

@@ -149,3 +149,19 @@ def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
     (at / "memories" / "a").write_text("edited again")
     assert here(at, "undo", "--actor", "job:external").stdout == f"reverted\t{A}\n"
     assert (at / "memories" / "a").read_text() == "one"
+
+
+def test_an_undo_that_did_something_never_says_would(tmp_path: Path) -> None:
+    """This includes an undo that a guard altered. An undo that awaits review has done nothing yet."""
+    at = f"sqlite:///{tmp_path}/partly.db"
+    here(at, "create", C, "c")
+    assert here(at, "settings", "set", "sensitive=off").exit_code == 0
+    here(at, "--actor", "session:s1", "create", A, "AKIAQ3EGVSNB6RTKX2ZP\n")
+    here(at, "--actor", "session:s1", "create", B, "b")
+    here(at, "--actor", "session:s2", "rm", A)
+    here(at, "settings", "set", "sensitive=redact")
+    ended = here(at, "undo", "--session", "s2")
+    assert (ended.exit_code, ended.stdout) == (0, f"recreated\t{A}\n")
+    assert "was not fully restored" in ended.stderr
+    here(at, "settings", "set", 'review=["user:*"]')
+    assert here(at, "--actor", "user:ann", "undo", "--session", "s1", "--force").stdout.startswith("would be ")

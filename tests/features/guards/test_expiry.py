@@ -73,7 +73,7 @@ def test_nothing_expires_by_default(store: MemoryStore, time: Time) -> None:
     """A memory may be idle for any time."""
     create(store, A)
     time.pass_days(10_000)
-    assert store.sweep().expired == ()
+    assert store.sweep(accept_clock=True).expired == ()
     assert paths(store) == [A]
 
 
@@ -86,22 +86,22 @@ def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
     written, viewed, renamed, listed = (f"/memories/{name}" for name in ("written", "viewed", "renamed", "listed"))
     create(store, A, written, viewed, renamed, listed)
     time.pass_days(20)
-    assert store.sweep().expired == ()
+    assert store.sweep(accept_clock=True).expired == ()
     run(store, "insert", path=written, insert_line=0, insert_text="more")
     run(store, "view", path=viewed)
     run(store, "rename", old_path=renamed, new_path=B)
     run(store, "view", path="/memories")  # a listing does not count as a view
     time.pass_days(10.5)
-    told = store.sweep(dry_run=True)
+    told = store.sweep(dry_run=True, accept_clock=True)
     assert [(one.path, one.idle_days) for one in told.expired] == [(A, 30.5), (listed, 30.5)]
     assert len(paths(store)) == 5
-    swept = store.sweep()
+    swept = store.sweep(accept_clock=True)
     assert swept == told
     assert paths(store) == [B, viewed, written]
     newest = next(store.versions())
     assert (newest.operation, newest.path, newest.actor) == ("deleted", listed, Actor("job", "expiry"))
     time.pass_days(20)
-    assert [one.path for one in store.sweep().expired] == [B, viewed, written]
+    assert [one.path for one in store.sweep(accept_clock=True).expired] == [B, viewed, written]
     assert list(store.backend.side_records(store.id, KIND)) == []
 
 
@@ -110,9 +110,9 @@ def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) 
     store.change_settings({"expire_after_days": 30, "expire_paths": {"/memories/scratch/**": 7, "/memories/keep": 0}})
     create(store, A, C, "/memories/keep/x")
     time.pass_days(8)
-    assert [one.path for one in store.sweep().expired] == [C]
+    assert [one.path for one in store.sweep(accept_clock=True).expired] == [C]
     time.pass_days(30)
-    assert [one.path for one in store.sweep().expired] == [A]
+    assert [one.path for one in store.sweep(accept_clock=True).expired] == [A]
     assert paths(store) == ["/memories/keep/x"]
 
 
@@ -121,7 +121,7 @@ def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time
     create(store, A, C)
     store.change_settings({"expire_after_days": 1, "read_only_paths": ["/memories/scratch"]})
     time.pass_days(2)
-    for swept in (store.sweep(dry_run=True), store.sweep()):
+    for swept in (store.sweep(dry_run=True, accept_clock=True), store.sweep(accept_clock=True)):
         assert [one.path for one in swept.expired] == [A]
         assert [one.path for one in swept.kept_read_only] == [C]
     assert paths(store) == [C]
@@ -138,6 +138,7 @@ def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -
         store.change_settings({"expire_after_days": 30})
         create(store, A, B)
         time.pass_days(29)
+        store.sweep(accept_clock=True)
         run(store, "view", path=A)
     time.pass_days(2)
     with opened(backend, tmp_path, clock=time) as place:
@@ -195,21 +196,52 @@ def test_processes_share_recorded_views(tmp_path: Path, time: Time) -> None:
 
 
 def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Time) -> None:
-    """The newest versions of a present memory are kept, however old they are."""
+    """The newest versions of each memory are kept, however old they are. This includes deleted memories."""
     store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
     create(store, A, B)
     for number in range(5):
         time.pass_days(10)
         run(store, "insert", path=A, insert_line=0, insert_text=str(number))
     run(store, "delete", path=B)
-    assert store.sweep(dry_run=True).versions_pruned == store.sweep().versions_pruned == 1
+    assert (
+        store.sweep(dry_run=True, accept_clock=True).versions_pruned
+        == store.sweep(accept_clock=True).versions_pruned
+        == 1
+    )
     kept = [version.operation for version in store.versions(A)]
     assert kept == ["modified"] * 5  # the first version was replaced 40 days ago
     assert len(list(store.versions(B))) == 2
     time.pass_days(30.1)
-    assert store.sweep().versions_pruned == 4
-    assert len(list(store.versions())) == 3
+    assert store.sweep(accept_clock=True).versions_pruned == 2
+    assert [version.path for version in store.versions()] == [B, A, A, A, B]
+    assert store.history.restore(B, list(store.versions(B))[-1].id).done
+    assert store.text(B) == B
     assert store.text(A) == "4\n3\n2\n1\n0\n" + A + "\n"
+
+
+def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: MemoryStore, time: Time) -> None:
+    """The deletion is pruned last, because it hides the older versions."""
+    store.change_settings({"keep_versions": 0})
+    create(store, A)
+    run(store, "delete", path=A)
+    time.pass_days(31)
+    assert store.sweep(accept_clock=True).versions_pruned == 2
+    assert list(store.versions()) == []
+
+
+def test_read_only_memories_keep_their_versions(store: MemoryStore, time: Time) -> None:
+    """This includes deleted memories, read-only paths and read-only stores."""
+    store.change_settings({"keep_versions": 1})
+    create(store, A, B, C)
+    for path in (A, C):
+        run(store, "insert", path=path, insert_line=0, insert_text="more")
+    run(store, "delete", path=B)
+    time.pass_days(31)
+    store.change_settings({"read_only_paths": [A, B]})
+    assert store.sweep(dry_run=True, accept_clock=True).versions_pruned == 1
+    assert store.read_only().sweep(accept_clock=True).versions_pruned == 0
+    assert store.sweep(accept_clock=True).versions_pruned == 1
+    assert [len(list(store.versions(path))) for path in (A, B, C)] == [2, 2, 1]
 
 
 def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None:
@@ -218,7 +250,7 @@ def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None
     create(store, A)
     run(store, "delete", path=A)
     time.pass_days(10_000)
-    assert store.sweep().versions_pruned == 0
+    assert store.sweep(accept_clock=True).versions_pruned == 0
 
 
 def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, time: Time) -> None:
@@ -231,7 +263,7 @@ def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, ti
         tool = MemoryTool(store)
         tool.call({"command": "view", "path": A})
         time.pass_days(0.9)
-        store.sweep()
+        store.sweep(accept_clock=True)
         assert tool.call({"command": "view", "path": "/memories"}).endswith(f"11B\t/memories\n11B\t{A}")
 
 
@@ -328,7 +360,7 @@ def test_memories_changed_during_a_sweep_are_kept(
     changes = Thread(target=change)
     monkeypatch.setattr(expiry, "find", then_changes)
     monkeypatch.setattr(MemoryStore, "result_of", after_changes)
-    assert [one.path for one in store.sweep().expired] == [C]
+    assert [one.path for one in store.sweep(accept_clock=True).expired] == [C]
     assert paths(store) == [A, B]
 
 
@@ -341,12 +373,12 @@ def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> No
         time.now = began + day * DAY
         run(store, "insert", path=path, insert_line=0, insert_text="more")
     time.now = began + 60 * DAY
-    assert store.sweep().versions_pruned == 1
+    assert store.sweep(accept_clock=True).versions_pruned == 1
     then = datetime.fromtimestamp(began + 12 * DAY, UTC)
     with pytest.raises(InvalidInput, match="were pruned"):
         store.history.text_at(A, then)
     store.change_settings({"keep_versions": 1})
-    assert store.sweep().versions_pruned == 1
+    assert store.sweep(accept_clock=True).versions_pruned == 1
     with pytest.raises(InvalidInput, match="were pruned"):
         store.history.text_at(A, then)
     assert store.history.text_at(B, datetime.fromtimestamp(began + 15 * DAY, UTC))[1] == f"more\n{B}\n"
@@ -362,13 +394,13 @@ def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) ->
             time.now += 600
             run(store, "view", path=A)
         time.now += 5 * DAY - 3_000
-        assert store.sweep().expired == ()
+        assert store.sweep(accept_clock=True).expired == ()
         time.now += 1
-        assert [one.path for one in store.sweep().expired] == [B]
+        assert [one.path for one in store.sweep(accept_clock=True).expired] == [B]
         time.now += 2_999
-        assert store.sweep().expired == ()
+        assert store.sweep(accept_clock=True).expired == ()
         time.now += 1
-        assert [one.path for one in store.sweep().expired] == [A]
+        assert [one.path for one in store.sweep(accept_clock=True).expired] == [A]
 
 
 def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Time) -> None:
@@ -382,9 +414,9 @@ def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Tim
         run(store, "view", path=A)  # within the hour, so it is not saved
     with opened("sqlite", tmp_path, clock=time) as place:
         time.now += 5 * DAY
-        assert place.store().sweep().expired == ()
+        assert place.store().sweep(accept_clock=True).expired == ()
         time.now += 2
-        assert [one.path for one in place.store().sweep().expired] == [A]
+        assert [one.path for one in place.store().sweep(accept_clock=True).expired] == [A]
 
 
 LOOKING = (
@@ -398,6 +430,8 @@ def idle_for_a_year(at: str) -> None:
     """Location with a memory that has been idle for a year and may be idle for 90 days."""
     with retentive.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
         create(place.store(), A)
+    with retentive.open(at) as place:
+        place.store().sweep(accept_clock=True)
         place.store().change_settings({"expire_after_days": 90})
 
 
@@ -442,7 +476,7 @@ def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
         for broken in ("é", "nan", "-1", "1e999", ""):
             place.backend.put_side_records(store.id, KIND, {memory_id: broken})
             assert store.accesses.of(store.id) == {memory_id: 3_600.0}
-            assert store.sweep().expired == ()
+            assert store.sweep(accept_clock=True).expired == ()
         run(store, "view", path=A)
     with opened("sqlite", tmp_path, clock=time) as place:
         assert dict(place.backend.side_records(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}

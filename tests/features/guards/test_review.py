@@ -363,6 +363,27 @@ def test_the_number_of_proposals_is_limited(store: MemoryStore) -> None:
     assert said(store, create(D, "text\n"), "session:s2").endswith(NOTE)
 
 
+def test_one_actor_cannot_fill_the_proposals_of_others(store: MemoryStore) -> None:
+    """The actor reaches its own limit first, and the reply names that limit."""
+    store.change_settings({"max_proposals": 4, "max_proposals_each": 2})
+    proposed(store, create(text="text\n"))
+    second = proposed(store, create(B, "text\n"))
+    refused = store.execute(create(D, "text\n"), actor="session:s1")
+    assert (refused.code, refused.text) == (
+        "too_large",
+        (
+            "Error: 2 of your changes to this memory store await review by a person; the limit for each actor is 2. "
+            "Nothing was written. Try again after some of them have been reviewed."
+        ),
+    )
+    assert said(store, create(D, "text\n"), "session:s2").endswith(NOTE)
+    store.review.refuse([second], actor=ANN)
+    assert said(store, create(B, "text\n")).endswith(NOTE)
+    store.change_settings({"max_proposals_each": 0})
+    assert said(store, create("/memories/e", "text\n")).endswith(NOTE)
+    assert "; the limit is 4." in said(store, create("/memories/f", "text\n"))
+
+
 def test_a_command_without_effect_proposes_nothing(store: MemoryStore) -> None:
     proposed(store, create(text="one\n"))
     assert NOTE not in said(store, edit("one", "one"))

@@ -168,13 +168,17 @@ def test_invalid_settings_change_nothing(store: MemoryStore) -> None:
 
 OTHER_PROCESS = """
 import sys, json, time, retentive
+from retentive.storage.capabilities import Clocked, capability
 place, days = sys.argv[1], float(sys.argv[2])
-with retentive.open(place, clock=lambda: time.time() + days * 86400) as opened:
+clock = lambda: time.time() + days * 86400
+with retentive.open(place, clock=clock) as opened:
+    if server := capability(opened.backend, Clocked):
+        server.server_time = clock
     store = opened.store()
     for line in sys.stdin:
         command = json.loads(line)
         if command == "sweep":
-            swept = store.sweep(dry_run=True)
+            swept = store.sweep(dry_run=True, accept_clock=True)
             said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
         elif command == "audit":
             kept = store.read(lambda found: list(found.records("audit")))
@@ -236,6 +240,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({}, "audit", "entries, of them views: 1"),
             ({"review": ["session:*"]}, create("/memories/p", "text\n"), "awaits review"),
             ({"review": ["session:*"], "max_proposals": 1}, create("/memories/q", "text\n"), "Error"),
+            ({"review": ["session:*"], "max_proposals_each": 1}, create("/memories/q", "text\n"), "limit for each"),
             ({"trust": {"*": "unconfirmed"}}, VIEW, "Note: This memory is unconfirmed."),
             ({"trust": {"*": "unconfirmed"}, "hide_unconfirmed": ["session:*"]}, VIEW, "does not exist"),
             ({"quarantine": ["*"]}, VIEW, "does not exist"),

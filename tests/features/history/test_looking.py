@@ -142,7 +142,7 @@ def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
 def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
     """A moment cannot be read if versions that it needs were pruned. The error says so."""
     now = [1_800_000_000.0]
-    with opened("memory", tmp_path, clock=lambda: now[0]) as place:
+    with opened("memory", tmp_path, clock=lambda: now[0], keep_versions=1) as place:
         store = place.store()
         create(store, A, "one", "user:ann")
         create(store, B, "two")
@@ -153,7 +153,7 @@ def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
         create(store, C, "three")
         replace(store, C, "three", "3")
         now[0] += 1
-        assert store.sweep().versions_pruned == 2
+        assert store.sweep(accept_clock=True).versions_pruned == 1
         with pytest.raises(InvalidInput, match="were pruned"):
             store.history.restore("/memories", early)
         with pytest.raises(InvalidInput, match="were pruned"):
@@ -183,3 +183,26 @@ def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
     assert store.history.restore("/memories", moment).done
     assert of_then()[0].created_at == store.load(A)[0].created_at == then[0].created_at
     assert [store.history.text_at(memory.path, moment)[0].id for memory in then] == [each.version_id for each in then]
+
+
+def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
+    """The moment of any version of a directory rename shows the whole directory at its new path."""
+    for number in range(4):
+        create(store, f"/memories/old/{number}", str(number))
+    before = run(store, "rename", old_path="/memories/old/0", new_path="/memories/old/zero")
+    run(store, "rename", old_path="/memories/old", new_path="/memories/new")
+    moved = [version for version in store.versions() if version.path.startswith("/memories/new")]
+    run(store, "delete", path="/memories/new/zero")
+    assert len(moved) == 4
+
+    def tree(at: str | datetime) -> list[str]:
+        return store.read(lambda found: [memory.path for memory in past_of(found, at).memories("/memories")])
+
+    whole = [f"/memories/new/{name}" for name in ("1", "2", "3", "zero")]
+    assert tree(before) == [f"/memories/old/{name}" for name in ("1", "2", "3", "zero")]
+    for version in moved:
+        assert tree(version.id) == tree(version.created_at) == whole
+        assert store.history.restore("/memories", version.id, dry_run=True, mode="force").steps
+        assert store.history.text_at("/memories/new/zero", version.id)[1] == "0"
+    assert store.history.restore("/memories", moved[-1].id).done
+    assert [memory.path for memory in store.memories()] == whole

@@ -28,6 +28,7 @@ from retentive.errors import (
 )
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
+from retentive.storage.capabilities import Clocked
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
@@ -60,7 +61,7 @@ class _TimedJob(StoreJob):
     deadline: float = field(kw_only=True)
 
 
-class ServerBackend(SqlBackend):
+class ServerBackend(SqlBackend, Clocked):
     """Memory stores in the database of a `dialect`."""
 
     lock = " FOR UPDATE"
@@ -121,6 +122,10 @@ class ServerBackend(SqlBackend):
                 return applied
 
         return self._persevere(attempt)
+
+    def server_time(self) -> float:
+        found = self.look(lambda connection: connection.rows(f"SELECT {self.dialect.now_us}"))
+        return cast("int", found[0][0]) / 1e6
 
     def look(self, work: Callable[[Connection], T]) -> T:
         return self._persevere(work)

@@ -67,6 +67,8 @@ class Dialect(ABC):
     """Differences between servers. `timeout_s` is the timeout of one command."""
 
     name: ClassVar[str]
+    now_us: ClassVar[str]
+    """SQL expression for the time of the server in microseconds since 1970."""
 
     def __init__(self, options: ServerOptions) -> None:
         self.timeout_s = options.timeout_s

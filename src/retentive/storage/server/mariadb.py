@@ -139,6 +139,7 @@ class MariadbDialect(Dialect):
     """Connects to the first reachable host; hosts that failed are tried last."""
 
     name = "mariadb"
+    now_us = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
 
     def __init__(self, hosts: Sequence[tuple[str, int]], login: dict[str, Any], options: ServerOptions) -> None:
         super().__init__(options)

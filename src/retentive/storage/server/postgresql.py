@@ -138,6 +138,7 @@ class PostgresqlDialect(Dialect):
     """Connects to `conninfo`, a connection string of libpq."""
 
     name = "postgresql"
+    now_us = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 
     def __init__(self, conninfo: str, options: ServerOptions) -> None:
         super().__init__(options)

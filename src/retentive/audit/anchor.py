@@ -1,0 +1,201 @@
+"""Anchors: signed heads of the audit log with digests of all versions, in a file kept away from the storage.
+
+Whoever can write to the storage can rewrite the log with the versions it lists, or restore an older copy of both. An
+anchor line holds the head of the chain and a keyed digest of each version since the line before, and is signed with
+HMAC-SHA256. Without the key nobody can write a line, or confirm a guess of a text from a digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from retentive.audit.chain import Head, canonical
+from retentive.errors import Damaged, InvalidInput, NotFound
+from retentive.storage.contract import Snapshot, Version
+from retentive.storage.disk import FILE_MODE, os_error, sync_directory
+from retentive.values.records import to_us
+
+FORMAT = 1
+KEY_BYTES = 32
+LEAF_DIGITS = 32  # 128 bits of a keyed digest: a second text for a digest cannot be searched for
+_KEY_PREFIX = "retentive-anchor-key:"
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorKey:
+    """Secret key that signs anchors."""
+
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"AnchorKey(id={self.id!r})"  # keys must not appear in logs
+
+    @property
+    def id(self) -> str:
+        """Public name of the key, recorded in each line."""
+        return hashlib.sha256(b"anchor key\0" + self.secret).hexdigest()[:16]
+
+    @classmethod
+    def create(cls, path: str) -> AnchorKey:
+        """Write a new random key to a new file that only its owner may read. Raises `InvalidInput` if it exists."""
+        key = cls(os.urandom(KEY_BYTES))
+        text = _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n"
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directory(os.path.dirname(os.path.abspath(path)))
+        except FileExistsError:
+            raise InvalidInput("the key file exists; keys are never overwritten") from None
+        except OSError as error:
+            raise os_error(error) from None
+        return key
+
+    @classmethod
+    def read(cls, path: str) -> AnchorKey:
+        """Read a key file. Raises `NotFound`, `InvalidInput`."""
+        prefix, _, encoded = _content(path, "key file").strip().partition(":")
+        try:
+            secret = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            secret = b""
+        if f"{prefix}:" != _KEY_PREFIX or len(secret) != KEY_BYTES:
+            raise InvalidInput("the file is not a key made by `retentive audit key`")
+        return cls(secret)
+
+    def sign(self, text: str) -> str:
+        """Keyed digest of a text."""
+        return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
+
+    def leaf(self, version: Version, data: bytes | None) -> str:
+        """Keyed digest of all fields of a version, and of the text that was read for it."""
+        redacted = None if version.redacted_at is None else to_us(version.redacted_at)
+        facts = [
+            version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
+            str(version.actor or ""), to_us(version.created_at), version.revision, redacted,
+            None if data is None else hashlib.sha256(data).hexdigest(),
+        ]  # fmt: skip
+        return self.sign(canonical(["version", *facts]))[:LEAF_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One line: the head of the log of a store at a time, and the digests of the versions since the line before."""
+
+    store: str
+    time: str
+    head: Head
+    versions: Mapping[str, str]
+    newest: str
+    previous: str
+    signature: str
+
+    def body(self, key: AnchorKey) -> str:
+        """The signed text."""
+        return canonical({
+            "format": FORMAT,
+            "key": key.id,
+            "store": self.store,
+            "time": self.time,
+            "head": str(self.head),
+            "newest": self.newest,
+            "previous": self.previous,
+            "versions": self.versions,
+        })  # fmt: skip
+
+    def to_line(self, key: AnchorKey) -> str:
+        """The line of the file."""
+        return canonical(json.loads(self.body(key)) | {"signature": self.signature}) + "\n"
+
+
+def new_anchor(
+    key: AnchorKey, store: str, *, at: datetime, head: Head, before: Anchor | None, leaves: Mapping[str, str]
+) -> Anchor:
+    """A signed line for the versions that are newer than the line before."""
+    last = "" if before is None else before.newest
+    added = {version: leaf for version, leaf in leaves.items() if version > last}
+    newest = max(added, default=last)
+    previous = "" if before is None else before.signature
+    time = at.isoformat(timespec="seconds")
+    unsigned = Anchor(store, time, head, added, newest, previous, "")
+    return Anchor(store, time, head, added, newest, previous, key.sign(unsigned.body(key)))
+
+
+def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
+    """The lines of a store, oldest first.
+
+    Raises `NotFound`, `InvalidInput` for a malformed file or another key, `Damaged` for a line that was altered.
+    """
+    if missing_ok and not os.path.lexists(path):
+        return []
+    found: list[Anchor] = []
+    for number, line in enumerate(_content(path, "anchor file").splitlines(), start=1):
+        anchor = _parsed(line, number, key)
+        if not hmac.compare_digest(anchor.signature, key.sign(anchor.body(key))):
+            raise Damaged(f"line {number} of the anchor file was altered")
+        if anchor.store != store:
+            continue
+        if anchor.previous != (found[-1].signature if found else ""):
+            raise Damaged(f"a line is missing before line {number} of the anchor file")
+        found.append(anchor)
+    return found
+
+
+def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
+    """Append a line, durably; the file is created if it does not exist."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE), "w") as file:
+            file.write(anchor.to_line(key))
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        raise os_error(error) from None
+
+
+def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
+    """The digest of each version; `damaged` for one whose text cannot be read."""
+    return {version.id: _leaf(key, snapshot, version) for version in versions}
+
+
+def _leaf(key: AnchorKey, snapshot: Snapshot, version: Version) -> str:
+    try:
+        return key.leaf(version, snapshot.text(version.id))
+    except (Damaged, NotFound, TypeError):  # SQLite returns a value of another type as it is
+        return "damaged"
+
+
+def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
+    try:
+        found = json.loads(line)
+        if found["format"] != FORMAT:
+            raise InvalidInput("the anchor file was written by a newer version of retentive")
+        versions = {str(version): str(leaf) for version, leaf in found["versions"].items()}
+        texts: Sequence[str] = [str(found[name]) for name in ("store", "time", "newest", "previous", "signature")]
+        named, head = found["key"], Head.parse(found["head"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
+    if named != key.id:
+        raise InvalidInput(f"line {number} of the anchor file was signed with another key")
+    store, time, newest, previous, signature = texts
+    return Anchor(store, time, head, versions, newest, previous, signature)
+
+
+def _content(path: str, what: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise NotFound(f"the {what} does not exist") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"the {what} is not text") from None
+    except OSError as error:
+        raise os_error(error) from None

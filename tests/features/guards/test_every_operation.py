@@ -111,7 +111,11 @@ EXEMPT = {
     "Sweep": OF_JOBS,
     "ImportFiles": OF_JOBS,
 }
-NO_CASE = {"ChangeSettings": "changes no memory, and must be able to take a rule back"}
+NO_CASE = {
+    "ChangeSettings": "changes no memory, and must be able to take a rule back",
+    "ChangeQuarantine": "changes a setting and no memory; must be possible during an attack",
+    "Confirm": "records the decision of a person and changes no memory",
+}
 
 
 def operations() -> Iterator[str]:

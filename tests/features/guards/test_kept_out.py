@@ -228,7 +228,7 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
     with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"/memories/{KEY}.md", f"and {KEY}"))
     shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
-    for options in ([], ["--redact"], ["--history", "--redact"], ["--history"]):
+    for options in ([], ["--redact"], ["--history", "--redact", "--yes"], ["--history"]):
         told = here(tmp_path / "m", "scan", *options)
         assert (told.stdout, told.exit_code) == (shown, 16)
     told = here(tmp_path / "m", "scan", "--json")

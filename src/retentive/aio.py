@@ -10,7 +10,7 @@ from retentive.values.replies import Reply
 
 
 async def execute(tree: MemoryTree, command: object, *, actor: Actor | str | None = None) -> Reply:
-    """Async version of `MemoryStore.execute`. A started command completes even if its caller is cancelled."""
+    """Async version of `MemoryStore.execute`. A command that has started completes even if its caller is cancelled."""
     return await to_thread.run_sync(lambda: tree.execute(command, actor=actor))
 
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class MemoryStore(StoreContext):
-    """One memory store: runs commands for models, and gives programs access to memories and versions.
+    """One memory store. Models use it through commands, programs through methods that read and change memories.
 
     Threads may share it. `execute` returns errors of input or storage as replies; the other methods raise
     `RetentiveError`.
@@ -61,7 +61,7 @@ class MemoryStore(StoreContext):
     def through(self, integration: str) -> MemoryStore:
         """The same memory store with this integration in its audit entries.
 
-        The same name returns the same object, so integrations can call this for every request.
+        Calls with the same name return the same object, so integrations can call this method for every request.
         """
         if integration == self.integration:
             return self
@@ -73,22 +73,22 @@ class MemoryStore(StoreContext):
         return known[integration]
 
     def _again(self, *, pins: Mapping[str, object]) -> MemoryStore:
-        store = copy(self)  # keeps a subclass of the application
+        store = copy(self)  # keeps the class if the application subclassed MemoryStore
         store.pins = dict(pins)
         store.known_settings = (None, None)
         store._through = None  # noqa: SLF001 - the same class
         return store
 
     def directory(self) -> str | None:
-        """The directory that holds the memories as plain files; None if they are stored otherwise."""
+        """Directory in which the memories are plain files; None for other backends."""
         return capabilities.directory_of(self.backend, self.info)
 
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply.
+        """Run a command and return the reply. The command is a `Command` or the raw input of a tool call.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
-        the actor the store was opened with. A change repeated with the same `tool_use_id` by the same actor within 24
-        hours returns its first reply and changes nothing. Raises `InvalidInput` for an invalid actor or `tool_use_id`.
+        If the reply is not an error, the change is durable. `actor` is recorded with the change; by default it is the
+        actor the store was opened with. If an actor repeats a change with the same `tool_use_id` within 24 hours, the
+        call returns the first reply and changes nothing. Raises `InvalidInput` for an invalid actor or `tool_use_id`.
         """
         if actor is not None or tool_use_id is not None:
             actor = _checked(actor, tool_use_id)
@@ -102,7 +102,7 @@ class MemoryStore(StoreContext):
         return self.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Delete all memories, all or none."""
+        """Delete all memories in one transaction."""
         return self.reply(
             RunCommand(Clear(), may_use_reserve=True),
             Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration),
@@ -111,13 +111,13 @@ class MemoryStore(StoreContext):
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
-        `if_version` None creates a memory, and fails if there is one. For editors: read, let a person change the text,
-        save.
+        With `if_version` None, create a memory; this fails if one exists at `path`. This method is for editors, which
+        read a text, let a person change it, and save it.
         """
         return self.reply(Save(self.parsed(path), text, if_version), self.invocation(actor))
 
     def refused(self, name: str | None, error: Refused) -> Reply:
-        """The reply to a malformed call of a tool, which leaves an audit entry like any other."""
+        """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
         return self.reply(AuditOnly(name, error), self.invocation())
 
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
@@ -136,7 +136,7 @@ class MemoryStore(StoreContext):
         return pipeline.run(self, operation, invocation)
 
     def peek(self, operation: ReadOperation[R]) -> R:
-        """Run a read that is part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
+        """Run a read as part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
         return pipeline.peek(self, operation, self.invocation()).value()
 
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
@@ -144,11 +144,11 @@ class MemoryStore(StoreContext):
         return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
 
     def load(self, path: str) -> tuple[Memory, str]:
-        """The memory at `path` and its text. Raises `NotFound`."""
+        """Return the memory at `path` and its text. Raises `NotFound`."""
         return self.result_of(load(self.parsed(path)))
 
     def text(self, path: str) -> str:
-        """The text of the memory at `path`. Raises `NotFound`."""
+        """Return the text of the memory at `path`. Raises `NotFound`."""
         return self.load(path)[1]
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
@@ -158,7 +158,7 @@ class MemoryStore(StoreContext):
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
-        """Versions, newest first: of the store, of one path, or of one memory across renames."""
+        """Iterate over versions, newest first: all, those at one path, or those of one memory across renames."""
         at = None if path is None else self.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
@@ -167,7 +167,7 @@ class MemoryStore(StoreContext):
         return iter(self.result_of(Read("versions", work, at)))
 
     def version_text(self, version_id: str) -> str:
-        """The text that a version wrote; empty for a deletion. Raises `NotFound`."""
+        """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
         return self.result_of(read_version(version_id))[1] or ""
 
     def search(
@@ -192,7 +192,7 @@ class MemoryStore(StoreContext):
         target = self.parsed(under)
 
         def work(snapshot: Snapshot) -> Results:
-            parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
+            parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query is audited
             return corpus.search(snapshot, parsed, under=target.text, limit=limit)
 
         return self.result_of(Read("search", work, target, needs_external_edits=True))
@@ -218,20 +218,20 @@ class MemoryStore(StoreContext):
 
     @property
     def review(self) -> Review:
-        """Proposals of actors under review."""
+        """Proposals of actors whose changes need review."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
         return Review(self)
 
     @property
     def audit(self) -> Audit:
-        """Audit log: actor, operation, time and outcome of each call while the setting `audit` is on."""
+        """Audit log with the actor, operation, time and outcome of each call made while the setting `audit` is on."""
         from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
 
         return Audit(self)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
-        """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them."""
+        """Expire idle memories and prune old versions, as the settings say. With `dry_run`, remove nothing."""
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
         return sweep(self, dry_run=dry_run)
@@ -246,10 +246,10 @@ class MemoryStore(StoreContext):
     ) -> list[Finding]:
         """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
 
-        `redact` rewrites those memories without the certain values in their texts, with `likely` without the likely
-        ones too; a person must rename a memory whose path contains a value. With `history`, older versions are scanned
-        too, including their paths, and `redact` redacts them as a whole; otherwise they keep the values. Raises
-        `InvalidInput` for memories that cannot be rewritten.
+        `redact` removes the certain values from the texts of memories, and with `likely` the likely values too. A
+        person must rename a memory whose path contains a value. With `history`, older versions and their paths are
+        scanned too, and `redact` redacts each version that contains a value. Without `history`, older versions keep the
+        values. Raises `InvalidInput` for memories that cannot be rewritten.
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 

@@ -30,7 +30,7 @@ class Audit:
     def verify(self, *, expect: Iterable[Head | str] = ()) -> Verified:
         """Verify that every entry is present, unchanged and in order; see docs/audit.md.
 
-        `expect` has heads noted elsewhere, as `SEQ:HASH`. Raises `InvalidInput` for a malformed head.
+        `expect` gives heads that were recorded elsewhere, as `SEQ:HASH`. Raises `InvalidInput` for a malformed head.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
         return self._context.read(lambda found: verify(found, self._context.id, expected))

@@ -29,7 +29,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Author of a change: a session, an API key, a user, a service account, or a job of retentive itself."""
+    """Author of a change: a session, an API key, a user, a service account, or one of retentive's own jobs."""
 
     kind: ActorKind
     id: str
@@ -56,9 +56,9 @@ EXTERNAL = Actor("job", "external")
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """Memory store, as recorded by the backend. `seal` holds the data of the encryption layer.
+    """Memory store, as recorded by the backend. `seal` has the data of the encryption layer.
 
-    `erased_at` is set for an erased store; only its id remains.
+    `erased_at` is set for an erased store; only the id of that store remains.
     """
 
     id: str
@@ -73,7 +73,7 @@ class StoreInfo:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Current state of a memory, without its text. `id` survives renames. `seal` is that of its version."""
+    """Current state of a memory, without its text. `id` survives renames. `seal` is the one of the newest version."""
 
     id: str
     path: str
@@ -96,8 +96,8 @@ class Memory:
 class Version:
     """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
-    The path of a redacted version is empty. `seal` holds the data of the encryption layer; the backend does not
-    interpret it.
+    The path of a redacted version is empty. `seal` has the data of the encryption layer, which the backend does not
+    interpret.
     """
 
     id: str
@@ -124,7 +124,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Contents of a path: a memory with its bytes, or a memory above it, memories below it, or nothing."""
+    """Result of reading a path: a memory with its bytes, a memory above the path, memories below it, or nothing."""
 
     memory: Memory | None = None
     data: bytes | None = None
@@ -133,7 +133,7 @@ class Entry:
 
     @property
     def exists(self) -> bool:
-        """Return whether the path is a memory or a directory."""
+        """Return whether the path is that of a memory or of a directory."""
         return self.memory is not None or self.below
 
 
@@ -150,8 +150,8 @@ class Kept:
 class Sealing:
     """Encrypted replacement for `Change.data`, provided by the encryption layer.
 
-    `keep` produces the stored form, bound to the ids of the memory and the version. `size_bytes` is the length of the
-    plain text, or None if the bytes do not change.
+    `keep` returns the stored form, which is bound to the ids of the memory and the version. `size_bytes` is the length
+    of the plain text, or None if the bytes do not change.
     """
 
     size_bytes: int | None
@@ -167,7 +167,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Deleted memory that a change recreates."""
+    """Deleted memory that a change recreates, with its id and creation time."""
 
     id: str
     created_at: datetime
@@ -178,15 +178,15 @@ class Change:
     """Change to record: `before` becomes a memory at `path` with the bytes `data`.
 
     - `before` is None: the memory is created. `path` is None: it is deleted.
-    - Neither `data` nor a size in `sealing`: the bytes stay and the path changes (a rename).
-    - With bytes and another path, both change in one version. A backend stores the result of `kept`.
+    - Neither `data` nor a size in `sealing` is set: the bytes stay and the path changes (a rename).
+    - Bytes and another path are set: both change in one version.
 
-    The changes of one `record` call apply in order.
+    A backend stores the result of `kept`. The changes of one `record` call are applied in order.
 
-    `again` recreates a deleted memory with its id and creation time. `origin` is a version imported from elsewhere; its
-    id, memory, operation, time, revision and actor are kept. If an imported version is redacted, or deletes a memory
-    that does not exist because its other versions were removed, only the version is recorded. Imported versions of a
-    store must be recorded in the order of their ids, after all existing versions.
+    `again` recreates a deleted memory with its id and creation time. `origin` is a version imported from elsewhere; the
+    new version has the same id, memory, operation, time, revision and actor. If an imported version is redacted, or
+    deletes a memory that does not exist because its other versions were removed, only the version is recorded. Imported
+    versions of a store must be recorded in the order of their ids, after all existing versions.
     """
 
     before: Memory | None
@@ -213,14 +213,14 @@ class Change:
         return None if self.data is None else len(self.data)
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Stored form of this change under these ids."""
+        """Stored form of this change for a memory and a version with these ids."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None)
 
 
 def sortable_id(prefix: str, time_us: int) -> str:
-    """New id that sorts by time: a prefix such as `mem_` and 32 hexadecimal digits, of them 72 random bits."""
+    """New id that sorts by time: a prefix such as `mem_`, then 32 hexadecimal digits that include 72 random bits."""
     return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
 
 

@@ -29,7 +29,7 @@ def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None =
 
 
 def run_block(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
-    """`tool_result` through the integration that `store` already names."""
+    """Run a block as `tool_result` does, through the integration that `store` already names."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
         raise InvalidInput("block must be a tool_use block with an id")

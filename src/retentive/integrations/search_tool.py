@@ -61,7 +61,7 @@ def search_tool(memory: MemoryStore | Mounts, *, name: str = NAME) -> FunctionTo
 
 
 def search_reply(memory: MemoryStore | Mounts, request: object) -> Reply:
-    """Run a search, given as the raw input of a tool call.
+    """Run a search and return the reply. `request` is the raw input of a tool call.
 
     Invalid input and storage failures get an error reply. A search without matches is not an error.
     """
@@ -106,7 +106,7 @@ def _bad_field(field: str, value: object, expected: str) -> Refused:
 
 
 def _text(results: Results, under: MemoryPath) -> str:
-    """Format the results: the number of matches, then the path and the best lines of each."""
+    """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
     if not results.total:
         return (

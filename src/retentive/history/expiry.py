@@ -20,13 +20,13 @@ from retentive.values.paths import ROOT
 
 HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
-AGAIN_AFTER_S = 3_600.0  # minimum between sweeps at opening, across all processes
+AGAIN_AFTER_S = 3_600.0  # minimum time between two sweeps at opening, across all processes
 _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A memory that exceeded its idle time."""
+    """A memory that was idle for too long."""
 
     path: str
     memory_id: str
@@ -34,7 +34,7 @@ class Expired:
 
     @classmethod
     def of(cls, memory: Memory, days: float) -> Expired:
-        """A memory that was idle for some days."""
+        """Return the result for a memory that was idle for some days."""
         return cls(memory.path, memory.id, round(days, 1))
 
 
@@ -52,10 +52,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Sweep(WriteOperation[Swept]):
-    """Delete idle memories, and record from when on the history is complete; `sweep` removes the versions afterwards.
+    """Delete idle memories, and record the time since when the history is complete. `sweep` then removes the versions.
 
-    `idle` has memories with their idle days, `old` the ids of versions with the time at which a newer one replaced
-    them.
+    `idle` contains memories with their idle days. `old` contains the ids of versions to prune, each with the time at
+    which a newer version replaced it.
     """
 
     name = "sweep"
@@ -69,7 +69,7 @@ class Sweep(WriteOperation[Swept]):
         return {"pruned": result.versions_pruned}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
-        """Delete the memories whose version is unchanged since they were found idle."""
+        """Delete the memories that have not changed since they were found idle."""
         present = [(memory, days) for memory, days in self.idle if tx.get(memory.path).memory == memory]
         writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
         if self.old:
@@ -103,7 +103,7 @@ def _preview(context: StoreContext, accessed: Mapping[str, float], now: float, s
 
 
 def find(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Sweep:
-    """The sweep of one state of the store, under its settings."""
+    """Find the memories and versions that a sweep removes from one state of the store, under its settings."""
     settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
     old: Sequence[tuple[str, int]] = ()
     if settings.keep_versions_days:
@@ -112,7 +112,7 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
 
 
 def _sweep(context: StoreContext, *, is_asked: bool) -> Swept:
-    """Sweep; one that was not asked for and finds nothing writes no audit entry."""
+    """Run a sweep. If nobody asked for the sweep and it finds nothing, it writes no audit entry."""
     accessed = context.accesses.of(context.id)
     found = context.read(partial(find, context, accessed, context.clock()))
     swept = context.result_of(found, EXPIRY) if is_asked or found.idle or found.old else Swept()
@@ -130,12 +130,12 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
 
 
 def sweep_at_opening(context: StoreContext) -> None:
-    """Sweep if the settings require it and no process swept within the hour; a failure is logged and retried later."""
+    """Sweep if the settings require it and no process did within the hour. A failure is logged, and retried later."""
     try:
         now = context.clock()
         last = context.read(lambda found: found.get_record(SWEPT, LAST))
         swept_at = int(last) if last is not None and last.isdecimal() else 0
-        if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: the earlier clock may have been ahead
+        if abs(now - swept_at) < AGAIN_AFTER_S:  # not only `now - swept_at`: an earlier clock may have been ahead
             return
         context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
         _sweep(context, is_asked=False)

@@ -1,4 +1,4 @@
-"""Rules for expiry and pruning, without I/O: which memories are idle too long, which versions are old."""
+"""Rules for expiry and pruning, without I/O: which memories have been idle too long, and which versions are old."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from retentive.values.records import to_us
 from retentive.values.settings import Settings
 
 EXPIRY = Actor("job", "expiry")
-"""Actor of expiry deletions."""
+"""Actor of deletions by expiry."""
 _DAY_S = 86_400.0
 
 
 def is_on(settings: Settings) -> bool:
-    """True if any memory may expire."""
+    """Return whether any memory may expire."""
     return bool(settings.expire_after_days or any(settings.expire_paths.values()))
 
 
 def days_allowed(path: str, settings: Settings) -> int:
-    """Days that a memory may be idle; 0 = forever.
+    """Number of days that a memory may be idle; 0 means no limit.
 
     A pattern that covers the path overrides the store-wide rule; if several match, the longest time applies.
     """
@@ -47,7 +47,7 @@ def expired(
 
 
 def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
-    """Days until a memory expires if nobody uses it; below 0: at the next sweep, None: never."""
+    """Days until a memory expires if it is not used: negative if the next sweep deletes it, None for never."""
     days = days_allowed(memory.path, settings)
     return days - idle_days(memory, accessed, now) if days else None
 
@@ -55,10 +55,11 @@ def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings,
 def prunable(
     versions: Iterable[Version], living: Collection[str], settings: Settings, now: float
 ) -> list[tuple[str, int]]:
-    """Prunable versions, from all versions newest first: id, and the microsecond at which a newer one replaced it.
+    """Return the id of each prunable version, and the time at which a newer version replaced it, in microseconds.
 
-    A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
-    `keep_versions` of an existing memory. So the complete store can be read as of any moment in that time.
+    `versions` are all versions of a store, newest first. A version is kept if it was current at any moment of the last
+    `keep_versions_days`, or if it is one of the newest `keep_versions` of an existing memory. The complete store can
+    therefore be read as of any moment of these days.
     """
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     by_memory: dict[str, list[Version]] = {}
@@ -73,5 +74,5 @@ def prunable(
             if number >= keep and to_us(newer.created_at) < horizon
         ]
         if memory_id not in living and to_us(own[0].created_at) < horizon:
-            gone.append((own[0].id, 0))  # last: without the deletion, an older version would look current
+            gone.append((own[0].id, 0))  # last: if the deletion were removed first, an older version would look current
     return gone

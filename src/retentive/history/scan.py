@@ -21,10 +21,10 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A path with its values masked, and the kinds of certain sensitive values found there, in order.
+    """A path with its sensitive values masked, and the kinds of the certain values in it and its text, in order.
 
-    `in_path`: the path of a present memory contains a value itself. Only a person can rename it. `likely`: the kinds
-    of values that only their context suggests.
+    If `in_path` is true, the path of a present memory contains a value, and a person must rename the memory. `likely`
+    has the kinds of values that only their context suggests.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The findings of a scan, the failed rewrites, and the audit entries whose paths were removed."""
+    """The findings of a scan, the memories not rewritten, and the audit entries whose paths were removed."""
 
     findings: list[Finding]
     refusals: tuple[Refused, ...] = ()
@@ -44,7 +44,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class RedactFound(WriteOperation[Scanned]):
-    """Rewrite memories without their sensitive values; with `history`, redact older versions that contain any."""
+    """Remove sensitive values from memories. With `history`, also redact older versions that contain such values."""
 
     name = "scan.redact"
     needs_external_edits = True
@@ -62,7 +62,7 @@ class RedactFound(WriteOperation[Scanned]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Remove the sensitive values, in one transaction.
 
-        Raises `Refused`, before any change, if a memory is read-only.
+        If a memory is read-only, raises `Refused` before any change.
         """
         scanner = _Scanner(self.examiner, writer.settings, likely=self.likely)
         present = list(scanner.present(tx))
@@ -85,12 +85,11 @@ class RedactFound(WriteOperation[Scanned]):
 def scan(
     context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool, likely: bool = False
 ) -> list[Finding]:
-    """Find the sensitive values in a store, regardless of its settings, by path and kinds.
+    """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds.
 
-    `redact` rewrites memories without the certain values in their texts, with `likely` also without the likely ones;
-    with `history` it also redacts older versions. If a
-    memory is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for another reason,
-    raises after the others are rewritten.
+    `redact` removes the certain values from the texts of memories, and with `likely` the likely values too; with
+    `history` it also redacts older versions. If a memory is read-only, raises `InvalidInput` and writes nothing. If a
+    memory cannot be rewritten for another reason, the other memories are rewritten before the error is raised.
     """
     found = partial(_found, context, history=history)
     try:
@@ -116,7 +115,7 @@ def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[
 
 
 class _Scanner:
-    """Examines texts and paths for the kinds that the store settings name, regardless of the configured action."""
+    """Finds the kinds of values that the store settings name, whatever the settings do with such values."""
 
     def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
         modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}
@@ -127,14 +126,14 @@ class _Scanner:
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Present memories that contain sensitive values; True if their texts have values to remove."""
+        """Present memories that contain sensitive values, and whether their texts have values to remove."""
         for memory, data in snapshot.texts(ROOT):
             finding, examined = self._finding(memory.path, data)
             if finding.kinds or finding.likely:
                 yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
-        """Versions with sensitive values, except the newest of each present memory, newest first."""
+        """Versions that contain sensitive values, newest first, except the newest version of each present memory."""
         present = {memory.version_id for memory in snapshot.memories(ROOT)}
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
@@ -153,7 +152,7 @@ class _Scanner:
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding for each path, in the order found."""
+    """Merge the findings of each path, in the order found."""
     joined: dict[str, Finding] = {}
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))

@@ -42,7 +42,8 @@ def check_format(private: str) -> None:
         if number is None and others:
             raise ForeignSchema("the bookkeeping folder has no format number: retentive did not make it")
     if number is not None and number != FORMAT:
-        raise UnknownSchema(f"the directory has format {number}, this retentive knows {FORMAT}: upgrade it to open it")
+        known = f"this version of retentive knows {FORMAT}"
+        raise UnknownSchema(f"the directory has format {number}, but {known}; upgrade retentive")
 
 
 def write_format(private: str) -> None:

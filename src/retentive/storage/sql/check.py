@@ -12,7 +12,7 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
 from retentive.storage.sql.snapshot import Head, select_head
 
-_MOST = 1_000  # findings of one code
+_MOST = 1_000  # limit for the findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _ORPHANS = (
     "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
@@ -25,7 +25,7 @@ _HALF_REDACTED = (
     " text_of IS NOT NULL) AND NOT EXISTS"
     " (SELECT 1 FROM memories m WHERE m.store = versions.store AND m.id = versions.memory AND m.version = versions.id)"
 )
-_OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
+_OF_ANOTHER_AGE = (  # if the newest version is right and the memory was not pruned, which `history/expiry.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
     " (SELECT min(o.id) FROM versions o WHERE o.store = m.store AND o.memory = m.id)"
     " WHERE m.store = ? AND m.created_at <> v.created_at AND v.operation = 'created' AND EXISTS"
@@ -54,7 +54,7 @@ _NAMES = {
 
 
 def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
-    """Check the schema, rows without a store, and texts without a version."""
+    """Check the schema, and find rows without a store and texts without a version."""
     if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
@@ -73,7 +73,7 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """Finding if the schema is not the current one, else None."""
+    """Finding if the schema is not the current one, otherwise None."""
     try:
         if schema.is_current(connection):
             return None
@@ -95,7 +95,7 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
 
 
 def repair_indexes(connection: Connection, schema: Schema) -> None:
-    """Create missing indexes, unless an id is duplicated. The caller commits."""
+    """Create missing indexes, unless an id occurs twice. The caller commits."""
     for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
             connection.run(_INDEXES[schema.dialect][name])
@@ -104,18 +104,18 @@ def repair_indexes(connection: Connection, schema: Schema) -> None:
 def remove_orphaned_rows(connection: Connection) -> None:
     """Delete rows without a store. The caller commits."""
     every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES_OF_STORES)
-    # One statement, so one state: a store being created appears together with its rows.
+    # One statement sees one state, in which a store that is being created appears together with its rows.
     found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
     for table in TABLES_OF_STORES if found else ():
         connection.run_many(f"DELETE FROM {table} WHERE store = ?", found)
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Recompute counters, times and ages of a store from its rows, complete redactions, remove unreferenced texts.
+    """Recompute counters, times and ages of a store from its rows, complete redactions, and remove unreferenced texts.
 
     The caller commits.
     """
-    with suppress(NotFound):  # erased meanwhile
+    with suppress(NotFound):  # the store was erased during the repair
         head = select_head(connection, store_id, lock=lock)
         _repair_counts(connection, head)
         _end_redactions(connection, head.no)
@@ -125,7 +125,7 @@ def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
 
 def _repair_counts(connection: Connection, head: Head) -> None:
     rows = connection.rows("SELECT size_bytes FROM memories WHERE store = ?", (head.no,))
-    memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # sum() has no common type
+    memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # the type of sum() differs
     newest = "SELECT coalesce(max(revision), 0), coalesce(max(created_at), 0) FROM versions WHERE store = ?"
     revision, last_at = (int(each or 0) for each in connection.rows(newest, (head.no,))[0])
     connection.run(
@@ -135,7 +135,7 @@ def _repair_counts(connection: Connection, head: Head) -> None:
 
 
 def _end_redactions(connection: Connection, store: int) -> None:
-    """Blank versions marked as redacted, except newest versions of present memories; their texts are removed later."""
+    """Blank versions marked as redacted, except newest versions of present memories. Texts are removed later."""
     half = connection.rows(f"SELECT store, id FROM versions WHERE store = ? AND {_HALF_REDACTED}", (store,))
     connection.run_many(
         "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL"
@@ -150,12 +150,12 @@ def _remove_orphan_texts(connection: Connection, store: int) -> None:
 
 
 def _repair_ages(connection: Connection, store: int) -> None:
-    """Set creation times of memories to those of their first versions, if no earlier version is missing."""
+    """Set the creation time of each memory to that of its first version, if no earlier version is missing."""
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [
         (born, store, path)
         for path, version, born, revision in connection.rows(_OF_ANOTHER_AGE, (store,))
-        if str(version).startswith(f"memver_{int(born or 0):014x}")  # two sources agree against one
+        if str(version).startswith(f"memver_{int(born or 0):014x}")  # the id and the time of the version agree
         and connection.rows(revisions, (store, revision))[0][0] == revision
     ]
     connection.run_many("UPDATE memories SET created_at = ? WHERE store = ? AND path = ?", right)

@@ -128,7 +128,11 @@ def test_a_directory_carries_its_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("2\n", "format 2, but this version of retentive knows 1; upgrade"), ("", "cannot be read"), ("one\n", "cannot be read")],
+    [
+        ("2\n", "format 2, but this version of retentive knows 1; upgrade"),
+        ("", "cannot be read"),
+        ("one\n", "cannot be read"),
+    ],
 )
 def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str, tmp_path: Path) -> None:
     created(f"{tmp_path}/memory")

@@ -83,7 +83,7 @@ class Near(NamedTuple):
 
 
 class Expiring(NamedTuple):
-    """Path of a memory that expires unless it is used, and the days left. They are negative if they are over."""
+    """Path of a memory that expires unless it is used, and the days left. Negative if overdue."""
 
     path: str
     in_days: float

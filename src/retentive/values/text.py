@@ -140,7 +140,7 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Numbered lines around the `length` new characters at `at`. None for an empty text and for over `max_chars`."""
+    """Numbered lines around the `length` new characters at `at`. None if the text is empty or they are too long."""
     lines = count_lines(text)
     if not lines:
         return None

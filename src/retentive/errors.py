@@ -1,7 +1,8 @@
 """Exceptions of retentive.
 
-Each class has a stable `code`, which is part of the API, and a flag `retryable`: the same call may succeed later.
-Messages contain memory paths and store keys, but never local file names, connection strings, keys or stored text.
+Each class has a stable `code`, which is part of the API, and a flag `retryable`, which is true if the same call may
+succeed later. Messages contain memory paths and store keys, but never local file names, connection strings, encryption
+keys or stored text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class RetentiveError(Exception):
 
 
 class InvalidInput(RetentiveError):
-    """Invalid argument: a URL, a store key, a limit."""
+    """Invalid argument, such as a URL, a store key or a limit."""
 
     code = "invalid_input"
 
@@ -44,13 +45,13 @@ class TooLarge(InvalidInput):
 
 
 class SensitiveValue(InvalidInput):
-    """The text or path contains sensitive values, which the settings reject. The message names their kinds."""
+    """The text or path contains sensitive values, which the settings reject. The message names the kinds of values."""
 
     code = "sensitive"
 
 
 class NotFound(RetentiveError):
-    """No memory, version or store with this path or id exists."""
+    """No memory, version or memory store has this path or id."""
 
     code = "not_found"
 
@@ -75,14 +76,14 @@ class StoreFull(RetentiveError):
 
 
 class Unavailable(RetentiveError):
-    """The storage is unreachable, locked for too long, or failed. Nothing was written."""
+    """The storage is unreachable, was locked for too long, or failed. Nothing was written."""
 
     code = "unavailable"
     retryable = True
 
 
 class OutcomeUnknown(RetentiveError):
-    """The storage failed during the commit, so the change may or may not be stored. Read before retrying."""
+    """The storage failed during the commit, so it is unknown if the change is stored. Read before retrying."""
 
     code = "outcome_unknown"
 
@@ -94,20 +95,20 @@ class Damaged(RetentiveError):
 
 
 class Locked(RetentiveError):
-    """The memory store is encrypted, and its key is missing, wrong or destroyed."""
+    """The memory store is encrypted, and its encryption key is missing, wrong or destroyed."""
 
     code = "locked"
 
 
 class UnknownSchema(RetentiveError):
-    """The storage has an unknown format: that of a newer version of retentive, or of another application."""
+    """The storage has an unknown format: a newer version of retentive or another application created it."""
 
     code = "unknown_schema"
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Name of a template in the reply catalogue, and the values to fill it with."""
+    """Name of a template in the reply catalogue, with the values to fill it with."""
 
     key: str
     values: Mapping[str, object]

@@ -16,25 +16,26 @@ from retentive.values.extras import pip_install
 if TYPE_CHECKING:
     from retentive.storage.server import ServerBackend
 
-_DIRECTORY_MARKS = ("memories", ".retentive")  # a directory with one of these holds memories
+_DIRECTORY_MARKS = ("memories", ".retentive")  # only a directory of memories contains one of these names
 
 
 def open_backend(location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
     """Open the backend for a location. Raises `InvalidInput` and the errors of storage."""
     url = os.fspath(location)
     if not url or "\0" in url:
-        raise InvalidInput("the location must not be empty or contain NUL")
+        raise InvalidInput("the location is empty or contains a NUL character; use a directory or a URL")
     scheme, separator, rest = url.partition("://")
     if not isinstance(location, str) or not separator:
         return _open_directory(url, clock, new_id)
     if scheme not in _SCHEMES:
-        raise InvalidInput(f"unknown scheme {scheme!r}; use a directory, or one of {', '.join(_SCHEMES)}")
+        known = ", ".join(f"{name}://" for name in _SCHEMES)
+        raise InvalidInput(f"unknown scheme {scheme!r}; use a directory, or a URL that starts with {known}")
     return _SCHEMES[scheme](rest, clock, new_id)
 
 
 def _open_directory(path: str, clock: Clock, new_id: NewId) -> Backend:
     if os.name != "posix":
-        raise InvalidInput("a directory of memories needs Linux or macOS; on this system use sqlite:///memory.db")
+        raise InvalidInput("directories of memories need Linux or macOS; on this system use sqlite:///memory.db")
     from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
     if os.path.isfile(path):
@@ -75,7 +76,7 @@ def _driver(product: str, *, extra: str) -> Iterator[None]:
 
 
 def _sqlite_path(rest: str) -> str | None:
-    """File of the URL `sqlite://{rest}`; None for an in-memory database."""
+    """File path in the URL `sqlite://{rest}`; None for an in-memory database."""
     if rest in {"", "/", ":memory:", "/:memory:"}:
         return None
     if not rest.startswith("/"):
@@ -90,7 +91,7 @@ def is_in_memory(location: str) -> bool:
 
 
 def location_exists(location: str | os.PathLike[str]) -> bool:
-    """Return whether the location exists, so that opening does not create it; True if only opening can tell."""
+    """Return whether the location exists, so that opening it creates nothing; True if only opening can tell."""
     url = os.fspath(location)
     scheme, separator, rest = url.partition("://")
     if isinstance(location, str) and separator:
@@ -100,7 +101,7 @@ def location_exists(location: str | os.PathLike[str]) -> bool:
 
 
 def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
-    """Find a memory store by id, also an erased one, or by key.
+    """Find a memory store by id or key. An id also finds an erased store.
 
     Every id or key from a caller passes through here. Raises `InvalidInput` for an invalid one, such as a text with a
     lone surrogate, before it reaches the storage.
@@ -109,7 +110,7 @@ def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
 
 
 def existing_store(backend: Backend, id_or_key: str) -> StoreInfo:
-    """Find a memory store by id or key. Raises `NotFound`, also for an erased store, and `InvalidInput`."""
+    """Find a memory store by id or key. Raises `NotFound` for an unknown or erased store, and `InvalidInput`."""
     info = find_store(backend, id_or_key)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {id_or_key!r}")
@@ -119,14 +120,14 @@ def existing_store(backend: Backend, id_or_key: str) -> StoreInfo:
 def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:
     """Create or migrate the tables of a database server; return the numbers of the migrations applied.
 
-    Nothing else changes tables that hold data. It can run while others use the database. `partitions` splits memories
-    and versions by the hash of their store, when the tables are created. Other locations are migrated when they are
-    opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+    No other function changes tables that contain data. Other processes may use the database meanwhile. When the tables
+    are created, `partitions` splits memories and versions by the hash of their store id. Locations of other kinds are
+    migrated when they are opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
     scheme, _, rest = os.fspath(location).partition("://")
     if not isinstance(location, str) or scheme not in _SERVERS:
         if partitions:
-            raise InvalidInput("only a database server can have partitions")
+            raise InvalidInput("partitions need a database server; this location is not one")
         open_backend(location).close()
         return []
     with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:

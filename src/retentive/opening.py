@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyWrapper
 
 Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
-"""Path of a key file, or an object that wraps data keys."""
+"""Path of a key file, or an object that encrypts data keys."""
 DEFAULT_LOCATION = "./memory"
 DEFAULT_KEY = "default"
 _ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 
 class Retentive:
-    """Open location with its memory stores. Threads may share it; all but object storage survive a fork."""
+    """An open location with its memory stores. Threads may share it; it survives a fork, except over object storage."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Retentive:
         self._accesses = Accesses(backend, clock=clock)
 
     def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
-        """Open a memory store by id or key. A store with a new key is created.
+        """Open a memory store by id or key. A key that no store has creates a store.
 
-        A key has 1 to 255 characters without control characters. None means the key `default`. `name` is a display
-        name, used when the store is created. Idle memories expire now if the settings of the store say so, unless the
-        location was opened with `sweep=False`.
+        A store key has 1 to 255 characters without control characters. None means the key `default`. `name` is a
+        display name, recorded when the store is created. If the settings of the store expire idle memories, they are
+        deleted now, unless the location was opened with `sweep=False`.
 
-        Raises `InvalidInput` for an invalid key, `NotFound` for an unknown id or an erased store, and `Locked` for an
-        encrypted store whose key is missing.
+        Raises `InvalidInput` for an invalid store key, `NotFound` for an unknown id or an erased store, and `Locked`
+        for an encrypted store whose encryption key is missing.
         """
         key = DEFAULT_KEY if id_or_key is None else id_or_key
         info = find_store(self.backend, key)
@@ -97,7 +97,7 @@ class Retentive:
         return self.backend.list_stores()
 
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
-        """Permanently remove a memory store with its memories, versions and records; only its id remains.
+        """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.
 
         Raises `NotFound`, `InvalidInput` for an invalid key, `ReadOnly` if the store or a memory that is or was in it
         is read-only for the actor, `PermissionDenied` for an actor under review, and `Locked` for an encrypted store
@@ -112,7 +112,7 @@ class Retentive:
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
-        """Close files and connections. Without it, only the access times of the last minute are lost."""
+        """Close files and connections. Without this call, only the access times of the last minute are lost."""
         with suppress(RetentiveError):
             self._accesses.flush()
         self.backend.close()
@@ -147,17 +147,17 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
     - `replies`: the tool's sentences, with some replaced (docs/commands.md).
     - `actor`: recorded with changes that name no other actor.
-    - `keys`: a key file, a `KeyRing` or another key wrapper. New memory stores are encrypted, and with `seal_paths`
+    - `keys`: a key file, a `KeyRing` or another key wrapper. New memory stores are encrypted; `seal_paths` encrypts
       their paths too (docs/encryption.md).
     - `rules`, `detectors`: find sensitive values in addition to the built-in kinds (docs/guards.md).
     - `sweep`: when a store opens, delete idle memories if its settings say so, at most once an hour. Use False to
       inspect a store or to change its settings first.
-    - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. It overrides the setting of every store, in
-      this process only.
+    - `settings`: values of any settings (docs/guards.md), such as `view_chars=4_000`. In this process only, they
+      override the stored settings of every store.
     """
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)
-    guard.check(DEFAULTS.changed(pins))  # refuse wrong settings before anything is created
+    guard.check(DEFAULTS.changed(pins))  # raises for invalid settings before anything is created
     who = as_actor(actor)
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id))
@@ -169,7 +169,7 @@ def _sweep(store: MemoryStore) -> None:
     try:
         if not is_on(store.settings()):
             return
-    except RetentiveError:  # the first command reports it
+    except RetentiveError:  # the first command raises the same error
         return
     from retentive.history.expiry import sweep_at_opening  # noqa: PLC0415 - rarely needed
 
@@ -198,12 +198,12 @@ def encryption(
     """Return a function that adds encryption to a backend, or returns it unchanged without keys."""
     if keys is None:
         if seal_paths:
-            raise InvalidInput("seal_paths needs keys")
+            raise InvalidInput("seal_paths encrypts the paths of new memory stores, so it needs keys=")
         return lambda backend: backend
     try:
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
         from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
     except ImportError:
-        raise InvalidInput(f"encryption needs cryptography: {pip_install('crypto')}") from None
+        raise InvalidInput(f"encryption needs the package cryptography: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)

@@ -1,4 +1,4 @@
-"""The pipeline: every operation on a memory store runs through `STAGES`, in this order; nothing else writes."""
+"""The pipeline. Every operation on a memory store runs through `STAGES`, in order; no other code writes memories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
 def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Last stage: apply the operation. It changes memories through its `GuardedWriter` only, which has all guards."""
+    """Last stage: apply the operation, which changes memories only through its `GuardedWriter` with all guards."""
     operation, context = attempt.operation, attempt.context
     who = attempt.actor, attempt.examiner, attempt.invocation
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -43,13 +43,13 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, applied)
-"""The stages in their order. A stage that an attempt does not need is skipped."""
+"""The stages, in their order. An attempt skips the stages that it does not need."""
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
     """Run an operation and return its outcome. Recorded changes are durable when it returns.
 
-    Errors of the request are in the outcome; failures of storage are raised.
+    The outcome contains errors of the request; failures of storage are raised.
     """
     if isinstance(operation, ReadOperation):
         return _read(context, operation, invocation)
@@ -80,7 +80,7 @@ def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> Te
 
 
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
-    """Run the transaction of a write once, through all stages it needs."""
+    """Run the transaction of a write once, through all stages that the write needs."""
     attempt.tx, attempt.writer = tx, None
     text, settings = attempt.context.known_settings
     if settings is None or text != tx.settings:
@@ -100,12 +100,12 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 
 
 def follow_up(context: StoreContext, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-    """Run bookkeeping for an operation already recorded, or for none, outside the stages; it changes no memory."""
+    """Run bookkeeping in its own transaction, outside the stages. Bookkeeping changes no memory."""
     return context.backend.write(context.id, work, may_use_reserve=may_use_reserve)
 
 
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
-    """The outcome of a refusal raised after changes were recorded; all of them were rolled back.
+    """Return the outcome of a refusal that was raised after changes were recorded. All changes were rolled back.
 
     If the refusal must be audited or remembered, a second transaction records it. Failures of storage are raised again.
     """
@@ -113,7 +113,7 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
         refused = attempt.outcome
         if isinstance(error, StoreFull) and refused is not None and refused.error is not None:
             if entry_of_failure(attempt, refused.error):
-                return refused  # no space left to record the refusal; nothing was changed
+                return refused  # no space is left to record the refusal, which changed nothing
         else:
             entry_of_failure(attempt, error)
         raise error
@@ -129,7 +129,7 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
 
 
 def peek(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
-    """Run a read without an audit entry, as part of a larger operation whose entry covers both."""
+    """Run a read as part of a larger operation. It adds no audit entry: that of the larger operation covers both."""
     return context.backend.read(context.id, partial(_read_once, context, operation, invocation))
 
 
@@ -139,7 +139,7 @@ def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invoca
     except RetentiveError as error:
         settings = context.known_settings[1]
         if settings is not None and settings.audit:
-            with suppress(RetentiveError):  # the caller gets the original error
+            with suppress(RetentiveError):  # the caller gets the original error, not this one
                 entry_of_read(context, operation, invocation, Outcome(settings, error=error))
         raise
     if outcome.settings.audit:
@@ -150,7 +150,7 @@ def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invoca
 def _read_once(
     context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
 ) -> Outcome[R]:
-    """Run a read on one state, as its actor sees it."""
+    """Run a read on one consistent state, as the actor of the read sees it."""
     text, settings = context.known_settings
     if settings is None or text != snapshot.settings:
         settings = context.settings_of(snapshot)

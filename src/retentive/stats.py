@@ -43,7 +43,7 @@ class Day(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """Total number of changes."""
+        """Number of changes of all kinds."""
         return self.created + self.modified + self.deleted
 
 
@@ -55,7 +55,7 @@ class Sized(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Path of a memory (the last one if it was deleted), and the number of its versions in the window."""
+    """Path of a memory and the number of its versions in the window. For a deleted memory, the path is its last one."""
 
     path: str
     changes: int
@@ -78,14 +78,14 @@ class Doubted(NamedTuple):
 
 
 class Used(NamedTuple):
-    """Path of a memory, and the time of its last view (known to the hour) or change."""
+    """Path of a memory, and the time when it was last viewed or changed. Times of views are exact to the hour."""
 
     path: str
     at: datetime
 
 
 class Near(NamedTuple):
-    """A limit used to 80 % or more: the setting, the path if it concerns one memory, the usage and the limit."""
+    """A limit used to at least 80 %: the setting, the path if it limits one memory, the usage and the limit."""
 
     limit_name: str
     path: str | None
@@ -94,7 +94,7 @@ class Near(NamedTuple):
 
 
 class Expiring(NamedTuple):
-    """Path of a memory that expires unless it is used, and the days left; negative if the next sweep deletes it."""
+    """Path of a memory that expires unless it is used, and the days left. Negative if overdue."""
 
     path: str
     in_days: float
@@ -105,8 +105,8 @@ class Stats:
     """Statistics of one state of a memory store.
 
     `versions_bytes` is the size of all stored texts; a rename stores none. `days` has every requested day, ending with
-    today. `actors` and `most_changed` count the changes of the last `window_days`. Pruned and redacted versions are
-    unknown, so earlier entries of `days` are incomplete.
+    today. `actors` and `most_changed` count the changes of the last `window_days`. Entries of `days` before pruned or
+    redacted versions are incomplete.
     """
 
     store_id: str
@@ -132,7 +132,7 @@ class Stats:
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
     """Statistics of a memory store, from one pass over its memories and one over its versions.
 
-    Lists have at most `TOP` entries. Raises the errors of storage.
+    Lists in the result have at most `TOP` entries. Raises the errors of storage.
     """
     operation = ReadStats(
         store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS), store.examiner
@@ -206,7 +206,7 @@ def _doubted(assessed: Assessment, memories: Iterable[Memory]) -> Iterator[Doubt
 
 
 class _Oldest(NamedTuple):
-    """The oldest version of a memory so far; its size is a guess if it is redacted."""
+    """The oldest known version of a memory. If the version is redacted, `size_bytes` is estimated."""
 
     day: date
     size_bytes: int
@@ -239,10 +239,10 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """Count the growth by the next newer version of the same memory, now that its predecessor is known."""
+        """Add the growth by the next newer version of the same memory, now that its predecessor is known."""
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
-        if version.redacted_at is not None:  # unknown: assume the size after the next change
+        if version.redacted_at is not None:  # the size is unknown; assume the size after the next change
             size = later.size_bytes if later is not None else 0
         if later is not None:
             self._growth[later.day] += later.size_bytes - size
@@ -252,7 +252,7 @@ class _Past:
         self._oldest[version.memory_id] = _Oldest(day, size, version)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
-        """Every day of the window, oldest first. `size_bytes` is the present size."""
+        """Return every day of the window, oldest first. `size_bytes` is the present size of all memories."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
             if first.version.operation == "created":  # otherwise the memory is older than the known history
@@ -267,7 +267,7 @@ class _Past:
         return tuple(reversed(days))
 
     def most_changed(self, paths: Mapping[str, str]) -> tuple[Changed, ...]:
-        """The memories with the most versions in the window; deleted ones with their last path."""
+        """The memories with the most versions in the window. A deleted memory has its last path."""
         return tuple(
             Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
             for memory_id, count in self._changed.most_common(TOP)
@@ -292,7 +292,7 @@ def _near(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: S
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
-    """Memories with at most `SOON_DAYS` left, soonest first."""
+    """Memories that expire in at most `SOON_DAYS` days, soonest first."""
     left = ((memory.path, expiry_rules.days_left(memory, accessed, settings, now)) for memory in memories)
     found = [Expiring(path, days) for path, days in left if days is not None and days <= SOON_DAYS]
     return sorted(found, key=lambda one: (one.in_days, one.path))

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class MemoryStore(StoreContext):
-    """One memory store: runs commands for models, and gives programs access to memories and versions.
+    """One memory store. Models use it through commands, programs through methods that read and change memories.
 
     Threads may share it. `execute` returns errors of input or storage as replies; the other methods raise
     `RetentiveError`.
@@ -64,7 +64,7 @@ class MemoryStore(StoreContext):
     def through(self, integration: str) -> MemoryStore:
         """The same memory store with this integration in its audit entries.
 
-        The same name returns the same object, so integrations can call this for every request.
+        Calls with the same name return the same object, so integrations can call this method for every request.
         """
         if integration == self.integration:
             return self
@@ -76,14 +76,14 @@ class MemoryStore(StoreContext):
         return known[integration]
 
     def _again(self, *, pins: Mapping[str, object]) -> MemoryStore:
-        store = copy(self)  # keeps a subclass of the application
+        store = copy(self)  # keeps the class if the application subclassed MemoryStore
         store.pins = dict(pins)
         store.known_settings = (None, None)
         store._through = None  # noqa: SLF001 - the same class
         return store
 
     def directory(self) -> str | None:
-        """The directory that holds the memories as plain files; None if they are stored otherwise."""
+        """Directory in which the memories are plain files; None for other backends."""
         return capabilities.directory_of(self.backend, self.info)
 
     def execute(
@@ -115,7 +115,7 @@ class MemoryStore(StoreContext):
         return self.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Delete all memories, all or none."""
+        """Delete all memories in one transaction."""
         return self.reply(
             RunCommand(Clear(), may_use_reserve=True),
             Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration),
@@ -133,15 +133,15 @@ class MemoryStore(StoreContext):
     ) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
-        `if_version` None creates a memory, and fails if there is one. For editors: read, let a person change the text,
-        save.
+        With `if_version` None, create a memory; this fails if one exists at `path`. This method is for editors, which
+        read a text, let a person change it, and save it.
         """
         who = _checked(actor, None, source, session)
         call = Invocation(who, None, self.integration, source, session)
         return self.reply(Save(self.parsed(path), text, if_version), call)
 
     def refused(self, name: str | None, error: Refused) -> Reply:
-        """The reply to a malformed call of a tool, which leaves an audit entry like any other."""
+        """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
         return self.reply(AuditOnly(name, error), self.invocation())
 
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
@@ -160,7 +160,7 @@ class MemoryStore(StoreContext):
         return pipeline.run(self, operation, invocation)
 
     def peek(self, operation: ReadOperation[R]) -> R:
-        """Run a read that is part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
+        """Run a read as part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
         return pipeline.peek(self, operation, self.invocation()).value()
 
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
@@ -168,11 +168,11 @@ class MemoryStore(StoreContext):
         return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
 
     def load(self, path: str) -> tuple[Memory, str]:
-        """The memory at `path` and its text. Raises `NotFound`."""
+        """Return the memory at `path` and its text. Raises `NotFound`."""
         return self.result_of(load(self.parsed(path)))
 
     def text(self, path: str) -> str:
-        """The text of the memory at `path`. Raises `NotFound`."""
+        """Return the text of the memory at `path`. Raises `NotFound`."""
         return self.load(path)[1]
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
@@ -182,7 +182,7 @@ class MemoryStore(StoreContext):
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
-        """Versions, newest first: of the store, of one path, or of one memory across renames."""
+        """Iterate over versions, newest first: all, those at one path, or those of one memory across renames."""
         at = None if path is None else self.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
@@ -191,7 +191,7 @@ class MemoryStore(StoreContext):
         return iter(self.result_of(Read("versions", work, at)))
 
     def version_text(self, version_id: str) -> str:
-        """The text that a version wrote; empty for a deletion. Raises `NotFound`."""
+        """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
         return self.result_of(read_version(version_id))[1] or ""
 
     def search(
@@ -254,7 +254,7 @@ class MemoryStore(StoreContext):
 
     @property
     def review(self) -> Review:
-        """Proposals of actors under review."""
+        """Proposals of actors whose changes need review."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
         return Review(self)
@@ -268,7 +268,7 @@ class MemoryStore(StoreContext):
 
     @property
     def audit(self) -> Audit:
-        """Audit log: actor, operation, time and outcome of each call while the setting `audit` is on."""
+        """Audit log with the actor, operation, time and outcome of each call made while the setting `audit` is on."""
         from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
 
         return Audit(self)
@@ -293,10 +293,10 @@ class MemoryStore(StoreContext):
     ) -> list[Finding]:
         """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
 
-        `redact` rewrites those memories without the certain values in their texts, with `likely` without the likely
-        ones too; a person must rename a memory whose path contains a value. With `history`, older versions are scanned
-        too, including their paths, and `redact` redacts them as a whole; otherwise they keep the values. Raises
-        `InvalidInput` for memories that cannot be rewritten.
+        `redact` removes the certain values from the texts of memories, and with `likely` the likely values too. A
+        person must rename a memory whose path contains a value. With `history`, older versions and their paths are
+        scanned too, and `redact` redacts each version that contains a value. Without `history`, older versions keep the
+        values. Raises `InvalidInput` for memories that cannot be rewritten.
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 

@@ -148,7 +148,7 @@ def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
 
 
 def test_negative_context_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="integer from 0"):
+    with pytest.raises(InvalidInput, match="integer of at least 0"):
         unified("a", "b", old_name="a", new_name="b", context=-1)
 
 

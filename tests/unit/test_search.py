@@ -68,11 +68,11 @@ def test_a_query_has_words_phrases_and_exclusions(text: str, expected: Query) ->
         (" \n\u3000", "the query is empty"),
         ("-a", "has only excluded words; enter at least one word"),
         ("a -", "a single '-' excludes nothing"),
-        ('"a b', 'not closed; end it with "'),
-        ('"a b"c', "put a space between"),
+        ('"a b', 'no closing quotation mark; end it with "'),
+        ('"a b"c', "put a space after the"),
         ('""', "a phrase is empty"),
         ('a -" "', "a phrase is empty"),
-        ('"a\nb"', "quote words of one line"),
+        ('"a\nb"', "put words of one line in quotes"),
         ("a" * 1_001, "longer than 1,000 characters"),
         ("a\udc80", "lone surrogate"),
         (" ".join(f"w{number}" for number in range(33)), "more than 32 words"),
@@ -213,7 +213,7 @@ def test_the_newest_change_comes_first_then_the_path() -> None:
     cut = search(parse_query("x"), documents, limit=2)
     assert (cut.hits, cut.total) == (results.hits[:2], 5)
     assert search(parse_query("x"), documents, limit=0).total == 5
-    with pytest.raises(InvalidInput, match="integer from 0"):
+    with pytest.raises(InvalidInput, match="integer of at least 0"):
         search(parse_query("x"), documents, limit=-1)
 
 
@@ -256,8 +256,8 @@ def test_a_pattern_is_case_sensitive_by_default_and_matches_the_path_too() -> No
         (r"(a)\1", "invalid RE2 pattern: invalid escape sequence"),
         ("(?=a)", "invalid RE2 pattern"),
         (r"\pL{200}", "too large"),
-        ("a*", "matches the empty text"),
-        ("^", "matches the empty text"),
+        ("a*", "matches empty text"),
+        ("^", "matches empty text"),
         (" ", None),
     ],
 )

@@ -1,6 +1,6 @@
 """Agents with a memory: agent loops, context management, prompts, a function tool for other models, long projects.
 
-Only `Agent` and `AsyncAgent` need the SDK. They are imported on first access.
+Only `Agent` and `AsyncAgent` need the SDK, so this package imports them on first access.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of arguments, and repairs of lone surrogates: requests are sent as UTF-8, which cannot encode them."""
+"""Checks of arguments, and replacement of lone surrogates, which cannot be encoded as UTF-8 in requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retentive.errors import InvalidInput
 
 
 def check_text(name: str, text: object) -> None:
-    """Raise `InvalidInput` unless `text` is a string without lone surrogates. `name` is used in the message."""
+    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message contains `name`."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} must be a string")
     if text != replace_surrogates(text):

@@ -52,7 +52,7 @@ class ToolUses(_Trigger):
 class ClearToolUses:
     """Replace the oldest tool results with a placeholder once the trigger is exceeded.
 
-    The `keep` newest tool uses and those of `exclude_tools` are kept. Nothing is cleared unless at least
+    The `keep` newest tool uses and all uses of `exclude_tools` are kept. Nothing is cleared unless at least
     `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs: of all tools if True, or of the
     tools it names.
     """
@@ -184,7 +184,7 @@ class ContextManagement:
 
     @property
     def betas(self) -> list[str]:
-        """Beta headers the request needs in `betas`."""
+        """Beta headers that the request needs in its field `betas`."""
         return list(dict.fromkeys(edit.beta for edit in self.edits))
 
 
@@ -197,7 +197,8 @@ def memory_context(
 ) -> ContextManagement:
     """Default context management of an agent: clear old tool results except those of the memory tool.
 
-    Claude would have to view cleared memories again. `exclude_memory=False` clears them like other results.
+    If results of the memory tool were cleared, Claude would have to view the memories again. With
+    `exclude_memory=False` they are cleared like other results.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)
@@ -205,7 +206,7 @@ def memory_context(
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:
-    """Copy the names: the caller's list may change later."""
+    """Copy the names, since the caller may change the list later."""
     message = f"{field} must be a list of tool names"
     names = check_list(value, message)
     if not all(isinstance(name, str) and name for name in names):

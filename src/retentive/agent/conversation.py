@@ -1,7 +1,7 @@
 """Validation of conversation content: user messages, earlier conversations, and responses of the API.
 
 A conversation is always valid JSON for the next request. Blank text blocks and lone surrogates would make the API
-reject every later request. From the application they raise `InvalidInput`; in a response they are repaired.
+reject every later request. If the application passes them, `InvalidInput` is raised; in a response they are repaired.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Response:
 
     @property
     def calls(self) -> tuple[Message, ...]:
-        """Tool calls for the client, without those of server tools."""
+        """Tool calls that the client must run. Calls of server tools are left out."""
         return tuple(block for block in self.blocks if block["type"] == "tool_use")
 
     @property
     def text(self) -> str:
-        """Text blocks, joined by blank lines."""
+        """The text blocks, joined by blank lines."""
         return "\n\n".join(block["text"] for block in self.blocks if block["type"] == "text")
 
     @property
     def content(self) -> list[Message]:
-        """Blocks without blank text blocks: models sometimes write them, but the API rejects them in requests."""
+        """The blocks without blank text blocks, which models sometimes write but the API rejects in requests."""
         return [block for block in self.blocks if block["type"] != "text" or block["text"].strip()]
 
 
@@ -68,7 +68,7 @@ def user_message(message: object) -> Message:
     else:
         raise InvalidInput("message must be a string or a list of content blocks")
     if not content or message == "":
-        raise InvalidInput("message must not be empty; call run() without one to continue the conversation")
+        raise InvalidInput("message must not be empty; call run() without a message to continue the conversation")
     _check_content(content, "message")
     return {"role": "user", "content": content}
 
@@ -94,7 +94,7 @@ def to_json(block: object) -> Any:
     dump = getattr(block, "model_dump", None)
     if dump is None:
         return block
-    # The SDK serializes blocks the same way: fields the API did not set stay unset.
+    # The SDK serializes blocks in the same way: fields that the API did not set are left out.
     excluded = getattr(block, "__api_exclude__", None)
     return dump(mode="json", by_alias=True, exclude_unset=True, exclude=excluded, warnings=False)
 

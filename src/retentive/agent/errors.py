@@ -1,6 +1,6 @@
 """Errors of the agent and the API, each with a stable `code` and a `retryable` flag.
 
-After any of them the memory is consistent, since every command is atomic, and `agent.messages` is still a valid
+After any of these errors the memory is consistent, since every command is atomic, and `agent.messages` is still a valid
 conversation. The error codes of the memory itself are in `retentive.errors`.
 """
 
@@ -10,7 +10,7 @@ from retentive.errors import RetentiveError
 
 
 class AgentError(RetentiveError):
-    """Base class of agent errors. `status` and `request_id` come from the API response, if there was one."""
+    """Base class of agent errors. `status` and `request_id` come from the response of the API, if it sent one."""
 
     code = "agent_error"
 
@@ -63,7 +63,7 @@ class ConnectionLost(AgentError):
 class Stopped(AgentError):
     """`ask` has no answer, because the run ended before Claude was done.
 
-    `reason` is the reason of the `Finished` event.
+    `reason` is the `reason` of the event `Finished`.
     """
 
     code = "stopped"

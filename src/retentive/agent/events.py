@@ -13,7 +13,7 @@ Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_token
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text from Claude: a whole block, or with `stream=True` the next piece of a block."""
+    """Text from Claude: a whole block, or with `stream=True` a piece of a block."""
 
     text: str
 
@@ -56,7 +56,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, of each step the API reports in it, and of the run so far."""
+    """Token usage of one response, of each step that the API reports in the response, and of the run so far."""
 
     turn: int
     usage: Usage
@@ -73,10 +73,11 @@ class Finished:
     - "end_turn": Claude is done.
     - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues.
     - "refusal": the model declined. Its response is not in `agent.messages`.
-    - "pause": stopped after compaction, as `pause_after_compaction` asks. `run()` without a message continues.
+    - "pause": the run stopped after compaction, because `pause_after_compaction` is set. `run()` without a message
+      continues.
     - "max_tokens": the response was truncated.
     - "context_full": the context window is full.
-    - "other": `detail` holds the stop reason of the API.
+    - "other": `detail` is the stop reason of the API.
 
     `text` is the text of the last response. If the API paused a turn, it includes the parts before the pause.
     """

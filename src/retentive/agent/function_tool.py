@@ -29,12 +29,12 @@ def function_tool(
     """Create a function tool for a memory.
 
     `protocol` adds the memory protocol to the description: view the memory first, and record progress. The API adds
-    it by itself only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required,
-    and null where a command does not use it. `actor` is recorded with each change. Raises `InvalidInput`.
+    this protocol only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required, and
+    a field that a command does not use is null. `actor` is recorded with each change. Raises `InvalidInput`.
     """
     check_memory(memory)
     if not name:
-        raise InvalidInput("name must not be empty: the model calls the tool by it")
+        raise InvalidInput("name must not be empty: the model calls the tool by its name")
     description = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
     execute = partial(named(memory, "function_tool").execute, actor=as_actor(actor))
     return FunctionTool(name, description, _parameters(strict=strict), execute, strict)

@@ -80,7 +80,7 @@ class _Conversation(Generic[C]):
         self._stream = stream
         self._tools = tool_list(tools)
         self._start_lock = threading.Lock()
-        self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run
+        self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         check_actor(actor)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
@@ -89,10 +89,10 @@ class _Conversation(Generic[C]):
         self.client = self._new_client() if client is None else client
 
     def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
-        """Start a run and append the user's message to the conversation. `run` holds the generator of the run."""
+        """Start a run and append the user's message to the conversation. `run` will have the generator of the run."""
         with self._start_lock:
             current = self._current_run() if self._current_run is not None else None
-            # A generator that ended has no frame, even while somebody still refers to it.
+            # A generator that has ended has no frame, even if something still refers to it.
             if current is not None and (getattr(current, "gi_frame", None) or getattr(current, "ag_frame", None)):
                 raise InvalidInput("this agent already has a run in progress; close that run or use a second agent")
             if message is not None:
@@ -104,7 +104,7 @@ class _Conversation(Generic[C]):
 
     @contextmanager
     def _rollback_if_rejected(self, message: UserInput) -> Iterator[None]:
-        """Remove the message if the API rejects the request as invalid: it would reject every later request too."""
+        """Remove the message if the API rejects the request as invalid, since later requests would be rejected too."""
         length = len(self.messages)
         try:
             yield
@@ -142,9 +142,9 @@ class Agent(_Conversation["Anthropic"]):
     - `stream`: yield text in pieces as it arrives.
     - `request`: extra fields for each request, such as `thinking`.
 
-    Raises `InvalidInput`, errors of storage when it opens the memory, and `AgentError` during a run. After an error
-    or an abandoned run the conversation is still valid, and `run()` without a message continues it. A message that
-    the API rejects is removed from it.
+    Raises `InvalidInput`, errors of storage when it opens the memory, and `AgentError` during a run. After an error or
+    an abandoned run the conversation is still valid, and `run()` without a message continues it. A message that the API
+    rejects is removed from the conversation.
     """
 
     _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)
@@ -187,11 +187,11 @@ class Agent(_Conversation["Anthropic"]):
             return turns.finish(response, results)
 
     def ask(self, message: UserInput = None) -> str:
-        """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude is done."""
+        """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude has finished."""
         return _answer([event for event in self.run(message) if isinstance(event, Finished)])
 
     def close(self) -> None:
-        """Close the client and the memory if the agent opened them. Without this call no data is lost."""
+        """Close the client and the memory if the agent opened them. No data is lost without this call."""
         self._close_memory()
         if self._own_client:
             self.client.close()
@@ -204,7 +204,7 @@ class Agent(_Conversation["Anthropic"]):
 
     @contextmanager
     def _runner(self) -> Iterator[Any]:
-        make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
+        make: Any = self.client.beta.messages.tool_runner  # the overloads of tool_runner accept no dict
         with sdk.api_errors():
             with sdk.build_errors():
                 runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
@@ -276,7 +276,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
             return _answer([event async for event in events if isinstance(event, Finished)])
 
     async def close(self) -> None:
-        """Close the client and the memory if the agent opened them. Without this call no data is lost."""
+        """Close the client and the memory if the agent opened them. No data is lost without this call."""
         self._close_memory()
         if self._own_client:
             await self.client.close()
@@ -289,7 +289,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
 
     @asynccontextmanager
     async def _runner(self) -> AsyncIterator[Any]:
-        make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
+        make: Any = self.client.beta.messages.tool_runner  # the overloads of tool_runner accept no dict
         with sdk.api_errors():
             with sdk.build_errors():
                 runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
@@ -311,7 +311,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
 
 
 def _checked(event: Any) -> Any:
-    """Raise `ConnectionLost` if the stream ended early: a proxy that gives up closes it without an error."""
+    """Raise `ConnectionLost` if the stream ended early. A proxy that gives up closes a stream without an error."""
     if event is None:
         raise ConnectionLost(_STREAM_INTERRUPTED)
     return event

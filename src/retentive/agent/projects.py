@@ -1,4 +1,4 @@
-"""Long projects over many sessions: a progress log, a feature checklist and setup notes, stored in the memory.
+"""Long projects over many sessions: a progress log, a feature checklist and setup notes, stored as memories.
 
 A session starts with the text of `open_session` and ends with `close_session`, so the next session knows the finished
 work, the next steps and the verified features. A feature passes only after an end-to-end test. The checklist is JSON,
@@ -25,7 +25,7 @@ from retentive.values.paths import ROOT
 DIRECTORY = f"{ROOT}/project"
 KEPT_SESSIONS = 40  # about 500 bytes each, well below the size limit; older sessions are in the memory's history
 SHOWN_SESSIONS = 3
-_ATTEMPTS = 50  # another session wins each lost race, so this many conflicts point to a different problem
+_ATTEMPTS = 50  # one session wins each conflict, so this many conflicts have another cause
 _ENTRY = "## Session "
 _FEATURES = "features must be a list of strings or Features"
 _NO_PROJECT = "no project found in {directory}; create one with start_project"

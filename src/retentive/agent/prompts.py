@@ -1,4 +1,4 @@
-"""System prompts about the memory, in the languages of the public documentation, word for word."""
+"""System prompts about the memory, word for word from the public documentation, in each of its languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of an agent: its memory, and the fields of its API requests other than the messages, with their checks."""
+"""Arguments of an agent: its memory, and fields of its API requests except the messages. Each argument is checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream",
 
 
 def open_memory(memory: SupportsExecute | str | os.PathLike[str]) -> tuple[SupportsExecute, Callable[[], None]]:
-    """Open `memory` if it is a location. Returns the memory and a function that closes it if it was opened here.
+    """Open `memory` if it is a location. Returns the memory and a function that closes what this call opened.
 
     Raises `InvalidInput` and the errors of storage.
     """

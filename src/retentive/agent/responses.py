@@ -1,7 +1,7 @@
 """Applied context edits, compactions and token usage, read from API responses.
 
-Every function takes an SDK response object or the same data as a dict. Unknown edit types are kept as `OtherEdit`.
-No function here raises.
+Every function takes an SDK response object or the same data as a dict. Unknown edit types are kept as `OtherEdit`. The
+functions raise no exceptions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a response or of one step in it. `kind` is "message", "compaction" or another type of the API."""
+    """Tokens of a response or of one of its steps. `kind` is "message", "compaction" or another type from the API."""
 
     kind: str
     input_tokens: int = 0

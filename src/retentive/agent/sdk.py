@@ -1,4 +1,4 @@
-"""Adapters to the SDK: the memory as an SDK tool, and SDK errors as `AgentError`. Importing this imports the SDK."""
+"""Adapters to the SDK: the memory as an SDK tool, and SDK errors as `AgentError`. This module imports the SDK."""
 
 from __future__ import annotations
 
@@ -95,23 +95,24 @@ class AsyncMemoryCommands(_MemoryCommands, BetaAsyncBuiltinFunctionTool):
 
 @contextmanager
 def api_errors() -> Iterator[None]:
-    """Translate exceptions of the SDK for API and network failures to `AgentError`."""
+    """Translate the SDK's exceptions for failures of the API and the network to `AgentError`."""
     try:
         yield
     except anthropic.AnthropicError as error:
         raise to_agent_error(error) from error
-    except TypeError as error:  # raised by the SDK with the first request if no API key is set
+    except TypeError as error:  # the SDK raises it with the first request if no API key is set
         if "authentication method" not in str(error):
             raise
         raise NotAuthorized(_NO_KEY) from None
     except (httpx2.TransportError, json.JSONDecodeError) as error:
-        # The SDK does not wrap these while it reads a stream. A stream that ends inside an event is invalid JSON.
+        # The SDK does not wrap these exceptions while it reads a stream. A stream that ends inside an event is invalid
+        # JSON.
         raise ConnectionLost(_INTERRUPTED) from error
 
 
 @contextmanager
 def build_errors() -> Iterator[None]:
-    """Translate SDK exceptions about unknown fields and invalid tools, raised before a request, to `InvalidInput`."""
+    """Translate the SDK's exceptions for unknown fields and invalid tools to `InvalidInput`. No request was sent."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -120,7 +121,7 @@ def build_errors() -> Iterator[None]:
 
 @contextmanager
 def send_errors() -> Iterator[None]:
-    """Translate failures to serialize the request to `InvalidInput`, and failures to parse the response as below."""
+    """Translate errors in serializing a request to `InvalidInput`, and in parsing its response to `ApiFailed`."""
     with read_errors():
         try:
             yield
@@ -134,7 +135,7 @@ def send_errors() -> Iterator[None]:
 
 @contextmanager
 def read_errors() -> Iterator[None]:
-    """Translate failures to parse the response to `ApiFailed`. The SDK parses every response with status 200."""
+    """Translate errors in parsing a response to `ApiFailed`. The SDK parses every response with status 200."""
     try:
         yield
     except json.JSONDecodeError:
@@ -150,8 +151,8 @@ def read_errors() -> Iterator[None]:
 def ignore_unknown_tool_warnings() -> None:
     """Ignore the SDK's warning about calls of unknown tools. The model gets an error result for such a call.
 
-    The filter applies only to calls from this package. It is never removed: filters are global to the process, so
-    threads that add and remove filters would undo each other's changes.
+    The filter applies only to calls from this package. The filter is never removed: filters are global to the process,
+    so threads that add and remove filters would undo each other's changes.
     """
     message = r"(?s)Tool(set)? '.*' .*not found in tool runner"
     warnings.filterwarnings("ignore", message, UserWarning, r"retentive\.agent\.")

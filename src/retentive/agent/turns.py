@@ -30,7 +30,7 @@ _CONTINUING = ("tool_use", "pause_turn")
 _REASONS: Mapping[str, Reason] = {
     "end_turn": "end_turn",
     "stop_sequence": "end_turn",
-    "tool_use": "end_turn",  # the response has no tool call
+    "tool_use": "end_turn",  # a response with this stop reason has no tool call
     "refusal": "refusal",
     "compaction": "pause",
     "max_tokens": "max_tokens",
@@ -42,9 +42,9 @@ _REASONS: Mapping[str, Reason] = {
 class Budget:
     """Limits of a run.
 
-    `max_turns` limits the responses and `max_tokens` the output of each. `max_total_tokens` limits the tokens of all
-    requests together, including input and cache; None means no limit. Limits are checked after each response, so the
-    last response may exceed them.
+    `max_turns` limits the number of responses, and `max_tokens` the output of each response. `max_total_tokens` limits
+    the tokens of all requests together, including input and cache; None means no limit. Limits are checked after each
+    response, so the last response may exceed them.
     """
 
     max_turns: int = 50
@@ -67,10 +67,10 @@ class Turns:
         self._streamed = streamed
         self._turns = 0
         self._tokens = 0
-        self._paused: list[str] = []  # text of a paused turn, which continues in the next response
+        self._paused: list[str] = []  # text of a paused turn, which the next response continues
 
     def receive(self, response: Response) -> list[Event]:
-        """Count a response and return its events. Its tools have not run yet."""
+        """Count a response and return its events. The tools it calls have not run yet."""
         self._turns += 1
         self._tokens += billed_tokens(response.raw)
         events: list[Event] = [Compaction(summary) for summary in compactions({"content": response.blocks})]

@@ -1,1 +1,1 @@
-"""Audit log of a memory store: a hash chain of entries, written in the transactions of the changes they describe."""
+"""Audit log of a memory store: a chain of hashed entries, each written in the transaction of the change."""

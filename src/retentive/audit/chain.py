@@ -1,8 +1,8 @@
-"""The hash chain of an audit log: one per memory store, kept as records of the store.
+"""The hash chain of an audit log. Each memory store has one chain, stored as records.
 
-An entry is one line of canonical JSON with the hash of the entry before it, so that changing, removing or inserting an
-entry breaks the chain. The paths of an operation are in a separate record; the entry holds only their salted digest.
-Erasing a memory can thus remove its path from the log without breaking the chain.
+An entry is one line of canonical JSON that contains the hash of the previous entry, so changing, removing or inserting
+an entry breaks the chain. The paths of an operation are stored in a separate record; the entry contains only their
+salted digest. When a memory is erased, its path can therefore be removed from the log without breaking the chain.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
-"""Kinds of records: entries and details, keyed by entry number, and the head of the chain."""
-FIRST = "0" * 64  # the hash before the first entry
-LISTED_CHANGES = 500  # an entry with more versions has the first, the last, their number and a digest
-_ENDS = 2  # the first and last of many versions
+"""Kinds of records: entries and details have the entry number as key; there is one record for the head of the chain."""
+FIRST = "0" * 64  # hash that the first entry contains
+LISTED_CHANGES = 500  # for more versions, an entry lists the first and the last, and contains their number and a digest
+_ENDS = 2  # number of versions listed if there are too many: the first and the last
 _HEAD_KEY = "head"
 _DIGITS = 12  # digits of the entry number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
@@ -53,13 +53,16 @@ class Head(NamedTuple):
 class AuditEntry:
     """One operation: time, actor, name, integration, and the code of its outcome (`ok` without an error).
 
-    `changes` lists the memories and versions it created; above 500 only the first and the last, with `change_count`.
-    `paths` are the paths of the operation, None if they were removed because the memory was erased. `read` is the
-    version that a view showed. `listed` marks a view of a directory, `repeated` a repeated first reply, `proposed`
-    changes that await review. `audit` is the new value of the setting, if the operation changed it. Such an entry, and
-    the first one, records the newest version of that time, since clocks cannot order versions and entries. `withheld`
-    lists the entries whose paths the operation removed. `facts` has further fields, such as the names of changed
-    settings.
+    - `changes`: the memories and versions that the operation created. Of more than 500, only the first and the last.
+    - `change_count`: the number of these versions.
+    - `paths`: the paths of the operation; None if they were removed because the memory was erased.
+    - `read`: the version that a view showed. `listed`: true for a view of a directory.
+    - `repeated`: true if the first reply was repeated. `proposed`: true if the changes await review.
+    - `audit`: the new value of the setting `audit`, if the operation changed it.
+    - `newest`: the newest version at that time, recorded in the first entry and in entries with `audit`, since clocks
+      cannot order versions and entries.
+    - `withheld`: the entries whose paths the operation removed.
+    - `facts`: further fields, such as the names of changed settings.
     """
 
     seq: int
@@ -82,7 +85,7 @@ class AuditEntry:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
-        """True if the entry lists this version."""
+        """Return whether the entry lists this version."""
         if len(self.changes) == self.change_count:
             return any(change.version_id == version_id for change in self.changes)
         return self.changes[0].version_id <= version_id <= self.changes[-1].version_id
@@ -104,7 +107,7 @@ def canonical(value: object) -> str:
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
-    """Hash of an entry: over its fields, the hash of the previous entry, and the store id."""
+    """Hash of an entry, computed from the fields of the entry, the hash of the previous entry, and the store id."""
     return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
 
 
@@ -134,7 +137,7 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """True if the entry with this number has this id: the commit succeeded although its outcome was lost."""
+    """Return whether the entry with this number has this id. If so, the commit succeeded, but its outcome was lost."""
     text = snapshot.get_record(ENTRY, key_of(seq))
     return text is not None and json.loads(text).get("id") == entry_id
 
@@ -157,7 +160,7 @@ def digest_of_detail(detail: str) -> str:
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove details with one of these paths, or a deleted directory above; return the numbers of their entries."""
+    """Remove details that contain one of these paths or a deleted directory above one; return their entry numbers."""
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}
     found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
@@ -216,7 +219,7 @@ _FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "count", "versions
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
-    value.encode()  # rejects lone surrogates
+    value.encode()  # raises for lone surrogates
     return value
 
 

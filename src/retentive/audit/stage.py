@@ -16,18 +16,19 @@ from retentive.values.replies import ERROR_CODES
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
-    """True if the audit log is on for this attempt and the transaction has begun."""
+    """Return whether the audit log is on for this attempt and the transaction has begun."""
     return attempt.has_begun and attempt.settings.audit
 
 
 def audited(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: with the setting `audit`, write an entry with the outcome, in the same transaction.
+    """Stage: if the setting `audit` is on, write an entry with the outcome in the same transaction.
 
-    A refusal before any change was recorded gets its entry here. A later refusal first rolls everything back.
+    This stage writes the entry of a refusal that was raised before any change was recorded. A later refusal first rolls
+    the transaction back.
     """
-    tx = attempt.tx  # later stages may replace it
+    tx = attempt.tx  # later stages may replace tx
     if attempt.entry is not None and attempt.outcome is not None and has_entry(tx, *attempt.entry):
-        return attempt.outcome  # the commit succeeded; only its outcome was lost
+        return attempt.outcome  # the commit succeeded, and only its outcome was lost
     try:
         outcome = proceed(attempt)
     except REFUSALS as error:
@@ -48,7 +49,7 @@ def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) 
 def entry_of_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
 ) -> None:
-    """Write the entry of a read in its own transaction. Raises storage errors; the read then returns nothing."""
+    """Write the entry of a read in its own transaction. Errors of storage are raised, and the read returns nothing."""
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:
@@ -59,7 +60,7 @@ def entry_of_read(
 
 
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
-    """Write the entry of an operation that failed in storage; return True if it is written or not needed."""
+    """Write the entry of an operation that failed in storage. Returns True if the entry is written or not needed."""
     if not needs_entry(attempt):
         return True
     outcome: Outcome[Any] = Outcome(attempt.settings, error=error)
@@ -70,7 +71,7 @@ def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
 
     try:
         attempt.context.follow_up(work, may_use_reserve=True)
-    except RetentiveError:  # the caller gets the original error
+    except RetentiveError:  # the caller gets the original error, not this one
         return False
     return True
 

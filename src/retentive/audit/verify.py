@@ -32,7 +32,7 @@ What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first entry that differs from the log as written: its number and the kind of difference."""
+    """The first entry that differs from the one that was written: its number and the kind of difference."""
 
     what: What
     seq: int
@@ -72,7 +72,7 @@ _START = Head(0, FIRST)
 
 @dataclass(slots=True)
 class _Verification:
-    """State of one verification of an audit chain."""
+    """State of one verification of an audit log."""
 
     store_id: str
     head: Head = _START
@@ -114,12 +114,12 @@ class _Verification:
         body = {name: field for name, field in said.items() if name != "hash"}
         try:
             is_canonical = canonical(said) == value
-        except RecursionError:  # nesting at the limit of the JSON parser
+        except RecursionError:  # the JSON is nested too deeply for the parser
             return False
         return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
 
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
-        """Compare the details with the digests in the entries."""
+        """Compare the details with the digests in their entries."""
         present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
@@ -133,13 +133,13 @@ class _Verification:
         self.problems += [self._without_entry(seq) for seq in present]
 
     def _without_entry(self, seq: int) -> Problem:
-        """The problem for a detail whose entry has no digest or is missing."""
+        """The problem of a detail whose entry has no digest or does not exist."""
         if seq in self.hashes:
             return Problem("detail altered", seq)
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that entries noted elsewhere are present with their hashes."""
+        """Check that entries recorded elsewhere are present and have the same hashes."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))
@@ -178,7 +178,7 @@ def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored
             run.problems.append(Problem("missing", 1))
     except Damaged:  # a record of an encrypted store fails to decrypt
         run.problems.append(Problem("altered", last + 1))
-    except InvalidInput:  # the head is malformed
+    except InvalidInput:  # the record of the head is malformed
         run.problems.append(Problem("altered", last))
     problem = min(run.problems, key=lambda each: each.seq, default=None)
     unaudited, found = tuple(_unaudited(snapshot, run.known)), list[Difference]()
@@ -197,7 +197,7 @@ def _differences(
 
 
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
-    """Versions without an entry that were recorded while the log was on, oldest first. External edits need no entry."""
+    """Versions recorded while the log was on that have no entry, oldest first. External edits need no entry."""
     if not entries:
         return
     listed = {change.version_id for entry in entries for change in entry.changes}
@@ -212,5 +212,5 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
 
 
 def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
-    """True if the log was on when a version was recorded, according to its entries."""
+    """Return whether the log was on when a version was recorded, according to the entries that switched it."""
     return next((state for newest, state in reversed(switches) if newest < version_id), True)

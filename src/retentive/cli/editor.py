@@ -1,4 +1,4 @@
-"""`edit`: changing a memory in the user's editor, as one change. A draft that cannot be saved is kept."""
+"""`edit`: change a memory in the user's editor, in one change. A draft that cannot be saved is kept."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ def _edited(location: Location, path: str) -> Reply:
         click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
     finally:
-        if not is_saved:  # else the entry of saving covers the read
+        if not is_saved:  # otherwise the entry for saving covers the read
             with suppress(NotFound), location.existing() as store:
                 store.result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
     if reply.is_error and draft.differs(before):
         return replace(reply, text=f"{reply.text}\nYour text is kept in {draft.path}")
-    shutil.rmtree(draft.directory, ignore_errors=True)  # with the files of the editor
+    shutil.rmtree(draft.directory, ignore_errors=True)  # removes files of the editor too
     return reply
 
 
 def _editable(location: Location, path: str) -> Entry | Reply:
-    """The entry of the memory to edit, empty if it does not exist; an error reply if the path cannot be edited."""
+    """The entry of the memory to edit. Empty if the memory does not exist; an error reply if it cannot be edited."""
     try:
         with location.existing(sweep=True) as store:
             named: tuple[MemoryPath, ...] = ()
@@ -85,7 +85,7 @@ def _editable(location: Location, path: str) -> Entry | Reply:
             except Refused as refusal:
                 return store.reply(AuditOnly("save", refusal, named), store.invocation())
             return entry
-    except NotFound:  # no location or memory store; saving creates them
+    except NotFound:  # the location or the memory store does not exist; saving creates it
         try:
             check_free(Entry(below=MemoryPath.parse(path).is_root))
         except Refused as refusal:
@@ -135,7 +135,7 @@ class Draft:
             raise RetentiveError(f"cannot read the edited file {self.path}: {error.strerror}") from None
 
     def differs(self, before: bytes) -> bool:
-        """True if the draft was changed, also if it cannot be read."""
+        """True if the draft was changed or cannot be read."""
         try:
             return self.read() != before
         except RetentiveError:
@@ -144,7 +144,7 @@ class Draft:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Leave Ctrl-C to the editor; the terminal sends it to both processes.
+    """Leave Ctrl-C to the editor. The terminal sends it to both processes.
 
     The handler does nothing. SIG_IGN would be inherited, and the editor would ignore Ctrl-C too.
     """
@@ -158,7 +158,7 @@ def _interrupts_ignored() -> Iterator[None]:
 def _file_name(path: str) -> str:
     """The name of the memory if it is plain, so that the editor recognizes the kind of text.
 
-    Editors execute files such as `.dir-locals.el`; these names are replaced.
+    Editors execute files such as `.dir-locals.el`, so these names are replaced.
     """
     name = path.rstrip("/").rpartition("/")[2]
     return name if _PLAIN_NAME.fullmatch(name) else "memory.txt"

@@ -1,13 +1,13 @@
-"""The exit status of every error, in one table. Part of the API: scripts depend on it."""
+"""The exit status of every error, in one table. It is part of the API, because scripts depend on it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports for `ls | head`
+BROKEN_PIPE = 141  # 128 + SIGPIPE, the status that a shell reports for `ls | head`
 PROBLEMS = 17
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports for Ctrl-C
+INTERRUPTED = 130  # 128 + SIGINT, the status that a shell reports for Ctrl-C
 FAILED = 1
 
 
@@ -72,5 +72,5 @@ _STATUS: Mapping[str, int] = {code: row.status for row in EXITS for code in row.
 
 
 def status_of(code: str | None) -> int:
-    """The exit status of an error code; 1 for a code that retentive does not know, from a custom backend."""
+    """The exit status of an error code. For an unknown code, such as one of a custom backend, 1."""
     return _STATUS.get(code or "error", FAILED)

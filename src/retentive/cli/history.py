@@ -1,4 +1,4 @@
-"""`log`, `show`, `diff`, `blame`, `restore`, `undo`: the versions of memories, and going back to them."""
+"""`log`, `show`, `diff`, `blame`, `restore`, `undo`: show versions of memories, and restore earlier states."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
 
 
 def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
-    """The version ids, which `git apply` skips, and the git header lines; empty if nothing changed."""
+    """The lines of version ids, which `git apply` skips, and the Git header lines. Empty if nothing changed."""
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
     if sides[0] == sides[1]:
         return []

@@ -1,4 +1,4 @@
-"""`keys`: creating, rotating and destroying the keys of encrypted memory stores."""
+"""`keys`: create, rotate and destroy the keys of encrypted memory stores."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _row(store: StoreStatus) -> tuple[str, ...]:
 
 
 def _add_key(location: Location) -> str:
-    """Add a key to the key file; its id. Raises `InvalidInput` without a key file."""
+    """Add a key to the key file and return its id. Raises `InvalidInput` if no key file was given."""
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
     path = location.key_file

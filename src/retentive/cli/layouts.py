@@ -14,9 +14,10 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under column names, on a terminal. `empty` is printed if there are no rows.
+    """Rows below column names, for a terminal. `empty` is printed if there are no rows.
 
-    `folds`: cells are folded to the width of the terminal. Other tables are not, so that ids can be copied.
+    If `folds` is true, cells are folded to the width of the terminal. In other tables they are not, so that ids can be
+    copied.
     """
 
     columns: Sequence[str]
@@ -28,9 +29,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Rows in aligned columns without names, never folded, so that ids can be copied.
+    """Rows in aligned columns without names. Cells are never folded, so that ids can be copied.
 
-    `styles` has a colour for each column, `right` the indexes of right-aligned columns.
+    `styles` has a colour for each column, and `right` has the indexes of right-aligned columns.
     """
 
     rows: Iterable[Sequence[str]]
@@ -41,14 +42,14 @@ class Aligned:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A unified diff with the changed words marked."""
+    """A unified diff in which the changed words are marked."""
 
     lines: Iterable[DiffLine]
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Search results: a path and its matching lines, with the matches marked."""
+    """Search results: paths and their matching lines, in which the matches are marked."""
 
     found: Results
 

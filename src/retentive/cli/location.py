@@ -1,4 +1,4 @@
-"""The memory location and memory store of a command, from the options of `retentive`, and how it is opened."""
+"""The location and memory store of a command, from the options of `retentive`, and functions to open them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 INTEGRATION = "cli"
 """The name of the command line in audit logs."""
-KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
+KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, a slow import
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
-"""Codes of errors of the storage as a whole, for which the location is printed."""
-OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # later, this is the permission of an actor
+"""Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
+OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # after opening, permission_denied concerns an actor
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A directory or URL with memory stores, the key of one of them, the actor, and the keys.
+    """A directory or URL with memory stores, the key of one of these stores, the actor, and the encryption keys.
 
     `keys` is the path of a key file.
     """
@@ -49,10 +49,10 @@ class Location:
 
     @contextmanager
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """The memory store, for commands that need existing memories: a mistyped name creates nothing.
+        """Open the memory store, for commands that need existing memories. A mistyped name creates nothing.
 
-        `sweep` is for commands that write memories: idle memories expire first. Reading, undoing and changing settings
-        expire nothing. Raises `NotFound` if the location or the store does not exist.
+        `sweep` is for commands that write memories: idle memories expire before the command. Commands that read, undo
+        or change settings expire nothing. Raises `NotFound` if the location or the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
             yield self.chosen(found)
@@ -60,7 +60,7 @@ class Location:
     def chosen(self, found: Retentive) -> MemoryStore:
         """The memory store in an opened location. Raises `NotFound` if it does not exist.
 
-        Files that a person put into a directory before any command ran are its default memory store.
+        Files that were put into a directory before any command ran are the default memory store of this directory.
         """
         is_known = find_store(found.backend, self.store_key) is not None
         if not is_known and not (self.store_key == DEFAULT_KEY and self._becomes_store()):
@@ -70,7 +70,7 @@ class Location:
         return found.store(self.store_key).through(INTEGRATION)
 
     def _becomes_store(self) -> bool:
-        """True if opening the default store records files that exist, or leaves nothing behind."""
+        """True if opening the default store would record existing files, or would leave nothing behind."""
         if "://" in self.url:
             return is_in_memory(self.url)
         try:
@@ -80,13 +80,13 @@ class Location:
 
     @contextmanager
     def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """The memory store, created if it does not exist; `sweep` as in `existing`."""
+        """Open the memory store, and create it if it does not exist. `sweep` is the same as in `existing`."""
         with self.opened(create=True, sweep=sweep) as found:
             yield found.store(self.store_key).through(INTEGRATION)
 
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
-        """The opened location, with all its memory stores. Raises `NotFound` if it does not exist, unless `create`."""
+        """Open the location with all its memory stores. Unless `create`, raises `NotFound` if it does not exist."""
         if not create and not location_exists(self.url):
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
         with naming("Location", self.shown, codes=OPENING_CODES):
@@ -109,13 +109,13 @@ class Location:
 
 
 def read_key_file(path: str) -> KeyRing:
-    """The keys in a file. Raises `InvalidInput`, `NotFound` and `PermissionDenied`, which name the file."""
+    """The keys in a file. Errors name the file: `InvalidInput`, `NotFound` and `PermissionDenied`."""
     with naming("Key file", path):
         return key_ring().from_file(path)
 
 
 def key_ring() -> type[KeyRing]:
-    """The class of key rings. Raises `InvalidInput` without the library for encryption."""
+    """The class of key rings. Raises `InvalidInput` if the library for encryption is not installed."""
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:
@@ -125,10 +125,10 @@ def key_ring() -> type[KeyRing]:
 
 @contextmanager
 def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> Iterator[None]:
-    """Adds a line such as `File: backup.tar` to errors with these codes; to all errors without `codes`.
+    """Add a line such as `File: backup.tar` to errors with these codes. If `codes` is None, add it to all errors.
 
-    The messages of retentive name no file of the machine, since models and remote users read them. A person at the
-    shell needs the name.
+    Messages of retentive do not contain names of local files, since models and remote users read these messages. A
+    person at the shell needs the name.
     """
     try:
         yield
@@ -148,13 +148,13 @@ def shown(url: str) -> str:
 
 
 def _login() -> str:
-    import getpass  # noqa: PLC0415 - the start of every command waits for imports
+    import getpass  # noqa: PLC0415 - imports slow down the start of every command
 
     try:
         return f"user:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container that runs under a number without a name
+    except (KeyError, OSError):  # for example a container that runs under a user id without a name
         return f"user:{os.getuid()}"
 
 
 pass_location = click.make_pass_decorator(Location)
-"""Passes the `Location` to a subcommand as its first argument."""
+"""Decorator that passes the `Location` to a subcommand as its first argument."""

@@ -192,7 +192,7 @@ def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[st
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Print each finding at once: lines in a pipe need no column widths."""
+    """Print each finding as soon as it is found, since lines in a pipe need no column widths."""
     for finding in findings:
         output.emit_row((*_finding_row(finding), finding.kind.advice))
         yield finding

@@ -1,4 +1,4 @@
-"""`ls`, `view`, `cat`, `create`, `replace`, `insert`, `rm`, `mv`: reading and changing memories."""
+"""`ls`, `view`, `cat`, `create`, `replace`, `insert`, `rm`, `mv`: read and change memories."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _execute(opened: AbstractContextManager[MemoryStore], **given: object) -> No
 
 
 def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
-    """The memories below a directory, or the one at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
+    """The memories below a directory, or the memory at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
     target = store.parsed(path)
     present = list_memories(target, or_at=True)
     found = store.result_of(present if at is None else AsOf(present, at))
@@ -167,7 +167,7 @@ def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
 
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
-    """The table for a terminal, without hidden memories, and a line that counts them."""
+    """Return a table for a terminal, without hidden memories, and a line with the number of hidden memories."""
     shown = [memory for memory in found if show_all or not _is_hidden(memory.path, path)]
     rows = ((human_size(each.size_bytes), output.local_time(each.updated_at), each.path) for each in shown)
     hidden = len(found) - len(shown)
@@ -178,7 +178,7 @@ def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output
 
 
 def _is_hidden(path: str, below: str) -> bool:
-    """True if a view of the directory `below` omits the memory, at any level."""
+    """True if a view of the directory `below` leaves out the memory, at any level."""
     names = path[len(below.rstrip("/")) :].split("/")
     return any(name.startswith(".") or name == "node_modules" for name in names)
 
@@ -189,7 +189,7 @@ def _memory_object(memory: Memory) -> dict[str, object]:
 
 
 def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Reply:
-    """Reply to a view of a past state. Raises `NotFound` and `InvalidInput` as `History.at`."""
+    """Reply to a view of a past state. Raises `NotFound` and `InvalidInput`."""
     try:
         command = parse(given)
     except Refused as refusal:
@@ -203,7 +203,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:
-    """The two texts, each from its file or from the next argument."""
+    """The two texts. Each comes from its file, or from the next argument."""
     waiting = [argument for argument in arguments if argument is not None]
     if old_file == new_file == "-":
         raise click.UsageError("Only one of --old-file and --new-file can be -.")

@@ -1,6 +1,6 @@
 """Command output: `emit` prints a result as JSON, as plain lines in a pipe, or aligned and coloured on a terminal.
 
-Output is UTF-8 in every locale, as memories are. A closed pipe ends the command without a message.
+Output is UTF-8 in every locale, because memories are UTF-8. A closed pipe ends the command without a message.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from retentive.values.replies import Reply
 
 P = ParamSpec("P")
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
-"""A part of the output on a terminal; a string is printed with its control characters escaped."""
+"""A part of the output on a terminal. In a string, control characters are escaped."""
 
-PROGRESS_DELAY_S = 0.5  # quick work shows no bar, which would only flicker
+PROGRESS_DELAY_S = 0.5  # a bar for quick work would only flicker
 REPLY = 'Print one JSON object: {"text", "is_error", "code"}.'
-_JSON = "retentive.cli.json"  # in the metadata of the click context
+_JSON = "retentive.cli.json"  # key in the metadata of the click context
 
 
 class Command(click.Command):
-    """A subcommand that ends with a message and an exit status where a `RetentiveError` is raised. Bugs propagate.
+    """A subcommand that turns a `RetentiveError` into a message and an exit status. Other exceptions are raised.
 
-    `json` is the help of its option --json, which `emit` obeys; without it there is no such option.
+    `json` is the help text of the option --json, which `emit` reads. If it is empty, the command has no such option.
     """
 
     def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
@@ -57,7 +57,7 @@ class Command(click.Command):
 def command(
     name: str | None = None, *, group: click.Group | None = None, json: str = ""
 ) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
-    """Make a function a subcommand; its first argument is the `Location`. `json` as in `Command`."""
+    """Make a function a subcommand. Its first argument is the `Location`. `json` is the same as in `Command`."""
     return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
 
 
@@ -80,11 +80,11 @@ def emit(
     error: str = "",
     status: int = 0,
 ) -> None:
-    """Print a result, in the form its reader needs, and exit if `status` is not 0.
+    """Print a result in one of three forms, and exit if `status` is not 0.
 
-    With --json that is `value`, in one line. In a pipe it is `plain`: a string as it is, or a line for each row, with
-    tabs between the cells. On a terminal it is `shown`, or else `plain` with its rows aligned. `notes` and `error` go
-    to standard error, and nowhere with --json: `value` has them.
+    With --json, `value` is printed on one line. In a pipe, `plain` is printed: a string unchanged, or a line for each
+    row with tabs between the cells. On a terminal, `shown` is printed, or `plain` in aligned columns if `shown` is
+    None. `notes` and `error` are printed to standard error, except with --json, because `value` contains them.
     """
     if as_json():
         write_line(to_json(value))
@@ -102,7 +102,7 @@ def emit(
 
 
 def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
-    """Print one row of work that goes on, at once: tabs between the cells in a pipe, columns on a terminal."""
+    """Print one row at once, while the work continues: with tabs between cells in a pipe, in columns on a terminal."""
     if on_terminal():
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
         write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
@@ -111,7 +111,7 @@ def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
 
 
 def emit_reply(reply: Reply) -> None:
-    """Print a reply: an error to standard error, but with --json to standard output."""
+    """Print a reply. An error goes to standard error, but with --json to standard output."""
     if reply.is_error:
         emit(reply, error=reply.text, notes=_location_notes(reply))
     else:
@@ -119,7 +119,7 @@ def emit_reply(reply: Reply) -> None:
 
 
 def _location_notes(reply: Reply) -> list[str]:
-    """A line with the location, for errors of the storage whose text does not name it."""
+    """A line with the location, for storage errors whose text does not contain it."""
     context = click.get_current_context(silent=True)
     location = None if context is None else context.find_object(Location)
     if location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text:
@@ -134,7 +134,7 @@ def end(reply: Reply) -> NoReturn:
 
 
 def failure(error: RetentiveError) -> Reply:
-    """The reply for a raised error, with the notes of `naming`."""
+    """The reply for a raised error, with the lines that `naming` added."""
     text = "\n".join([str(error), *getattr(error, "__notes__", [])])
     return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
@@ -145,7 +145,7 @@ def attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def to_json(value: object) -> str:
-    """`value` on one line of ASCII, safe in every locale and for every way of splitting lines."""
+    """Convert `value` to JSON on one line of ASCII, which is safe in every locale and with every way to split lines."""
     return _ENCODER.encode(value)
 
 
@@ -171,14 +171,14 @@ def timestamp(at: datetime) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 memory`, `2 memories`."""
+    """A number and its noun: `1 memory`, `2 memories`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
 def local_time(at: datetime) -> str:
-    """A time for people, in their time zone, to the minute."""
+    """A time for people: in their time zone, exact to the minute."""
     return f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
@@ -188,7 +188,7 @@ def on_terminal() -> bool:
 
 
 def coloured(text: str, colour: str | None) -> str:
-    """`text` in a colour, unless NO_COLOR is set. For terminals only."""
+    """`text` in a colour, unless NO_COLOR is set. Only for terminals."""
     return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
@@ -198,7 +198,7 @@ def note(text: str, *, colour: str | None = None) -> None:
 
 
 class Advance(Protocol):
-    """Reports progress: units done, the total if it is known, and the part of the work, if it has parts."""
+    """Function that reports progress: the units done, their total if it is known, and the name of the current part."""
 
     def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
         """Update the bar."""
@@ -206,7 +206,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None]:
-    """A progress bar on a terminal, once the work has taken `PROGRESS_DELAY_S`; None elsewhere."""
+    """A progress bar on a terminal, shown once the work has taken `PROGRESS_DELAY_S`. None if there is no terminal."""
     if not on_terminal():
         yield None
         return
@@ -258,17 +258,17 @@ def write_line(text: str) -> None:
 
 
 def write_text(text: str) -> None:
-    """Print exactly this text; lone surrogates are escaped."""
+    """Print exactly this text. Lone surrogates are escaped."""
     write(text.encode("utf-8", "backslashreplace"))
 
 
 def write(data: bytes) -> None:
     """Print exactly these bytes, at once."""
-    if sys.stdout is None:  # closed by the caller, who wants no output
+    if sys.stdout is None:  # the caller closed standard output, and wants no output
         return
     try:
         rest = memoryview(data)
-        while rest:  # under PYTHONUNBUFFERED a write may take only a part
+        while rest:  # with PYTHONUNBUFFERED, a write may accept only a part
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
@@ -281,7 +281,7 @@ def write(data: bytes) -> None:
 
 
 def _discard_output() -> None:
-    """Discard buffered output: Python would report it when the process ends."""
+    """Discard buffered output, which Python would otherwise fail to write when the process ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Arguments and options shared by commands: times, versions, ranges of lines, and texts from pipes and files."""
+"""Arguments and options that several commands use: times, versions, ranges of lines, and texts from pipes and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """Parse a time; without a zone it is local, and a day is its start. Raises `ValueError`."""
+    """Parse a time. Without a zone it is a local time; a day means the start of the day. Raises `ValueError`."""
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:
@@ -52,17 +52,17 @@ def _moment(ctx: click.Context, param: click.Parameter, given: str | None) -> Mo
 
 
 def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add an option that takes a time."""
+    """Return a decorator that adds an option for a time."""
     return click.option(name, metavar="TIME", callback=_time, help=text)
 
 
 def moment_option(*names: str, text: str, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add an option that takes a time or a version."""
+    """Return a decorator that adds an option for a time or a version."""
     return click.option(*names, metavar="TIME|VERSION", callback=_moment, required=required, help=text)
 
 
 def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:
-    """Parse `A:B`, `A:` (to the end) or `A` (one line) to the `view_range` of the tool."""
+    """Convert `A:B`, `A:` (to the end) or `A` (one line) to the `view_range` of the tool."""
     if given is None:
         return None
     form = _RANGE.fullmatch(given)
@@ -75,7 +75,7 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
 
 
 def text_or_stdin(given: str | None) -> str:
-    """The argument, or all of standard input without one. Raises `UsageError` if that is a terminal."""
+    """The argument, or all of standard input if it is missing. Raises `UsageError` if standard input is a terminal."""
     if given is not None:
         return given
     if sys.stdin is None or sys.stdin.isatty():
@@ -84,7 +84,7 @@ def text_or_stdin(given: str | None) -> str:
 
 
 def text_of_file(name: str) -> str:
-    """The text of a file, `-` for standard input. Raises `UsageError` if it cannot be read."""
+    """The text of a file; `-` means standard input. Raises `UsageError` if the file cannot be read."""
     if name == "-":
         return text_or_stdin(None)
     try:

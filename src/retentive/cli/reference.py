@@ -1,4 +1,4 @@
-"""Prints docs/cli.md from the commands: `python -m retentive.cli.reference > docs/cli.md`."""
+"""Prints docs/cli.md, generated from the commands: `python -m retentive.cli.reference > docs/cli.md`."""
 
 from __future__ import annotations
 

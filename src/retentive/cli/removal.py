@@ -1,4 +1,4 @@
-"""`redact` and `erase`: removing texts permanently."""
+"""`redact` and `erase`: remove texts permanently."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _erase_memory(location: Location, path: str | None, memory_id: str | None, *
 
 
 def _versions_to_erase(path: MemoryPath | None, memory_id: str | None, found: Snapshot) -> tuple[str | None, int]:
-    """The id of the memory to erase, None if it does not exist, and the number of its versions."""
+    """The id of the memory to erase and the number of its versions. The id is None if the memory does not exist."""
     if path is not None:
         memory = None if path.is_root else found.get(path.text).memory
         memory_id = None if memory is None else memory.id
@@ -122,7 +122,7 @@ def _versions_to_erase(path: MemoryPath | None, memory_id: str | None, found: Sn
 
 
 def _old(path: MemoryPath, found: Snapshot) -> int:
-    """The number of old versions at or below a path that are not redacted."""
+    """The number of old versions at or below a path that are not redacted yet."""
     present = {memory.version_id for memory in found.memories(ROOT)}
     return sum(version.id not in present and version.redacted_at is None for version in versions_of(found, path))
 

@@ -1,4 +1,4 @@
-"""`review`: listing, accepting and refusing proposed changes."""
+"""`review`: list, accept and refuse proposed changes."""
 
 from __future__ import annotations
 

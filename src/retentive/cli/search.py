@@ -1,4 +1,4 @@
-"""`search`: finding memories by words or by a pattern."""
+"""`search`: find memories by words or by a pattern."""
 
 from __future__ import annotations
 

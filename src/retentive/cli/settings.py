@@ -1,4 +1,4 @@
-"""`settings`: showing and changing the settings of a memory store."""
+"""`settings`: show and change the settings of a memory store."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _from_file(file: Path) -> dict[str, object]:
 
 
 def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Values by name. Raises `InvalidInput` for a repeated name, which would be ambiguous."""
+    """Map names to values. Raises `InvalidInput` for a repeated name, which would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[str, ...]
 Section: TypeAlias = tuple[str, Row, Sequence[Row]]
-"""A name, column names and rows."""
+"""Name, column names and rows of a section."""
 
 
 @output.command(json="Print a JSON object.")
@@ -56,7 +56,7 @@ def _object(found: Stats) -> dict[str, object]:
 
 
 def _sections(found: Stats, *, plain: bool) -> list[Section]:
-    """The sections; `plain` has exact bytes and times, and days without activity."""
+    """The sections. With `plain`, bytes and times are exact, and days without activity are included."""
     size = str if plain else human_size
     time = output.timestamp if plain else "{:%Y-%m-%d}".format
     totals = [
@@ -87,6 +87,6 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
 
 
 def _tables(sections: Sequence[Section]) -> Sequence[output.Piece]:
-    """A table for each section that has rows, with a blank line between two."""
+    """A table for each section that has rows, with a blank line between tables."""
     tables = [layouts.Table(columns, rows, title=name.upper()) for name, columns, rows in sections if rows]
     return [piece for table in tables for piece in ("\n", table)][1:]

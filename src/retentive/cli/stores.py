@@ -1,4 +1,4 @@
-"""`stores` and `init`: listing memory stores, and creating one, empty or with the record of a project."""
+"""`stores` and `init`: list memory stores, and create one that is empty or has the record of a project."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ store = retentive.open({location}).store({key!r})
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of `init`: the location without its password, the store, the new memories, and code that uses it."""
+    """Result of `init`: the location without its password, the store, the new memories, and code that uses it."""
 
     at: str
     store: str
@@ -137,7 +137,7 @@ def _feature(number: int, given: str) -> Feature:
 
 
 def _code(location: Location, key: str, directory: str | None) -> str:
-    """A program that uses the memory store. It reads a URL with a password from the environment."""
+    """A program that uses the memory store. It reads a URL that contains a password from the environment."""
     opened = repr(location.url) if shown(location.url) == location.url else 'os.environ["RETENTIVE_AT"]'
     opened += f", keys={location.keys!r}" if location.keys is not None else ""
     elsewhere = "" if directory in {None, DIRECTORY} else f", directory={directory!r}"

@@ -1,6 +1,6 @@
-"""Drawing for terminals, by rich: tables, aligned columns, diffs and search results.
+"""Output for terminals with the package rich: tables, aligned columns, diffs and search results.
 
-Imported only when standard output is a terminal. Control characters in the text of models are escaped.
+Imported only when standard output is a terminal. Control characters in texts of models are escaped.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
 from retentive.search.query import Results, Span
 from retentive.values.diff import NO_NEWLINE, DiffLine
 
-# Styles are colours only, so that NO_COLOR leaves plain text.
+# Styles are only colours, so that NO_COLOR leaves plain text.
 _COLUMN_STYLES = {"size": "green", "memories": "green", "changed": "blue", "created": "blue"}
 _CELL_STYLES = {"problem": "red", "note": "yellow", "repaired": "green", "ok": "green"}
 _RIGHT = {"size", "memories"}
 _DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
 _MARKED = {"removed": "black on red", "added": "black on green"}
 _FOUND = "black on yellow"
-_UNFOLDED = 10_000  # columns, wider than any row
+_UNFOLDED = 10_000  # number of columns, more than any row has
 
 
 def draw(piece: Table | Aligned | Diff | Hits) -> str:
-    """The piece as text with terminal codes, without a final newline."""
+    """The piece as text with terminal codes, without a newline at the end."""
     match piece:
         case Table():
             return _table(piece)
@@ -52,7 +52,7 @@ def _table(piece: Table) -> str:
 
 
 def _cell(cell: str, column: str) -> Text:
-    """The cell as `Text`: rich would read `[red]` in a string as markup."""
+    """Convert a cell to `Text`, because rich would interpret `[red]` in a string as markup."""
     return Text(harmless(cell), _CELL_STYLES.get(cell, "") if column == "severity" else "")
 
 
@@ -100,7 +100,7 @@ def _hit_lines(found: Results) -> Iterable[Text]:
 
 
 def _append(line: Text, text: str, marks: Sequence[Span], style: str | None, marked: str | None) -> None:
-    """Append `text` with its marked spans; escaped span by span, since escaping moves positions."""
+    """Append `text` with its marked spans. Each span is escaped separately, since escaping moves positions."""
     at = 0
     for start, end in marks:
         line.append(harmless(text[at:start]), style)

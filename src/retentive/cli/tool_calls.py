@@ -1,4 +1,4 @@
-"""`exec`: one JSON command per line, for programs in any language."""
+"""`exec`: run one JSON command per line, for programs in any language."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def parsed(line: bytes) -> object:
         raise InvalidInput(f"the line is not JSON: {error.msg} (character {error.pos + 1})") from None
     except RecursionError:
         raise InvalidInput("the line is nested too deeply") from None
-    except ValueError:  # Python converts no number of more than 4,300 digits
+    except ValueError:  # Python does not convert numbers of more than 4,300 digits
         raise InvalidInput("a number in the line is too long") from None
     return value
 

@@ -1,4 +1,4 @@
-"""`export`, `import`, `backup`, `restore-backup` and `migrate`: moving memories between locations and files."""
+"""`export`, `import`, `backup`, `restore-backup` and `migrate`: move memories between locations and files."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def _exists(backend: Backend, name: str) -> bool:
 
 
 def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
-    """Print the contents of each memory store, with a remark."""
+    """Print the contents of each memory store, each with a remark."""
     rows = zip(done, remarks, strict=True)
     output.emit({"stores": done}, plain="".join(_line(one, remark) for one, remark in rows))
 
@@ -280,7 +280,7 @@ def _same(source: str, target: str) -> bool:
 def _backend(
     url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
 ) -> Iterator[Backend]:
-    """The backend at a location, encrypted with `keys`. Raises `NotFound` if it does not exist, unless `create`."""
+    """Open the backend at a location, encrypted with `keys`. If it does not exist, `create` it or raise `NotFound`."""
     if not create and not location_exists(url):
         raise NotFound(f"{shown(url)} does not exist")
     with (
@@ -310,7 +310,7 @@ def _source(source: str, revision: str | None) -> Iterator[Source]:
 
 @contextmanager
 def _store(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
-    """The target of an import; for a dry run an existing memory store, or else an empty one in memory."""
+    """Open the target of an import. A dry run uses the existing memory store, or an empty one in memory."""
     if not dry_run:
         with location.created() as store:
             yield store

@@ -1,4 +1,4 @@
-"""Checks of all invariants of stored memory stores, and repairs where the right value is certain."""
+"""Checks every rule that stored memory stores must satisfy, and repairs a value if the right one is certain."""
 
 from retentive.doctor.check import check, repair
 from retentive.doctor.locations import check_place

@@ -1,4 +1,4 @@
-"""Checks of all memory stores of an opened backend, and repairs where the right value is certain."""
+"""Checks of all memory stores of an opened backend. A repair changes a value only if the right one is certain."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
 
-_ENDS = {"schema_old", "schema_new", "schema_foreign"}  # nothing else can be checked then
+_ENDS = {"schema_old", "schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:
-    """Findings about an opened backend, including one `healthy` for each memory store without a problem.
+    """Yield findings about an opened backend, including one `healthy` for each memory store without a problem.
 
-    Each store is checked in one consistent state, while others go on writing. `quick` skips texts of older versions.
-    `progress` is called from time to time. A directory backend records external edits first, as for every command;
-    `check_place` does not. Damage is reported and never raises.
+    Each store is checked in one consistent state, while other processes may write. `quick` skips texts of older
+    versions. `progress` is called from time to time. A directory backend records external edits first, as for every
+    command; `check_place` does not record them. Damage is reported and never raises.
     """
     wrong: dict[str, int] = {}
     keys: dict[str | None, str | None] = {}
@@ -45,7 +45,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
             wrong[finding.store_id] = wrong.get(finding.store_id, 0) + 1
     for info in _readable_stores(backend, wrong):
         if isinstance(info, Finding):
-            if whole:  # otherwise it was reported above
+            if whole:  # otherwise the damage was reported above
                 yield info
         else:
             for finding in _check_store(backend, info, wrong.get(info.id, 0), quick=quick, progress=progress):
@@ -75,7 +75,7 @@ def _check_store(
 
 
 def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
-    """Checks access times and the audit log."""
+    """Yield findings about the access times and the audit log of a store."""
     for key, value in backend.side_records(info.id, ACCESSED):
         if not can_be_read(float, value):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
@@ -89,7 +89,7 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """True if the key of a store finds it. A key that looks like an id may find another store, which is no problem."""
+    """Return whether the key of a store finds the store. A key that looks like an id may find another store."""
     if info.key is None or info.key.startswith("memstore_"):
         return True
     try:
@@ -100,22 +100,22 @@ def _is_found(backend: Backend, info: StoreInfo) -> bool:
 
 
 def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings of a check, and `unreadable` if it raises. Damage can raise any error."""
+    """Yield the findings of a check, then `unreadable` if the check raises. Damaged data can raise any error."""
     try:
         yield from check()
-    except NotFound:  # erased meanwhile
+    except NotFound:  # the store was erased during the check
         return
     except Exception as error:
         yield found("unreadable", store_id, reason(error))
 
 
 def reason(error: Exception) -> str:
-    """The message of an error; of a driver's error only its type, since the message may show stored data."""
+    """Message of an error. For an error of a driver, only its type, since the message may contain stored data."""
     return str(error) if isinstance(error, RetentiveError) else f"reading it raised {type(error).__name__}"
 
 
 def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreInfo | Finding]:
-    """All memory stores. If a store in `wrong` makes the list fail, the others are listed one by one."""
+    """Yield all memory stores. If a store in `wrong` makes the list fail, read the other stores one by one."""
     try:
         yield from backend.list_stores()
     except Exception as error:
@@ -140,6 +140,6 @@ def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreIn
 def repair(backend: Backend) -> None:
     """Rebuild what other stored values prove: pointers, lost rows, counters, indexes, files. Deletes nothing.
 
-    Others may go on writing. Another check shows what was repaired. Raises the errors of storage.
+    Other processes may write meanwhile. A second check shows what was repaired. Raises the errors of storage.
     """
     capabilities.repair(backend)

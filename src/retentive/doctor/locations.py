@@ -33,7 +33,7 @@ def check_place(
     save_to: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
-    """Findings about a location (docs/doctor.md), including `healthy` for each memory store without a problem.
+    """Yield findings about a location (docs/doctor.md), including `healthy` for each memory store without a problem.
 
     Without `repair` nothing is written; database servers and object storage are opened as by every command. With
     `repair`, the location is checked again after the repair, and findings that are gone have the severity `repaired`.
@@ -96,7 +96,7 @@ def _repaired(
 
 
 def _prevents_repair(finding: Finding) -> bool:
-    """True if no repair is certain, because the database or the whole location cannot be read."""
+    """Return whether a repair is impossible, because the database or the whole location cannot be read."""
     return finding.code in _PREVENTS_REPAIR or (finding.code == "unreadable" and finding.store_id is None)
 
 
@@ -117,7 +117,7 @@ def _findings(
 
 
 def open_read_only(at: str | os.PathLike[str]) -> Backend:
-    """The backend at a location, read-only for local files and directories. Raises the errors of storage."""
+    """Open a location; local files and directories are opened read-only. Raises the errors of storage."""
     location = os.fspath(at)
     scheme, separator, rest = location.partition("://")
     if not isinstance(at, str) or not separator:

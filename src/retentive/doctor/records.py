@@ -1,4 +1,4 @@
-"""Checks of the records of a memory store: every value can be parsed, and no text lacks its proposal."""
+"""Checks of the records of a memory store: each value can be parsed, and each text of a proposal has its proposal."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from retentive.storage.contract import Actor, Snapshot
 from retentive.trust.overlay import CONFIRMED
 
 Reader: TypeAlias = Callable[[str], object]
-"""Parser of a value; raises one of `_ERRORS`."""
+"""Parser of a record value. It raises one of `_ERRORS` for a damaged value."""
 _ERRORS = (Damaged, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _TEXTS = (AFTER, BEFORE)
 
 
 def _object(**fields: Callable[[Any], object]) -> Reader:
-    """Parser of an object with at least these fields."""
+    """Return a parser of a JSON object that has at least these fields."""
 
     def read(value: str) -> dict[str, Any]:
         found = json.loads(value)
@@ -51,7 +51,7 @@ def _actor(name: str | None) -> None:
 
 
 READERS: Mapping[str, Reader] = {
-    "audit": str,  # the text of the audit log is checked by `audit.verify`
+    "audit": str,  # `audit.verify` checks the contents of audit entries
     "audit.detail": str,
     "audit.head": str,
     CLOCK: Sighting.parse,
@@ -67,11 +67,11 @@ READERS: Mapping[str, Reader] = {
     SWEPT: float,
     TOMBSTONE: _object(at=float, by=_actor),
 }
-"""Parser of the records of each kind."""
+"""Parser for the records of each kind."""
 
 
 def can_be_read(read: Reader, value: str) -> bool:
-    """True if a parser accepts a value."""
+    """Return whether a parser accepts a value."""
     try:
         read(value)
     except _ERRORS:
@@ -80,7 +80,7 @@ def can_be_read(read: Reader, value: str) -> bool:
 
 
 def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Code and subject of the findings about the records of a store."""
+    """Yield the code and subject of each finding about the records of a store."""
     missing: set[tuple[str, str]] = set()
     for kind, read in READERS.items():
         for key, value in snapshot.records(kind):
@@ -108,7 +108,7 @@ def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
 
 
 def orphaned_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Kinds and keys of texts whose proposal does not exist."""
+    """Return kinds and keys of proposed texts whose proposal does not exist."""
     proposals = {key for key, _ in snapshot.records(PROPOSAL)}
     return [
         (kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind) if key.rpartition(".")[0] not in proposals

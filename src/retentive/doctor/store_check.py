@@ -1,4 +1,4 @@
-"""Checks of one memory store in one state: memories, versions, texts, counts, settings and records."""
+"""Checks of one memory store in one consistent state: memories, versions, texts, counts, settings and records."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from retentive.values.settings import from_text
 from retentive.values.text import is_text
 
 Progress: TypeAlias = Callable[[str, int], None]
-"""Called with the key or id of a memory store, and the number of its memories and versions checked so far."""
+"""Function called with the key or id of a memory store and the number of memories and versions checked so far."""
 UNREADABLE = (Damaged, UnknownSchema, InvalidInput, Refused, ValueError, TypeError, LookupError, AttributeError)
-"""Errors of reading damaged records. Others are failures of the storage and are raised."""
-_MAX_FINDINGS = 1_000  # of one kind
+"""Errors that reading a damaged record may raise. All other errors are failures of the storage and are raised."""
+_MAX_FINDINGS = 1_000  # limit for each kind of finding
 _PROGRESS_EVERY = 100
 _OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class StoreCheck:
-    """Checks one store. Each `run` starts over. Memory is bounded, except for ids and paths of present memories."""
+    """Checks one store. Each `run` starts over. Memory use is bounded, except for ids and paths of present memories."""
 
     def __init__(self, info: StoreInfo, *, quick: bool, progress: Progress | None) -> None:
         self._info = info
@@ -44,7 +44,7 @@ class StoreCheck:
         self._counts: Counter[str] = Counter()
         self._present: dict[str, Memory] = {}
         self._heads: set[str] = set()
-        self._oldest: dict[str, tuple[Version, int]] = {}  # of present memories, with the number of newer revisions
+        self._oldest: dict[str, tuple[Version, int]] = {}  # by present memory, with the number of newer revisions
         self._revisions = 0
         self._differing: set[str] = set()
         self._later: Version | None = None
@@ -52,7 +52,7 @@ class StoreCheck:
         self._pruned: datetime | None = None
 
     def run(self, snapshot: Snapshot) -> list[Finding]:
-        """All findings in this state."""
+        """Return all findings in this state."""
         self._begin()
         if time_in_id(self._info.id) not in {None, to_us(self._info.created_at)}:
             self._report("time_wrong", "the memory store itself")
@@ -140,7 +140,7 @@ class StoreCheck:
             memory = self._present[memory_id]
             self._report("version_missing", f"{visible(memory.path)} names {memory.version_id}")
         for memory_id, (oldest, newer_revisions) in self._oldest.items():
-            if memory_id not in self._differing:  # otherwise the row may belong to another memory
+            if memory_id not in self._differing:  # otherwise the row may be one of another memory
                 self._check_age(self._present[memory_id], oldest, self._revisions - newer_revisions)
 
     def _check_order(self, version: Version) -> None:
@@ -159,7 +159,7 @@ class StoreCheck:
             self._report("order_wrong", f"{version.id} before {later.id}")
 
     def _check_head(self, version: Version) -> None:
-        """Compares a memory with its newest version."""
+        """Compare a memory with its newest version."""
         memory = self._present.get(version.memory_id)
         if memory is None:
             known = self._pruned is None or version.created_at > self._pruned
@@ -172,8 +172,8 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _check_age(self, memory: Memory, oldest: Version, revisions: int) -> None:
-        """Compares the creation time with the oldest version. A memory may be older if earlier versions were pruned."""
-        if oldest.created_at > memory.updated_at:  # the times of its versions are wrong and reported as such
+        """Compare the creation time of a memory with its oldest version. Pruning may have removed earlier versions."""
+        if oldest.created_at > memory.updated_at:  # the times of the versions are wrong, which another finding reports
             return
         is_whole = oldest.operation == "created" and revisions == oldest.revision and self._pruned is None
         if memory.created_at > oldest.created_at or (is_whole and memory.created_at != oldest.created_at):

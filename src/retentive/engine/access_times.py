@@ -1,6 +1,6 @@
-"""Access times of memories, for expiry: recorded at most once an hour for each memory, in batches.
+"""Access times of memories, for expiry: recorded in batches, at most once an hour for each memory.
 
-Expiry needs view times, but a view must not cause a write. A killed process loses the views of its last minute.
+Expiry needs view times, but a view must not cause a write. A process that is killed loses the views of its last minute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retentive.storage import forking
 from retentive.storage.contract import Backend, Clock, Memory
 
 KIND = "accessed"
-EVERY_S = 3_600.0  # recorded times lag the last view by at most this
+EVERY_S = 3_600.0  # recorded times may be this much older than the last view
 FLUSH_AFTER_S = 60.0
 FLUSH_AT = 1_000  # memories
 _MAX_KNOWN = 100_000
@@ -24,21 +24,21 @@ _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
-    """The views of one process, for all memory stores of one backend. Threads may share it."""
+    """The views of this process, for all memory stores of one backend. Threads may share the object."""
 
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
         self._clock = clock
         self.renew_after_fork()
         forking.watch(self)
-        self._known: dict[str, float] = {}  # memory -> time last recorded
-        self._seen: dict[str, float] = {}  # memory -> time last viewed by this process
-        self._waiting: dict[str, dict[str, float]] = {}  # store -> memory -> when it was viewed
-        self._read: set[str] = set()  # stores whose records were read
+        self._known: dict[str, float] = {}  # memory id -> time last recorded
+        self._seen: dict[str, float] = {}  # memory id -> time last viewed by this process
+        self._waiting: dict[str, dict[str, float]] = {}  # store id -> memory id -> time of the view to record
+        self._read: set[str] = set()  # ids of stores whose records were read
         self._flushed_at = clock()
 
     def renew_after_fork(self) -> None:
-        """Replace the lock in a forked child, where the thread that held it does not exist."""
+        """Replace the lock in a forked child, where the thread that acquired the old lock does not exist."""
         self._lock = threading.Lock()
 
     @contextmanager
@@ -48,7 +48,7 @@ class Accesses:
             yield
 
     def note(self, store_id: str, memory: Memory) -> None:
-        """Note that a memory was viewed now."""
+        """Remember that a memory was viewed now."""
         self._seen[memory.id] = now = self._clock()
         known = now - self._known.get(memory.id, 0.0) < EVERY_S
         if known and not self._waiting:
@@ -95,12 +95,12 @@ class Accesses:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        """Recorded view times. Invalid values count as never viewed, so that they fail neither a view nor closing."""
+        """Recorded view times. Invalid values count as never viewed, so that neither a view nor closing fails."""
         noted = self._backend.side_records(store_id, KIND)
         return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
 
     def _write(self, store_id: str, seen: dict[str, float]) -> None:
-        if store_id not in self._read:  # another process may have noted them within the hour
+        if store_id not in self._read:  # another process may have recorded views within the hour
             kept = self._noted(store_id)
             seen = {key: at for key, at in seen.items() if at - kept.get(key, 0.0) >= EVERY_S}
             with self._lock:

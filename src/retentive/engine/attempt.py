@@ -21,10 +21,10 @@ R = TypeVar("R")
 class Attempt(Generic[R]):
     """One write operation on its way through the stages.
 
-    `tx`, `settings` and `writer` belong to the current run of the transaction, which may run more than once: after a
-    commit whose outcome was lost, `outcome` and the marks of the stages show if it succeeded. If `failure` is set, it
-    is raised instead of applying the operation, so that a second transaction can record a late refusal. `examiner` has
-    examined what the operation brings.
+    `tx`, `settings` and `writer` belong to the current run of the transaction. A transaction may run more than once: if
+    the outcome of a commit was lost, `outcome` and the marks of the stages show whether the commit succeeded. If
+    `failure` is set, it is raised instead of applying the operation, so that a second transaction can record a late
+    refusal. `examiner` has examined the texts that the operation writes.
     """
 
     context: StoreContext
@@ -44,5 +44,5 @@ class Attempt(Generic[R]):
 
     @property
     def has_written(self) -> bool:
-        """True if storage was asked to record changes in this run; a refusal must then roll the transaction back."""
+        """Return whether storage was asked to record changes in this run. A refusal must then roll back the run."""
         return self.writer is not None and self.writer.tried

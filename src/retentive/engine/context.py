@@ -45,14 +45,14 @@ class StoreContext(ABC):
         self.id = info.id
         self.pins = dict(pins or {})
         self.examiner = examiner or TextExaminer()
-        self.examiner.check(DEFAULTS.changed(self.pins))  # rejects invalid settings at opening
+        self.examiner.check(DEFAULTS.changed(self.pins))  # raises for invalid settings at opening
         self.replies = replies
         self.actor = actor
         self.clock = clock
         self._lines = LineCounts()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
-        """The stored text last read, and the effective settings derived from it."""
+        """The stored settings read last, as text, and the effective settings derived from the text."""
 
     @abstractmethod
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
@@ -60,14 +60,14 @@ class StoreContext(ABC):
 
     @abstractmethod
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run bookkeeping for an operation already recorded, or for none, in its own transaction outside the stages."""
+        """Run bookkeeping in its own transaction, outside the stages. Bookkeeping changes no memory."""
 
     def result_of(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
         """Run an operation through all stages and return its result. Raises `RetentiveError`."""
         return self.run(operation, self.invocation(actor)).value()
 
     def invocation(self, actor: Actor | str | None = None) -> Invocation:
-        """A call by an actor through the integration of this object. Raises `InvalidInput` for an invalid actor."""
+        """The invocation of an operation by an actor, through the integration of this object. Raises `InvalidInput`."""
         return Invocation(as_actor(actor), None, self.integration)
 
     def parsed(self, path: str) -> MemoryPath:
@@ -78,12 +78,12 @@ class StoreContext(ABC):
             raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
 
     def raised(self, refusal: Refused) -> InvalidInput:
-        """The exception for a refusal, with the sentence and code that a model would get as an error reply."""
+        """The exception for a refusal, with the sentence and code of the error reply that a model would get."""
         said = self.replies.error(refusal.key, refusal.values)
         return _OF_GUARDS.get(said.code or "", InvalidInput)(said.text.removeprefix("Error: "))
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state, outside the stages: for the engine's own bookkeeping."""
+        """Run `work` on one consistent state, outside the stages, for bookkeeping of the engine."""
         return self.backend.read(self.id, work)
 
     def settings_of(self, snapshot: Snapshot) -> Settings:
@@ -101,16 +101,16 @@ class StoreContext(ABC):
     def redacted(self, text: str, settings: Settings | None = None) -> str:
         """Input text with its sensitive values masked, for replies that echo it.
 
-        Without `settings`, the last known settings apply, for failures before the store was read.
+        Without `settings`, the last known settings apply, since a command may fail before the store is read.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)
         try:
             return self.examiner(settings, text)[0]
-        except Refused:  # a detector failed, which is logged
+        except Refused:  # a detector failed, which was logged
             return "…"
 
     def record_external_edits(self, snapshot: Snapshot) -> None:
         """Record external edits of plain files, so that the snapshot shows them."""
         if capabilities.directory_of(self.backend, self.info) is not None:
-            list(snapshot.sizes(ROOT))  # a listing compares every file
+            list(snapshot.sizes(ROOT))  # listing the root compares every file

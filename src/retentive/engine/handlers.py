@@ -32,9 +32,9 @@ from retentive.values.text import LineCounts, Page, decoded, insert, replace, sn
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a write command: everything its reply needs besides the command.
+    """Result of a write command: the data that the reply needs in addition to the command.
 
-    `snippet` shows lines of the text of version `text_of`, around character `at`.
+    `snippet` has numbered lines around character `at` of the text of version `text_of`.
     """
 
     notes: tuple[Phrase, ...] = ()
@@ -115,18 +115,18 @@ def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> b
 
 
 def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> Page:
-    """The requested lines. Raises `Refused`, `Damaged`."""
+    """Return the requested lines. Raises `Refused` for an invalid range, and `Damaged`."""
     data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:
         lines = counts.count(version, data)
         return view(data, command.view_range, max_chars=settings.view_chars, lines=lines)
     except UnicodeDecodeError:
-        raise Damaged("a stored text is not UTF-8") from None
+        raise Damaged("the stored text is not valid UTF-8") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Save(WriteOperation[CommandResult]):
-    """Replace the whole text of a memory if `if_version` is still its newest version; None creates a memory."""
+    """Replace the text of a memory whose newest version is still `if_version`. If that is None, create a memory."""
 
     name = "save"
     path: MemoryPath
@@ -152,7 +152,7 @@ class Save(WriteOperation[CommandResult]):
 
 
 def check_free(entry: Entry) -> None:
-    """Raise `Refused` if no memory can be at the path of an entry: it is a directory, or below a memory."""
+    """Raise `Refused` if no memory can be created at the path of an entry: a directory, or a path below a memory."""
     if entry.below:
         raise Refused("exists")
     if entry.above is not None:
@@ -196,7 +196,7 @@ def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) ->
 
 
 def _harmless(refusal: Refused, writer: GuardedWriter) -> Refused:
-    """The refusal with sensitive values masked in the input it echoes."""
+    """Return the refusal with sensitive values masked in the input that it echoes."""
     echoed = refusal.values.get("old_str")
     if not isinstance(echoed, str):
         return refusal
@@ -210,7 +210,7 @@ def _insert(tx: Transaction, writer: GuardedWriter, command: Insert) -> CommandR
 
 
 def _edited(tx: Transaction, writer: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
-    """Entry of the memory to edit. Raises `Refused` if it is missing."""
+    """Return the entry of the memory to edit. Raises `Refused` if the memory does not exist."""
     writer.check(path)
     entry = Entry() if path.is_root else tx.get(path.text)
     if entry.memory is None:
@@ -244,7 +244,7 @@ def _rename(tx: Transaction, writer: GuardedWriter, command: Rename) -> CommandR
     changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
     if not all(writer.may_change(str(change.path)) for change in changes):
         raise Refused("read_only", path=new.written)
-    if source.memory is None:  # the new directory name and the path below it can form a sensitive value together
+    if source.memory is None:  # a new directory name can form a sensitive value together with the names below it
         for change in changes:
             writer.check_name(new.leading_to(str(change.path)))
     writer.move(changes)
@@ -279,4 +279,4 @@ HANDLERS: Mapping[type[WriteCommand], Callable[[Transaction, GuardedWriter, Any]
     Rename: _rename,
     Clear: _clear,
 }
-"""Handler of each command. Handlers raise `Refused` before any change is recorded."""
+"""Handler of each command. A handler raises `Refused` before it records any change."""

@@ -1,9 +1,10 @@
 """Idempotency: a command repeated under the same tool_use id returns its first reply and changes nothing.
 
 An agent loop that crashes after a command took effect but before it received the reply sends the command again. The
-record of a command, written in the transaction of its change, holds digests of the id and the command, and the parts of
-the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The digest of
-the command is keyed with the id: without the id, nobody can use it to confirm a guess of a short text.
+record of a command is written in the transaction of its change. It contains digests of the id and the command, and the
+parts of the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The
+digest of the command is an HMAC with the id as key, so nobody without the id can use it to confirm a guess of a short
+text.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from retentive.values.text import decoded, snippet
 
 KIND = "idempotency"
 KEPT_S = 86_400.0
-CLEAN_AFTER = 256  # commands recorded by this process for one store
+CLEAN_AFTER = 256  # commands that this process recorded for one store
 CLEAN_AFTER_S = 3_600.0
 _AT_ONCE = 500
-_MANY = 8  # versions that a record lists; replies to larger changes do not need them
+_MANY = 8  # number of versions that a record lists; replies to larger changes need no more
 _PROPOSAL, _VERSION = "prop_", "memver_"
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
 _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
@@ -42,7 +43,7 @@ Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
 def is_remembered(attempt: Attempt[Any]) -> bool:
-    """True if the outcome is recorded: a replayable command with a tool_use id."""
+    """Return whether the outcome is recorded: only replayable commands with a tool_use id are."""
     return bool(attempt.invocation.tool_use_id) and attempt.operation.is_replayable
 
 
@@ -53,7 +54,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     command, key = operation.command, _digest("", str(attempt.actor or ""), str(attempt.invocation.tool_use_id))
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
-        return attempt.outcome  # the commit succeeded; only its outcome was lost
+        return attempt.outcome  # the commit succeeded, and only its outcome was lost
     repeated = None if record is None else _repeated(attempt, command, record)
     if repeated is not None:
         return repeated
@@ -106,7 +107,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """The first outcome, if the same command was recorded within 24 hours; None for a damaged record."""
+    """The first outcome, if the same command was recorded within 24 hours; None if the record is damaged."""
     known = _parsed(record)
     if known.get("command") != _command_digest(attempt, command) or _is_old(record, attempt.context.clock()):
         return None
@@ -125,7 +126,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """The snippet from the recorded version; None if its text was redacted or pruned since."""
+    """The snippet of the recorded version; None if the text of the version was redacted or pruned later."""
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
     try:
@@ -140,7 +141,7 @@ def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -
 
 
 def _command_digest(attempt: Attempt[Any], command: WriteCommand) -> str:
-    """Digest of the command and the store, keyed with the tool_use id."""
+    """Digest of the command and the store: an HMAC with the tool_use id as key."""
     fields = [_plain(value) for value in _values(command)]
     return _digest(str(attempt.invocation.tool_use_id), attempt.context.id, command.name, json.dumps(fields))
 
@@ -161,7 +162,7 @@ def _digest(key: str, *parts: str) -> str:
 
 
 def _parsed(note: str) -> Mapping[str, Any]:
-    """The fields of a record; empty if it was not written by retentive."""
+    """The fields of a record; empty if retentive did not write the record."""
     try:
         found = json.loads(note)
     except (ValueError, RecursionError):
@@ -175,7 +176,7 @@ def _is_old(note: str, now: float) -> bool:
 
 
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
-    """Record of a refusal, with references to the texts of the command; None if it echoes any other text."""
+    """Record of a refusal, with references to the texts of the command; None if the refusal echoes any other text."""
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
 
@@ -199,7 +200,7 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
 
 
 def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) -> Refused | None:
-    """The recorded refusal; None if another version of retentive wrote it and the command must run again."""
+    """Refusal from a record. None if another version of retentive wrote the record; the command then runs again."""
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
@@ -221,14 +222,14 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Texts of the command that a refusal can echo, by the name of their place in the command."""
+    """Texts of the command that a refusal can echo, by the name that a record uses for each."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}
         for depth, above in enumerate(path.ancestors):
             texts[f"outward {number} {depth}"] = partial(path.outward, above)
             texts[f"above {number} {depth}"] = partial(str, above)
-        texts[f"shown {number}"] = partial(write.shown, path.written)  # last, because examining a text takes longer
+        texts[f"shown {number}"] = partial(write.shown, path.written)  # last, because masking takes longer
     if isinstance(command, StrReplace):
         texts["old_str"] = partial(write.shown, command.old_str)
     return texts
@@ -240,12 +241,12 @@ class _Remembered:
     cleaned_at: float | None = None
 
 
-_remembered: dict[str, _Remembered] = {}  # by store; commands recorded by this process since its last cleanup
+_remembered: dict[str, _Remembered] = {}  # by store; commands that this process recorded since its last cleanup
 _MAX_STORES = 10_000
 
 
 def forget_now_and_then(context: StoreContext) -> None:
-    """Count a recorded command and remove old records now and then; a failure is logged and retried later."""
+    """Count a recorded command, and remove old records from time to time. A failure is logged, and retried later."""
     if len(_remembered) >= _MAX_STORES:
         _remembered.clear()
     mine, now = _remembered.setdefault(context.id, _Remembered()), context.clock()

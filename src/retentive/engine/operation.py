@@ -1,4 +1,4 @@
-"""Operations on a memory store as values, their invocations and their outcomes."""
+"""Operations on a memory store as values, with their invocations and outcomes."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Operation(ABC, Generic[R_co]):
     sees_all: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths of the operation, for the audit log: by default its field `path`, if it has one."""
+        """Canonical paths of the operation, for the audit log. The default is its field `path`, if there is one."""
         path: MemoryPath | None = getattr(self, "path", None)
         return () if path is None else (path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Fields of the audit entry for a result, besides the new versions; never a text or a path."""
+        """Fields of the audit entry for a result, besides the new versions. They never contain a text or a path."""
         return {}
 
 
@@ -77,12 +77,12 @@ class ReadOperation(Operation[R_co]):
 
     @abstractmethod
     def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
-        """Compute the result from one consistent state as the actor sees it. Raises `RetentiveError`."""
+        """Compute the result from one consistent state, as the actor sees the store. Raises `RetentiveError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read(ReadOperation[R]):
-    """A read given as a function of one consistent state. `facts_of` derives the facts from the result."""
+    """A read given as a function of one consistent state. `facts_of` derives facts for the audit entry."""
 
     name: str
     work: Callable[[Snapshot], R]
@@ -102,9 +102,9 @@ class Read(ReadOperation[R]):
 
 @dataclass(frozen=True, slots=True)
 class AuditOnly(ReadOperation[None]):
-    """Leaves the audit entry of a call that runs elsewhere: malformed input, a command across mounts, a bulk read.
+    """Leaves the audit entry of a call that runs elsewhere: malformed input, a command across mounts, or a bulk read.
 
-    `details` are its facts.
+    `details` are the facts of the entry.
     """
 
     name: str | None
@@ -129,10 +129,11 @@ class AuditOnly(ReadOperation[None]):
 class WriteOperation(Operation[R_co]):
     """An operation that changes memories, history or settings, in one transaction.
 
-    `may_use_reserve`: the operation deletes, and may use the space reserved for a full disk. `under_review`: for an
-    actor under review the operation becomes a proposal, is refused, or (`skip`) runs unchanged. `switches_audit`: the
-    operation may turn the audit log on. `is_replayable`: repeated under the same tool_use id, the operation returns its
-    first outcome.
+    - `may_use_reserve`: the operation deletes, so it may use the space reserved for a full disk.
+    - `under_review`: for an actor under review, the operation becomes a proposal, is refused, or (`skip`) runs
+      unchanged.
+    - `switches_audit`: the operation may turn the audit log on.
+    - `is_replayable`: if the operation is repeated under the same tool_use id, it returns its first outcome.
     """
 
     __slots__ = ()
@@ -143,10 +144,10 @@ class WriteOperation(Operation[R_co]):
 
     @abstractmethod
     def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
-        """Record the changes and return the result. May run more than once. Raises `RetentiveError`."""
+        """Record the changes and return the result. It may run more than once. Raises `RetentiveError`."""
 
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
-        """The operation to run instead, without the part that storage refused; None if the whole operation fails."""
+        """The operation to run instead, without the part that storage refused. None if the whole operation fails."""
         return None
 
 
@@ -154,7 +155,8 @@ class WriteOperation(Operation[R_co]):
 class Outcome(Generic[R]):
     """Outcome of an operation: its result or error, and the recorded versions.
 
-    `repeated`: the reply of an earlier call under the same tool_use id. `proposed`: the changes await review.
+    If `repeated` is true, this is the outcome of an earlier call under the same tool_use id. If `proposed` is true, the
+    changes await review.
     """
 
     settings: Settings

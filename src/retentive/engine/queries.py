@@ -29,7 +29,7 @@ def get_entry(path: MemoryPath) -> Read[Entry]:
 
 
 def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory]]:
-    """List all memories below a directory in byte order of their paths; with `or_at`, else the memory at that path."""
+    """List all memories below a directory, in byte order of their paths, or with `or_at` the memory at the path."""
 
     def work(snapshot: Snapshot) -> list[Memory]:
         found = list(snapshot.memories(under.text))
@@ -52,10 +52,10 @@ def read_version(version_id: str) -> Read[tuple[Version, str | None]]:
 
 
 def read_fact(memory: Memory | None) -> Mapping[str, object]:
-    """Fact of an audit entry: the ids of the memory and version read."""
+    """Fact of an audit entry: the ids of the memory and of the version that were read."""
     return {} if memory is None else {"read": [memory.id, memory.version_id]}
 
 
 def version_fact(version: Version) -> Mapping[str, object]:
-    """Fact of an audit entry: the ids of the memory and version read."""
+    """Fact of an audit entry: the ids of the memory and of the version that were read."""
     return {"read": [version.memory_id, version.id]}

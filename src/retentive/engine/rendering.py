@@ -25,15 +25,15 @@ STORAGE_REPLIES = {
     "not_found": "unavailable",  # the whole memory store was deleted
     "unknown_schema": "unknown_schema",
 }
-"""The reply for each failure of storage. Errors with other codes are application errors and are raised."""
+"""The reply for each failure of storage. Errors with other codes are raised to the application."""
 OF_BACKENDS = {"path_taken", "path_folds"}
-"""Refusals of a backend, which only knows canonical paths."""
+"""Codes of refusals by a backend, which only knows canonical paths."""
 
 
 class Say:
-    """Renders sentences of a catalogue for one invocation, with sensitive values masked in echoed input.
+    """Renders sentences of a catalogue for one invocation, and masks sensitive values in the input that they echo.
 
-    `is_plain` recognizes short values that need no examination.
+    `is_plain` recognizes short values that cannot be sensitive.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) ->
 
 
 def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
-    """The paths of an operation as written in the request; errors name the last one."""
+    """The paths of an operation, as written in the request. Errors name the last path."""
     match operation:
         case RunView(command=command):
             return (command.path,)

@@ -16,14 +16,14 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change settings; None restores a default. Returns the stored settings, without pinned ones."""
+    """Change settings; None restores a default. The result is the stored settings, without pinned values."""
 
     name = "settings"
     under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed
     switches_audit = True
     changes: Mapping[str, object]
     examiner: TextExaminer
-    is_read_only: bool = False  # pinned by this process; stored settings can always be changed
+    is_read_only: bool = False  # true if this process pinned read_only; stored settings can always be changed
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for unknown names."""
@@ -37,7 +37,7 @@ class ChangeSettings(WriteOperation[Settings]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Settings:
         """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value, `ReadOnly`."""
         if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, and so are its settings")
+            raise ReadOnly("the memory store was opened read-only, so its settings cannot be changed")
         given = {
             name: getattr(DEFAULTS, name, None) if value is None else value for name, value in self.changes.items()
         }

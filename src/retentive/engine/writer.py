@@ -1,7 +1,8 @@
-"""Guarded writer: the only code path that changes memories. It has all guards, then records the change.
+"""Guarded writer: the only code that changes memories. It runs all guards, then records the change.
 
-A new guard on who may write where belongs to `WriteRules.check`, one on paths to `WriteRules.check_name`, and one on
-texts to `GuardedWriter.put`, before it records.
+A new guard belongs in one of three methods: `WriteRules.check` (which paths an actor may write),
+`WriteRules.check_name` (which paths are valid), or `GuardedWriter.put` (which texts are valid) before it records the
+change.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Result of a write: the stored text, True if a guard altered it, and notes for the reply."""
+    """Result of a write: the stored text, whether a guard altered it, and notes for the reply."""
 
     text: str
     altered: bool = False
@@ -41,7 +42,7 @@ class Written:
 
 
 class WriteRules:
-    """Rules, from the settings of one store, for the memories that one actor may change."""
+    """Rules from the settings of one store: which memories one actor may change."""
 
     def __init__(self, settings: Settings, actor: Actor | None, examiner: TextExaminer) -> None:
         self.settings = settings
@@ -51,7 +52,7 @@ class WriteRules:
         self.hidden: HiddenMemories | None = None
 
     def shown(self, text: str) -> str:
-        """Input text with its sensitive values masked, for replies that echo it."""
+        """Mask the sensitive values in input text, for replies that echo it."""
         return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
@@ -85,7 +86,7 @@ class WriteRules:
 
     @staticmethod
     def is_read_only(settings: Settings, path: str) -> bool:
-        """True if the memory at a canonical path is read-only for every actor."""
+        """Return whether the memory at a canonical path is read-only for every actor."""
         return settings.read_only or bool(settings.read_only_paths and covers(settings.read_only_paths, path))
 
     def check_name(self, path: MemoryPath) -> None:
@@ -101,8 +102,8 @@ class WriteRules:
 class GuardedWriter(WriteRules):
     """Changes to one store by one actor, in one transaction. Refusals are raised before any change is recorded.
 
-    `recorded` has the ids of the recorded versions. `tried` is set once the backend was asked to record a change, even
-    if it refused.
+    `recorded` lists the ids of the recorded versions. `tried` is true once the backend was asked to record a change,
+    even if the backend refused.
     """
 
     def __init__(
@@ -213,13 +214,13 @@ class GuardedWriter(WriteRules):
         return _to_json({name: value for name, value in made.items() if value})
 
     def _check_bytes(self, entry: Entry, size: int) -> None:
-        """Raise `Refused` for a text over the limit of one memory, unless it shrinks."""
+        """Raise `Refused` for a text over the limit of one memory, unless the change makes the memory smaller."""
         held, limit = len(entry.data or b""), self.settings.max_memory_bytes
         if limit and size > limit and (entry.memory is None or size >= held):
             raise Refused("too_large", size=size, limit=limit, present=held)
 
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
-        """Raise `Refused` for a text over a limit. A memory over a limit may always shrink."""
+        """Raise `Refused` for a text over a limit. A change that makes a memory smaller is always allowed."""
         settings, held = self.settings, len(entry.data or b"")
         self._check_bytes(entry, size)
         if entry.memory is not None and size < held:
@@ -252,7 +253,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
-    """Patterns of the only paths an actor may change; None if no rule names the actor, and for jobs of retentive."""
+    """Patterns of the only paths that an actor may change. None if no rule names the actor, or for retentive's jobs."""
     if who is not None and who.kind == "job":
         return None
     name = "" if who is None else str(who)

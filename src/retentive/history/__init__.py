@@ -1,4 +1,4 @@
-"""The history of a memory store: log, diff, blame, restore, undo, redact, erase and expiry."""
+"""History of a memory store: log, diff, blame, restore, undo, redact, erase and expiry."""
 
 from retentive.history.history import History
 

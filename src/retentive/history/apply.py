@@ -20,12 +20,12 @@ from retentive.values.records import Again
 from retentive.values.text import decoded
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
-_ALTERED = "sensitive values were taken out of its text"
+_ALTERED = "sensitive values were removed from its text"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write to one memory. `path` is the path after the write, for a deletion the path before it."""
+    """One write to one memory. `path` is the path after the write, or for a deletion the path before it."""
 
     what: What
     memory_id: str
@@ -38,8 +38,8 @@ class Step:
 class RestoreOutcome:
     """Result of a restore or undo, or of its preview. With conflicts, nothing was changed.
 
-    `left` lists the memories that differ from the request: redacted content cannot be restored, even with `force`, and
-    a guard may have removed sensitive values from a text.
+    `left` lists the memories that still differ from the requested state. Redacted content cannot be restored, even with
+    `force`, and a guard may have removed sensitive values from a text.
     """
 
     steps: tuple[Step, ...] = ()
@@ -56,7 +56,7 @@ class RestoreOutcome:
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """The writes that bring all memories to their targets; memories already at their target need none."""
+    """Return the writes that bring all memories to their targets. A memory at its target needs no write."""
     present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():
@@ -74,7 +74,7 @@ def steps(found: Snapshot, targets: Targets) -> list[Step]:
 
 
 def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Conflicts of steps whose target path is blocked, by the id of the memory that blocks it."""
+    """Conflicts of steps whose target path is blocked by a memory, by the id of that memory."""
     leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
     blocking: dict[str, Conflict] = {}
     for step in todo:
@@ -82,12 +82,12 @@ def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
             continue
         for memory in _standing(found, step.path):
             if memory.path not in leaving:
-                blocking[memory.id] = Conflict(step.path, step.memory_id, f"{memory.path} stands where it was")
+                blocking[memory.id] = Conflict(step.path, step.memory_id, f"the memory {memory.path} blocks this path")
     return blocking
 
 
 def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Conflicts of memories whose target paths are equal or nested, all but the oldest, by memory id."""
+    """Conflicts of memories whose target paths are equal or nested, by memory id. The oldest one has no conflict."""
     taken: set[str] = set()
     above: set[str] = set()
     clashes: dict[str, Conflict] = {}
@@ -95,7 +95,8 @@ def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
     for step in sorted(coming, key=lambda step: step.memory_id):
         places = ancestors(step.path)
         if step.path in taken or step.path in above or any(one in taken for one in places):
-            clashes[step.memory_id] = Conflict(step.path, step.memory_id, "another memory comes back there too")
+            reason = "another memory is restored at, above or below this path"
+            clashes[step.memory_id] = Conflict(step.path, step.memory_id, reason)
         else:
             taken.add(step.path)
             above.update(places)
@@ -121,7 +122,7 @@ def carry_out(tx: Transaction, write: GuardedWriter, todo: Sequence[Step]) -> li
     """
     erasing = {memory_id for memory_id, _ in tx.records(ERASING)}
     if any(step.what == "made" and step.memory_id in erasing for step in todo):
-        raise InvalidInput("a memory that is being erased cannot be had back")
+        raise InvalidInput("a memory that is being erased cannot be restored")
     for step in todo:
         for path in {step.path, step.path if step.before is None else step.before.path}:
             write.check(MemoryPath.known(path))
@@ -166,7 +167,7 @@ def _born(found: Snapshot, step: Step) -> datetime:
 
 
 def _ordered(moves: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-    """Moves in an order in which each target path is free, and the moves that form a cycle."""
+    """Order the moves so that each target path is free. The second list contains the moves that form a cycle."""
     pending = {step.before.path for step in moves if step.before is not None}
     above = Counter(one for path in pending for one in ancestors(path))
     free: list[Step] = []

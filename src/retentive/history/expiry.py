@@ -23,14 +23,14 @@ from retentive.values.paths import ROOT
 
 HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
-AGAIN_AFTER_S = 3_600.0  # minimum between sweeps at opening, across all processes
+AGAIN_AFTER_S = 3_600.0  # minimum time between two sweeps at opening, across all processes
 _AT_ONCE = 500
 _LOG = logging.getLogger("retentive")
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A memory that exceeded its idle time."""
+    """A memory that was idle for too long."""
 
     path: str
     memory_id: str
@@ -38,7 +38,7 @@ class Expired:
 
     @classmethod
     def of(cls, memory: Memory, days: float) -> Expired:
-        """A memory that was idle for some days."""
+        """Return the result for a memory that was idle for some days."""
         return cls(memory.path, memory.id, round(days, 1))
 
 
@@ -58,7 +58,7 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Sweep(WriteOperation[Swept]):
-    """Delete idle memories, and record from when on the history is complete; `sweep` removes the versions afterwards.
+    """Delete idle memories, and record the time since when the history is complete. `sweep` then removes the versions.
 
     `idle` has memories with their idle days, `old` the ids of versions with the time at which a newer one replaced
     them. With `clock_jump` both are empty: the sweep waits. `sighting` is the record of the clock.
@@ -121,7 +121,7 @@ def _preview(context: StoreContext, accessed: Mapping[str, float], clock: Checke
 
 
 def find(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Sweep:
-    """The sweep of one state of the store, under its settings."""
+    """Find the memories and versions that a sweep removes from one state of the store, under its settings."""
     settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
     old: Sequence[tuple[str, int]] = ()
     if settings.keep_versions_days:
@@ -162,12 +162,12 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
 
 
 def sweep_at_opening(context: StoreContext) -> None:
-    """Sweep if the settings require it and no process swept within the hour; a failure is logged and retried later."""
+    """Sweep if the settings require it and no process did within the hour. A failure is logged, and retried later."""
     try:
         now = context.clock()
         last = context.read(lambda found: found.get_record(SWEPT, LAST))
         swept_at = int(last) if last is not None and last.isdecimal() else 0
-        if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: the earlier clock may have been ahead
+        if abs(now - swept_at) < AGAIN_AFTER_S:  # not only `now - swept_at`: an earlier clock may have been ahead
             return
         context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
         swept = _sweep(context, clocks.check(context), is_asked=False)

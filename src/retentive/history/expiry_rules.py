@@ -1,4 +1,4 @@
-"""Rules for expiry and pruning, without I/O: which memories are idle too long, which versions are old."""
+"""Rules for expiry and pruning, without I/O: which memories have been idle too long, and which versions are old."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from retentive.values.records import to_us
 from retentive.values.settings import Settings
 
 EXPIRY = Actor("job", "expiry")
-"""Actor of expiry deletions."""
+"""Actor of deletions by expiry."""
 _DAY_S = 86_400.0
 
 
 def is_on(settings: Settings) -> bool:
-    """True if any memory may expire."""
+    """Return whether any memory may expire."""
     return bool(settings.expire_after_days or any(settings.expire_paths.values()))
 
 
 def days_allowed(path: str, settings: Settings) -> int:
-    """Days that a memory may be idle; 0 = forever.
+    """Number of days that a memory may be idle; 0 means no limit.
 
     A pattern that covers the path overrides the store-wide rule; if several match, the longest time applies.
     """
@@ -48,7 +48,7 @@ def expired(
 
 
 def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
-    """Days until a memory expires if nobody uses it; below 0: at the next sweep, None: never."""
+    """Days until a memory expires if it is not used: negative if the next sweep deletes it, None for never."""
     days = days_allowed(memory.path, settings)
     return days - idle_days(memory, accessed, now) if days else None
 
@@ -56,7 +56,7 @@ def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings,
 def prunable(
     versions: Iterable[Version], living: Mapping[str, str], settings: Settings, now: float
 ) -> list[tuple[str, int]]:
-    """Prunable versions, from all versions newest first: id, and the microsecond at which a newer one replaced it.
+    """Return the id of each prunable version, and the time at which a newer version replaced it, in microseconds.
 
     A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
     `keep_versions` of its memory. So the complete store can be read as of any moment in that time. The history of a

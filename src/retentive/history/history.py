@@ -32,7 +32,7 @@ class BlameLine:
 class History:
     """The history of one memory store. Threads may share it. Raises `RetentiveError`.
 
-    A moment is a version id (the store right after that change) or a time with a time zone.
+    A moment is a time with a time zone, or a version id, which means the state right after that change.
     """
 
     def __init__(self, context: StoreContext) -> None:
@@ -65,15 +65,15 @@ class History:
         return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
 
     def show(self, version_id: str) -> tuple[Version, str | None]:
-        """A version and the text it wrote; the text is None for a deletion or a redacted version."""
+        """A version, and the text of its memory after the change; None for a deletion or a redacted version."""
         return self._context.result_of(read_version(version_id))
 
     def text_at(self, path: str, at: datetime | str) -> tuple[Version, str]:
-        """The memory that was at a path at a moment, and its text. Raises `NotFound`."""
+        """The memory that was at a path at a moment: its version at that moment, and the text. Raises `NotFound`."""
         return self._context.result_of(reads.text_at(self._context.parsed(path), at))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
-        """A unified diff between the texts of two versions. A deletion has an empty text.
+        """Unified diff between the texts of two versions. The text of a deletion is empty.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
         """
@@ -83,16 +83,17 @@ class History:
         return diff.unified(one or "", other or "", old_name=f"{first.path}@{old}", new_name=f"{second.path}@{new}")
 
     def change(self, version_id: str, *, old: str | None = None) -> Sides:
-        """A version and the one it replaced, or `old`, each with its text; both are None for a deletion.
+        """The version that `version_id` replaced (or `old`), and the version itself, each with its text.
 
-        Raises `NotFound`, and `InvalidInput` for a version whose text was redacted or pruned.
+        A side without a memory is `(None, None)`, as after a deletion. Raises `NotFound`, and `InvalidInput` for a
+        version whose text was redacted or pruned.
         """
         return reads.without_deletions(self._context.result_of(reads.change(version_id, old)))
 
     def changes_since(self, path: str, since: datetime | str | None = None) -> Sides:
         """The memory at a path at a moment (by default before its newest version), and its present version.
 
-        Raises as `change`.
+        Raises the same errors as `change`.
         """
         found = self._context.result_of(reads.changes_since(self._context.parsed(path), since))
         return reads.without_deletions(found)
@@ -123,12 +124,13 @@ class History:
         dry_run: bool = False,
         actor: Actor | str | None = None,
     ) -> RestoreOutcome:
-        """Restore a memory, a directory or the whole store (`/memories`) to a moment, in one change or not at all.
+        """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic.
 
-        The memory at `path` gets its text of that moment. If no memory is at `path` now, or another one was there then,
-        the memory of that moment is recreated. A directory is restored as a whole: newer memories are deleted, and
-        moved ones return. A memory at a path that is needed is a conflict; with `mode` `force` it is deleted. Redacted
-        content stays redacted. Raises `NotFound` if nothing was at `path` at that moment.
+        A memory at `path` gets the text it had at that moment. If no memory is at `path` now, the memory that was there
+        at that moment is recreated. A directory gets all memories it had at that moment: newer memories are deleted,
+        and moved memories return. If another memory is at a path that is needed, that is a conflict; with `mode`
+        `force` the other memory is deleted. Redacted content stays redacted. Raises `NotFound` if nothing was at `path`
+        at that moment.
         """
         return self._change(Restore(self._context.parsed(path), to, mode), dry_run=dry_run, actor=actor)
 
@@ -142,23 +144,23 @@ class History:
         dry_run: bool = False,
         actor: Actor | str | None = None,
     ) -> RestoreOutcome:
-        """Reverse one change (all of it, by the id of one of its versions), or all changes of an actor.
+        """Reverse one whole change, given by the id of any of its versions, or all changes of an actor.
 
-        `by` is an actor pattern, as in `session:s1`; `since` excludes older changes. Changes are reversed from newest
-        to oldest, in one change that is itself recorded in the history. If a later change builds on one of them,
-        nothing is changed and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or
-        `force` (later changes are reversed too).
+        `by` is an actor pattern such as `session:s1`; `since` excludes older changes. Changes are reversed from newest
+        to oldest. The undo is itself one change in the history. If a later change builds on a reversed change, nothing
+        is changed and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later
+        changes are reversed too).
         """
         return self._change(Undo(change, by, since, mode), dry_run=dry_run, actor=actor)
 
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
-        """Remove text, path, size and hash of versions permanently, all or none; actor and time are kept.
+        """Permanently remove the text, path, size and hash of versions, all or none. Actor and time are kept.
 
-        `all_of` selects all versions of the memories that are or were at or below a path, except the present ones.
-        Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new version first, or
-        delete the memory.
+        `all_of` selects all versions of the memories that are or were at or below a path, except the newest versions of
+        present memories. Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new
+        version first, or delete the memory.
         """
         target = None if all_of is None else self._context.parsed(all_of)
         return redact(self._context, version_ids, actor, all_of=target)
@@ -166,7 +168,7 @@ class History:
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
-        """Remove a memory and all its versions permanently; a tombstone without content is kept. Raises `NotFound`."""
+        """Permanently remove a memory and all its versions. A tombstone without content is kept. Raises `NotFound`."""
         target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return erase(self._context, target, actor)
 

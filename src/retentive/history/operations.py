@@ -1,4 +1,4 @@
-"""Operations of the history: restore and undo, and their previews."""
+"""Operations of the history: restore and undo, with their previews."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from retentive.values.text import decoded
 
 
 class PlannedOperation(WriteOperation[RestoreOutcome]):
-    """A restore or undo: plans the target state of each memory concerned, then writes it."""
+    """A restore or undo. It plans the target state of each memory concerned, then writes these states."""
 
     __slots__ = ()
     name: str
@@ -39,10 +39,10 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
 
     @abstractmethod
     def plan(self, found: Snapshot) -> Plan:
-        """The target state of each memory concerned. Raises `NotFound`."""
+        """Return the target state of each memory concerned. Raises `NotFound`."""
 
     def decided(self, found: Snapshot) -> RestoreOutcome:
-        """The steps of the plan, and the conflicts."""
+        """Return the steps of the plan and its conflicts, without writing."""
         made = self.plan(found)
         todo = steps(found, made.targets)
         blocking, clashes = in_the_way(found, todo), clashing(todo)
@@ -52,7 +52,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return RestoreOutcome(tuple(todo), (*made.conflicts, *blocking.values(), *clashes.values()))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
-        """Apply the plan; with conflicts, change nothing."""
+        """Apply the plan. If the plan has conflicts, nothing is changed."""
         outcome = self.decided(tx)
         if outcome.conflicts:
             return outcome
@@ -71,7 +71,7 @@ class Restore(PlannedOperation):
     mode: Mode = "refuse"
 
     def plan(self, found: Snapshot) -> Plan:
-        """The target state of each memory concerned. Raises `NotFound` if nothing was there at that moment."""
+        """Return the target state of each memory concerned. Raises `NotFound` if no memory was there at that moment."""
         target, to = self.path, self.to
         before = moment(found, to)
         entry = None if target.is_root else locate(found, target.text)
@@ -79,7 +79,7 @@ class Restore(PlannedOperation):
             then = next(found.versions(memory_id=entry.memory.id, before=before, limit=1), None)
             if then is not None and then.operation != "deleted":
                 if then.redacted_at is not None:
-                    raise NotFound(f"what the memory at {target.text} was then was redacted")
+                    raise NotFound(f"the version of {target.text} at that moment was redacted")
                 return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
         if isinstance(to, str) and (kept := _kept_at(found, target, to, before)) is not None:
             return Plan({kept.memory_id: state_of(kept)})  # known, whatever was pruned of other memories
@@ -91,13 +91,13 @@ class Restore(PlannedOperation):
         known = partial(_known_paths, found)
         made = restored(found.as_of(before), found.memories(target.text), target.text, known)
         if not made.targets and not made.conflicts and not target.is_root:
-            raise NotFound(f"there was nothing at {target.written} then")
+            raise NotFound(f"no memory was at or below {target.written} at that moment")
         return made
 
 
 @dataclass(frozen=True, slots=True)
 class Undo(PlannedOperation):
-    """Reverse one change (by the id of one of its versions), or all changes of an actor."""
+    """Reverse one change, given by the id of one of its versions, or all changes of an actor."""
 
     name = "undo"
     change: str | None = None
@@ -113,14 +113,14 @@ class Undo(PlannedOperation):
         check_zone(self.since)
 
     def plan(self, found: Snapshot) -> Plan:
-        """The target state of each memory concerned. Raises `NotFound` for an unknown change."""
+        """Return the target state of each memory concerned. Raises `NotFound` for an unknown change."""
         if self.change is None:
             chosen = list(LogFilter(self.by, self.since).chosen(all_versions(found)))
         else:  # the versions of one revision; an external edit detected by its command has another actor
             version = find_version(found, self.change)
             chosen = [other for other in found.versions(revision_of=self.change) if other.actor == version.actor]
         if not chosen:
-            raise NotFound("there is no such change")
+            raise NotFound("no change has a version with this id")
         memories = dict.fromkeys(version.memory_id for version in chosen)
         history = {memory: list(found.versions(memory_id=memory)) for memory in memories}
         ids = frozenset(version.id for version in chosen)
@@ -157,5 +157,5 @@ def _kept_at(found: Snapshot, target: MemoryPath, version_id: str, before: str) 
 
 
 def _known_paths(found: Snapshot, memory_id: str) -> list[str]:
-    """All known paths of a memory, newest first; redacted paths are left out."""
+    """All known paths of a memory, newest first. Paths in redacted versions are unknown."""
     return [version.path for version in found.versions(memory_id=memory_id) if version.path]

@@ -22,7 +22,7 @@ _NOTHING: Mapping[str, datetime] = {}
 
 
 def moment(found: Snapshot, at: datetime | str) -> str:
-    """The exclusive upper bound of version ids at a moment: right after a version (by its id), or at a time.
+    """Exclusive upper bound of the version ids at a moment: a time, or the moment right after a version.
 
     A moment inside a change, such as the rename of a directory, is right after the whole change.
 
@@ -55,22 +55,22 @@ def check_zone(at: datetime | None) -> None:
 
 
 def past_of(found: Snapshot, at: datetime | str) -> PastSnapshot:
-    """The store at a moment, as a view of a present snapshot. Raises `InvalidInput` if its versions were pruned."""
+    """The store at a moment, based on a present snapshot. Raises `InvalidInput` if its versions were pruned."""
     before = moment(found, at)
     check_kept(found, at)
     return PastSnapshot(found, before)
 
 
 def check_kept(found: Snapshot, at: datetime | str) -> None:
-    """Raise `InvalidInput` if versions needed for a moment were pruned."""
+    """Raise `InvalidInput` if versions that a moment needs were pruned."""
     pruned = found.get_record(HISTORY, PRUNED)
     time = find_version(found, at).created_at if isinstance(at, str) else at
     if pruned is not None and to_us(time) < int(pruned):
-        raise InvalidInput("the versions of that time were pruned (keep_versions_days)")
+        raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later moment")
 
 
 class PastSnapshot(Overlay):
-    """The store with only the versions whose id is below `before`."""
+    """The store as of the versions whose ids are lower than `before`."""
 
     def __init__(self, now: Snapshot, before: str) -> None:
         super().__init__(now)
@@ -118,14 +118,14 @@ class PastSnapshot(Overlay):
 
     @cached_property
     def _living(self) -> dict[str, datetime]:
-        """Creation times of all present memories, read once."""
+        """Creation times of all present memories, by id; read once."""
         return {memory.id: memory.created_at for memory in self._inner.memories(ROOT)}
 
     def _memory(self, version: Version, living: Mapping[str, datetime] = _NOTHING) -> Memory:
         return Memory.of(version, living.get(version.memory_id) or self._born(version.memory_id))
 
     def _born(self, memory_id: str) -> datetime:
-        """Creation time of a memory: from its record if it exists, otherwise from its oldest version."""
+        """Creation time of a memory: from the memory if it is present, otherwise from its oldest version."""
         present = self._inner.find(memory_id)
         if present is not None:
             return present.created_at

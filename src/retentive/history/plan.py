@@ -1,7 +1,7 @@
 """Plans a restore or undo from versions alone, without I/O: targets and conflicts.
 
-A target maps a memory id to the state the memory is to have, or to None for a deletion. A conflict gives the reason why
-a memory is not changed.
+A target is the state that a memory must have, by memory id, or None for a deletion. A conflict gives the reason why a
+memory is not changed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from retentive.values import diff
 from retentive.values.paths import ROOT
 
 Mode: TypeAlias = Literal["refuse", "merge", "force"]
-_REDACTED = "what it was then was redacted"
+_REDACTED = "its version at that moment was redacted"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Target state of a memory. With `text` None, the text is the one of the version."""
+    """Target state of a memory. If `text` is None, the text is that of the version."""
 
     path: str
     version_id: str
@@ -31,7 +31,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The reason why a memory is not restored or undone."""
+    """The reason why a memory cannot be restored or undone."""
 
     path: str
     memory_id: str
@@ -43,7 +43,7 @@ Targets: TypeAlias = Mapping[str, State | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Targets by memory id, and the conflicts."""
+    """Targets by memory id, and conflicts."""
 
     targets: Targets
     conflicts: tuple[Conflict, ...] = ()
@@ -52,10 +52,10 @@ class Plan:
 def restored(
     heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
 ) -> Plan:
-    """Restore the directory at `path` (or the whole store): `heads` are all memories then, `present` those there now.
+    """Plan to restore the directory at `path`: `heads` are all memories of then, `present` the memories there now.
 
-    Newer memories are deleted, and memories moved in from elsewhere return there. Redacted memories cannot be restored.
-    `known_paths` gives all earlier paths of a deleted memory.
+    Newer memories are deleted, and memories that were moved into the directory return to their earlier path. Redacted
+    memories cannot be restored. `known_paths` gives all earlier paths of a deleted memory.
     """
     then = {version.memory_id: version for version in heads}
     targets: dict[str, State | None] = {}
@@ -88,10 +88,10 @@ def undone(
     mode: Mode,
     text: Callable[[str], str],
 ) -> Plan:
-    """The state of the memories without the chosen versions. `history` has all versions of each memory, newest first.
+    """Plan the states without the chosen versions. `history` has all versions of each memory, newest first.
 
-    Changes are reversed from newest to oldest. A later change that builds on one of them is a conflict, unless `mode`
-    is `merge` (merge the texts by line) or `force` (reverse later changes too).
+    Changes are reversed from newest to oldest. A later change that builds on a reversed change is a conflict, unless
+    `mode` is `merge` (merge the texts by line) or `force` (reverse later changes too).
     """
     targets: dict[str, State | None] = {}
     conflicts: list[Conflict] = []
@@ -133,11 +133,11 @@ class _Undoing:
         version = self._versions[number]
         if number + 1 == len(self._versions):
             if version.operation != "created":
-                raise _Stop("the version before is kept no longer")
+                raise _Stop("the previous version was pruned")
             return None
         older = self._versions[number + 1]
         if older.redacted_at is not None and older.operation != "deleted":
-            raise _Stop("the version before was redacted")
+            raise _Stop("the previous version was redacted")
         return _state_after(older)
 
     def _undo(self, version: Version, before: State | None) -> None:
@@ -191,7 +191,7 @@ def _state_after(version: Version) -> State | None:
 
 
 def state_of(version: Version) -> State:
-    """The state that a version recorded, other than a deletion."""
+    """The state that a version recorded. The version must not be a deletion."""
     return State(version.path, version.id, version.sha256 or "", version.size_bytes or 0)
 
 

@@ -22,9 +22,9 @@ from retentive.values.text import decoded
 
 R = TypeVar("R")
 Side: TypeAlias = tuple[Version, str] | tuple[None, None]
-"""A version and its text, or that there was no memory."""
+"""A version and its text, or `(None, None)` if there was no memory."""
 Sides: TypeAlias = tuple[Side, Side]
-"""The old and the new side."""
+"""The old and the new side of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def log(
 ) -> Read[list[Version]]:
     """List versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
     if limit is not None and limit < 0:
-        raise InvalidInput("the limit must be a whole number from 0")
+        raise InvalidInput("limit must be an integer of at least 0")
 
     def work(snapshot: Snapshot) -> list[Version]:
         return list(islice(only.chosen(versions_of(snapshot, path, memory_id), settings_of(snapshot)), limit))
@@ -109,7 +109,7 @@ def text_at(path: MemoryPath, at: datetime | str) -> Read[tuple[Version, str]]:
     def work(snapshot: Snapshot) -> tuple[Version, str]:
         memory = past_of(snapshot, at).get(path.text).memory
         if memory is None:
-            raise NotFound(f"there was no memory at {path.written}")
+            raise NotFound(f"there was no memory at {path.written} at that moment")
         version, data = snapshot.version(memory.version_id)
         return version, decoded(data)
 
@@ -131,7 +131,7 @@ def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
 
 
 def change(version_id: str, old: str | None = None) -> Read[Sides]:
-    """Read a version and the one it replaced, or the one given. Raises `NotFound`, `InvalidInput`."""
+    """Read a version, and the version it replaced or the one given as `old`. Raises `NotFound`, `InvalidInput`."""
 
     def work(snapshot: Snapshot) -> Sides:
         replaced = _replaced(snapshot, version_id) if old is None else old
@@ -141,7 +141,7 @@ def change(version_id: str, old: str | None = None) -> Read[Sides]:
 
 
 def changes_since(path: MemoryPath, since: datetime | str | None = None) -> Read[Sides]:
-    """Read a memory and its version at a moment, by default the previous version. Raises as `change`."""
+    """Read a memory, and its version at a moment (by default the previous version). Raises as `change` does."""
 
     def work(snapshot: Snapshot) -> Sides:
         memory = None if path.is_root else snapshot.get(path.text).memory
@@ -170,7 +170,7 @@ def _replaced(found: Snapshot, version_id: str) -> str | None:
     version = find_version(found, version_id)
     before = next(found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
     if before is None and version.operation != "created":
-        raise InvalidInput(f"the version that {version_id} replaced was removed by retention")
+        raise InvalidInput(f"the version that {version_id} replaced was pruned by the settings for retention")
     return None if before is None else before.id
 
 
@@ -187,14 +187,14 @@ def _side(found: Snapshot, version_id: str | None) -> Side:
 
 
 def without_deletions(sides: Sides) -> Sides:
-    """The sides with None for a deletion."""
+    """The sides, with `(None, None)` in place of a deletion."""
     old, new = ((None, None) if side[0] is not None and side[0].operation == "deleted" else side for side in sides)
     return old, new
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf(ReadOperation[R]):
-    """Run another read on the store at a moment."""
+    """Run another read on the store as of a moment."""
 
     inner: ReadOperation[R]
     at: datetime | str

@@ -25,15 +25,15 @@ from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
 TOMBSTONE = "tombstone"
-"""Kind of the records that say who erased a memory, and when."""
+"""Kind of the records that say who erased a memory and when."""
 PENDING, ERASING = "removal", "erasing"
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Number of versions removed. `pending`: free pages or the log may still hold their bytes for a reader.
+    """Result of a removal: the number of versions. If `pending` is true, free pages or the log may still contain bytes.
 
-    `retentive doctor` or the next removal purges them.
+    A reader still needs these bytes. The next removal or `retentive doctor` purges them.
     """
 
     versions: int
@@ -42,7 +42,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Redact(WriteOperation[tuple[list[str], list[int]]]):
-    """Remove text, path, size and hash of the given versions, or of all but the present ones at or below a path.
+    """Remove text, path, size and hash of the given versions, or of all older versions at or below a path.
 
     Returns the ids of the redacted versions, and the audit entries whose paths were removed.
     """
@@ -68,7 +68,7 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
 
 
 def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor | None, now: float) -> list[int]:
-    """Redact versions and remove proposals based on them; return the audit entries whose paths were removed."""
+    """Redact versions and remove proposals based on them. Returns the audit entries whose paths were removed."""
     if not versions:
         return []
     for version in versions:
@@ -82,13 +82,13 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
     version = find_version(tx, version_id)
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
-        raise InvalidInput(f"{version_id} is the newest version: write a new one first, or delete the memory")
+        raise InvalidInput(f"{version_id} is the newest version: write a new version first, or delete the memory")
     _check_may_change(writer, version if memory is None else memory)
     return version
 
 
 def _older(tx: Transaction, path: MemoryPath) -> list[str]:
-    """Versions of the memories that are or were at or below a path, without present and redacted ones."""
+    """Versions of the memories that are or were at or below a path, except newest versions of present memories."""
     found = list(versions_of(tx, path))
     if not found:
         raise NotFound(f"{path.written} has no versions")
@@ -165,7 +165,7 @@ def redact(
     *,
     all_of: MemoryPath | None = None,
 ) -> Removed:
-    """Remove text, path, size and hash of versions, all or none; actor and time are kept.
+    """Remove the text, path, size and hash of versions, all or none. Actor and time are kept.
 
     Raises `NotFound` for an unknown version, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
     """
@@ -211,7 +211,7 @@ def finish(context: StoreContext) -> bool:
 
 
 def _check_may_change(writer: GuardedWriter, found: Memory | Version) -> None:
-    """Raise `ReadOnly` if this actor may not change the memory."""
+    """Raise `ReadOnly` if the actor of the writer may not change the memory."""
     if not writer.may_change(found.path):
         raise ReadOnly("the memory is read-only")
 
@@ -221,13 +221,13 @@ def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
 
 
 def _purged(tx: Transaction, since: str) -> None:
-    """Clear the pending mark, unless another removal set it again meanwhile."""
+    """Remove the mark of pending removals, unless another removal has set a new one."""
     if tx.get_record(PENDING, "since") == since:
         tx.put_record(PENDING, "since", None)
 
 
 def _erase(tx: Transaction, memory_id: str, now: float) -> int:
-    """Remove the versions and proposals of a deleted memory and write its tombstone; return the number of versions."""
+    """Remove the versions and proposals of a deleted memory, and write its tombstone. Returns how many versions."""
     began = tx.get_record(ERASING, memory_id)
     if began is None:
         return 0

@@ -22,7 +22,7 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A path with its values masked, and the kinds of certain sensitive values found there, in order.
+    """A path with its sensitive values masked, and the kinds of the certain values in it and its text, in order.
 
     `in_path`: the path of a present memory contains a value itself. Only a person can rename it. `likely`: the kinds
     of values that only their context suggests. `instructions`: lines of the present text that read as instructions to
@@ -48,7 +48,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class RedactFound(WriteOperation[Scanned]):
-    """Rewrite memories without their sensitive values; with `history`, redact older versions that contain any."""
+    """Remove sensitive values from memories. With `history`, also redact older versions that contain such values."""
 
     name = "scan.redact"
     needs_external_edits = True
@@ -94,12 +94,11 @@ class RedactFound(WriteOperation[Scanned]):
 def scan(
     context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool, likely: bool = False
 ) -> list[Finding]:
-    """Find the sensitive values in a store, regardless of its settings, by path and kinds.
+    """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds.
 
-    `redact` rewrites memories without the certain values in their texts, with `likely` also without the likely ones;
-    with `history` it also redacts older versions. If a
-    memory is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for another reason,
-    raises after the others are rewritten.
+    `redact` removes the certain values from the texts of memories, and with `likely` the likely values too; with
+    `history` it also redacts older versions. If a memory is read-only, raises `InvalidInput` and writes nothing. If a
+    memory cannot be rewritten for another reason, the other memories are rewritten before the error is raised.
     """
     try:
         if not redact:
@@ -129,7 +128,7 @@ def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[
 
 
 class _Scanner:
-    """Examines texts and paths for the kinds that the store settings name, regardless of the configured action."""
+    """Finds the kinds of values that the store settings name, whatever the settings do with such values."""
 
     def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
         modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}
@@ -140,7 +139,7 @@ class _Scanner:
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Present memories that contain sensitive values; True if their texts have values to remove."""
+        """Present memories that contain sensitive values, and whether their texts have values to remove."""
         for memory, data in snapshot.texts(ROOT):
             finding, examined = self._finding(memory.path, data)
             finding = replace(finding, instructions=tuple(flagged_lines(decoded(data))))
@@ -148,7 +147,7 @@ class _Scanner:
                 yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
-        """Versions with sensitive values, except the newest of each present memory, newest first."""
+        """Versions that contain sensitive values, newest first, except the newest version of each present memory."""
         present = {memory.version_id for memory in snapshot.memories(ROOT)}
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
@@ -167,7 +166,7 @@ class _Scanner:
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding for each path, in the order found."""
+    """Merge the findings of each path, in the order found."""
     joined: dict[str, Finding] = {}
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))

@@ -55,7 +55,7 @@ R = TypeVar("R")
 
 
 class _OpenedStore:
-    """Opening and closing, shared by all tools."""
+    """Methods that open and close the storage, shared by all tools."""
 
     tree: MemoryTree
     _opened: opening.Retentive | None = None
@@ -75,13 +75,13 @@ class _OpenedStore:
             self.tree = self._opened.store(store)
 
     def close(self) -> None:
-        """Close the storage if this tool opened it. Without this call no data is lost."""
+        """Close the storage if this tool opened it. No data is lost without this call."""
         if self._opened is not None:
             self._opened.close()
 
 
 class _MemoryTool(_OpenedStore, Generic[R]):
-    """Memory tool, apart from how it runs commands. `R` is the result of a command: a text, or a coroutine."""
+    """Memory tool without the method that runs commands. `R` is the result of a command: a text, or a coroutine."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
-        init: Any = super().__init__  # the SDK's tool, the next base class
+        init: Any = super().__init__  # the next base class is the SDK's tool
         init(cache_control=cache_control)
         location = _location(location, base_path)
         self.origin = origin_of(source, session)
@@ -107,9 +107,9 @@ class _MemoryTool(_OpenedStore, Generic[R]):
 
     @property
     def store(self) -> MemoryStore:
-        """Memory store the tool works on."""
+        """Memory store that the tool uses."""
         if not isinstance(self.tree, MemoryStore):
-            raise AttributeError("the tool works on several memory stores; use `tree`")  # noqa: TRY004 - as base_path
+            raise AttributeError("the tool uses several memory stores, so it has no `store`; use `tree`")  # noqa: TRY004 - as base_path
         return self.tree
 
     @property
@@ -119,7 +119,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
     def _files(self) -> Path:
         root = self.tree.directory()
         if root is None:
-            raise AttributeError("base_path and memory_root exist only for a directory of plain files")
+            raise AttributeError("only tools on a directory of plain files have base_path and memory_root")
         return Path(root)
 
     def call(self, input: object) -> R:  # noqa: A002 - the SDK's name
@@ -163,8 +163,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     pass an open `MemoryStore` or `Mounts`. `source` and `session` are recorded in the provenance of every change.
     `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`.
 
-    `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise `ToolError`
-    too; nothing else is raised for them.
+    `call` raises the SDK's `ToolError` for an error reply, which includes invalid input and failures of storage.
     """
 
     @property
@@ -182,7 +181,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
         return text_or_error(self._named.execute(input, actor=self.actor, **self.origin))
 
     def clear_all_memory(self) -> str:
-        """Delete all memories, each store in one transaction. The history keeps them."""
+        """Delete all memories. Each store is cleared in one transaction, and its history keeps the memories."""
         return text_or_error(self._named.clear(actor=self.actor))
 
 
@@ -207,12 +206,12 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
         return text_or_error(await aio.execute(self._named, input, actor=self.actor, **self.origin))
 
     async def clear_all_memory(self) -> str:
-        """Delete all memories, each store in one transaction. The history keeps them."""
+        """Delete all memories. Each store is cleared in one transaction, and its history keeps the memories."""
         return text_or_error(await aio.clear(self._named, actor=self.actor))
 
 
 class _SearchTool(_OpenedStore):
-    """Search tool, apart from how it runs a search."""
+    """Search tool without the method that runs a search."""
 
     tree: MemoryStore | Mounts
 
@@ -266,7 +265,7 @@ def _location(
     location: str | os.PathLike[str] | MemoryTree | None, base_path: str | os.PathLike[str] | None
 ) -> str | os.PathLike[str] | MemoryTree:
     if location is not None and base_path is not None:
-        raise InvalidInput("location and base_path name the same thing; pass only one of them")
+        raise InvalidInput("location and base_path are two names of one argument; pass only one of them")
     if base_path is not None:
         return Path(base_path)  # in the SDK base_path is always a directory, even if it looks like a URL
     return opening.DEFAULT_LOCATION if location is None else location

@@ -1,6 +1,6 @@
 """Function tools for any model and client, and the definition of the memory tool as a function tool.
 
-Claude has a built-in memory tool and does not need that definition.
+Claude has a built-in memory tool, so it does not need this definition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retentive.values.replies import Reply
 
 
 class SupportsExecute(Protocol):
-    """Object that runs commands: a `MemoryStore`, `Mounts`, or an implementation of your own."""
+    """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation."""
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
         """Run a command, given as the raw input of a tool call."""
@@ -94,4 +94,4 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
     },
     "required": ["command"],
 }
-"""Flat JSON schema: some APIs reject `oneOf` at the top level. Invalid combinations of fields get an error reply."""
+"""Flat JSON schema, because some APIs reject `oneOf` at the top level. Invalid combinations get an error reply."""

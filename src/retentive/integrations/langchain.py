@@ -1,6 +1,6 @@
 """Memory tool for LangChain and LangGraph, for `create_agent`, `ToolNode` and `bind_tools`.
 
-`ChatAnthropic` sends it as Claude's built-in memory tool; other chat models send it as a function tool.
+`ChatAnthropic` sends the tool as Claude's built-in memory tool; other chat models send it as a function tool.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def memory_tool(memory: MemoryOfRun, *, actor: ActorOfRun = None, native: bool =
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
     For an agent that serves several users, pass functions of the run's config as `memory` and `actor`. An error reply
-    becomes a `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises.
-    With `native=False` Claude also gets a function tool.
+    becomes a `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises. With
+    `native=False`, Claude gets a function tool like other models.
     """
     if not callable(actor):
         actor = as_actor(actor)  # an invalid actor raises here, not in the first call
@@ -58,7 +58,7 @@ class _MemoryTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Pass the input as one argument. As keywords, fields a model invents could clash with arguments of `_run`."""
+        """Pass the input as one argument. As keyword arguments, unknown fields could clash with those of `_run`."""
         return (tool_input,), {}
 
     def _run(self, command: object, config: RunnableConfig) -> str:
@@ -67,7 +67,7 @@ class _MemoryTool(BaseTool):
 
     async def _arun(self, command: object, config: RunnableConfig) -> str:
         memory, actor = self._resolve(config)
-        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor))  # calls only `execute`
+        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor))  # uses `execute` alone
 
     def _resolve(self, config: RunnableConfig) -> tuple[SupportsExecute, ActorLike]:
         memory = self._memory(config) if callable(self._memory) else self._memory

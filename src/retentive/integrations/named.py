@@ -11,5 +11,5 @@ M = TypeVar("M")
 
 
 def named(memory: M, integration: str) -> M:
-    """The memory, whose audit log names the integration. A memory of the application's own is returned as it is."""
+    """Return the memory with the integration in its audit log. A memory of another class is returned unchanged."""
     return cast("M", memory.through(integration)) if isinstance(memory, MemoryStore | Mounts) else memory

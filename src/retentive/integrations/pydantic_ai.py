@@ -37,7 +37,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     """Memory tool for `Agent(capabilities=[...])`.
 
     For an agent that serves several users, pass functions of the `RunContext` as `memory` and `actor`. With
-    `native=False` Claude also gets a function tool.
+    `native=False`, Claude gets a function tool like other models.
     """
 
     memory: SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
@@ -58,7 +58,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         return FunctionToolset([self._tool], id=self.id)
 
     def get_native_tools(self) -> Sequence[AgentNativeTool[AgentDepsT]]:
-        """Claude's built-in memory tool, which replaces the function tool for models that support it."""
+        """Claude's built-in memory tool. It replaces the function tool for models that support the built-in tool."""
         return [MemoryTool(optional=True)] if self.native else []
 
 
@@ -67,7 +67,7 @@ def memory_tool(
     *,
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None,
 ) -> Tool[AgentDepsT]:
-    """Create only the function tool, for `Agent(tools=[...])`.
+    """Create the function tool without the capability, for `Agent(tools=[...])`.
 
     An error reply is returned with its exact text and `is_error`. It does not count as a retry of the tool. Calls of
     one turn run in order, each in a worker thread.
@@ -79,7 +79,7 @@ def memory_tool(
         run_memory = memory(context) if callable(memory) else memory
         run_actor = actor(context) if callable(actor) else actor
         through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
-        reply = await aio.execute(through, command, actor=run_actor)  # calls only `execute`
+        reply = await aio.execute(through, command, actor=run_actor)  # uses only the method `execute`
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text

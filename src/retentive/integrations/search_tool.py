@@ -108,7 +108,7 @@ def _bad_field(field: str, value: object, expected: str) -> Refused:
 
 
 def _text(results: Results, under: MemoryPath) -> str:
-    """Format the results: the number of matches, then the path and the best lines of each."""
+    """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
     if not results.total:
         return (

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The visible part of a store: memories not covered by another mount point or a directory above one."""
+    """The visible part of a store. Memories below other mount points, or at a directory above one, are not visible."""
 
     point: str
     covered: tuple[str, ...]
     """Mount points below this one, each with a trailing `/`."""
     fixed: frozenset[str]
-    """Paths of the tree that are always directories, regardless of the contents of the stores."""
+    """Paths of the tree that are always directories, even if the stores have no memory there."""
 
     def outward(self, text: str) -> str:
-        """Path in the tree for a canonical path of the store."""
+        """Convert a canonical path of the store to the path in the tree."""
         return self.point + text[len(ROOT) :]
 
     def shows(self, text: str) -> bool:
-        """True if the memory at a path of the store is visible in the tree."""
+        """Return whether the memory at a path of the store is visible in the tree."""
         if not self.covered:
             return True
         outer = self.outward(text)
@@ -85,7 +85,7 @@ class Mount:
 
     @contextmanager
     def named_outward(self) -> Iterator[None]:
-        """Translate store paths to tree paths in refusals of the backend."""
+        """Translate the paths in refusals of the backend from store paths to tree paths."""
         try:
             yield
         except Refused as refusal:

@@ -1,7 +1,7 @@
 """Several memory stores as one tree. Each store appears at its mount point; the longest mount point wins.
 
-A command runs in the store that owns its path, with the path translated. This module handles only the cases that no
-single store can: directories that are mount points or above one, and renames between stores.
+A command runs in the store that owns its path, with the path translated. This module handles only commands that no
+single store can run: commands on mount points or directories above them, and renames between stores.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class MemoryTree(Protocol):
-    """Executes commands on one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
+    """Runs commands on one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
 
     @property
     def replies(self) -> Replies:
@@ -63,15 +63,16 @@ class MemoryTree(Protocol):
         """Delete all memories."""
 
     def directory(self) -> str | None:
-        """The directory that holds the memories as plain files; None if they are stored otherwise."""
+        """Directory in which the memories are plain files; None for other backends."""
 
 
 class Mounts:
     """Several memory stores as one tree, with the commands of a single store; docs/mounts.md has the rules.
 
-    `stores` maps mount points to stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
-    `/memories` is required. Raises `InvalidInput`. Threads may share the tree. `execute` returns errors of input or
-    storage as replies; the methods for programs raise `RetentiveError`. All paths are paths of the tree.
+    `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
+    `/memories` is required. Raises `InvalidInput` for invalid mount points. Threads may share the tree. `execute`
+    returns errors of input or storage as replies; the methods for programs raise `RetentiveError`. All paths are paths
+    of the tree.
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
@@ -91,11 +92,11 @@ class Mounts:
 
     @property
     def replies(self) -> Replies:
-        """Sentences for replies of the tree, from the store at `/memories`. A store uses its own for its replies."""
+        """Sentences for replies of the tree, from the store at `/memories`. Each store uses its own for its replies."""
         return self._root.replies
 
     def redacted(self, text: str) -> str:
-        """Input text with its sensitive values masked, by the settings of the store at `/memories`."""
+        """Mask the sensitive values in input text, by the settings of the store at `/memories`."""
         return self._root.redacted(text)
 
     def directory(self) -> str | None:
@@ -103,7 +104,7 @@ class Mounts:
         return None
 
     def through(self, integration: str) -> Mounts:
-        """The same tree with this integration in its audit entries. The same name returns the same object."""
+        """The same tree with this integration in its audit entries. Calls with the same name return the same object."""
         if integration not in self._through:
             stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
             self._through[integration] = Mounts(stores)
@@ -127,7 +128,7 @@ class Mounts:
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
-            return self._root.execute(command, actor=who)  # returns the same error, and audits it
+            return self._root.execute(command, actor=who)  # returns the error reply, with an audit entry
         inside = self._inside(known)
         if inside is not None:
             store = inside[0].store
@@ -135,14 +136,15 @@ class Mounts:
         return self._at_a_border(known, who)
 
     def refused(self, name: str | None, error: Refused) -> Reply:
-        """The reply to a malformed call of a tool; the store at `/memories` audits it."""
+        """Return the reply to a malformed tool call; the store at `/memories` writes the audit entry."""
         return self._root.refused(name, error)
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
-        """Delete all memories of the tree, store by store; nothing is deleted if one of the stores is read-only.
+        """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
 
-        Each store is cleared in one transaction. Memories covered by a mount point are not in the tree, and are kept.
-        If storage fails, the reply names the mount point; the stores before it, in path order, are already cleared.
+        Each store is cleared in one transaction. Memories that a mount point hides are not in the tree and are kept. If
+        storage fails, the reply names the mount point of the failed store; the stores before it, in path order, are
+        already cleared.
         """
         who = as_actor(actor)
         for mount in self._mounts.values():
@@ -166,7 +168,7 @@ class Mounts:
         return mount.store, target.within(mount.point).text
 
     def load(self, path: str) -> tuple[Memory, str]:
-        """The memory at `path` and its text. Raises `NotFound`."""
+        """Return the memory at `path` and its text. Raises `NotFound`."""
         target = self._root.parsed(path)
         if target.text in self._fixed:
             raise NotFound(f"there is no memory at {path}")
@@ -176,7 +178,7 @@ class Mounts:
         return replace(memory, path=target.text), text
 
     def text(self, path: str) -> str:
-        """The text of the memory at `path`. Raises `NotFound`."""
+        """Return the text of the memory at `path`. Raises `NotFound`."""
         return self.load(path)[1]
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
@@ -199,12 +201,12 @@ class Mounts:
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search as in one store; words match in texts, and in each store's own paths."""
+        """Search as in one store. Words match in texts, and in paths as each store has them."""
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
 
         patterns = [check_path_pattern(pattern) for pattern in paths]
         if limit is not None and limit < 0:
-            raise InvalidInput("the limit must be a whole number from 0")
+            raise InvalidInput("limit must be an integer of at least 0")
         hits: list[Hit] = []
         for mount, inner in self._parts(self._root.parsed(under)):
             shown = mount.search(query, inner, regex=regex, actor=actor)
@@ -225,7 +227,7 @@ class Mounts:
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
-        """The store that can run a command alone, and the command with its paths there; None if no store can."""
+        """The store that can run a command alone, and the command with paths of that store. None if no store can."""
         paths = paths_of(command)
         mount = self._mount_of(paths[0])
         if isinstance(command, Rename):
@@ -239,7 +241,7 @@ class Mounts:
         return mount, replace(command, path=paths[0].within(mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
-        """The reply to a command that no store can run alone; each store concerned gets an audit entry."""
+        """Return the reply to a command that no store can run alone. Each store concerned gets an audit entry."""
         paths = paths_of(command)
         mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
         viewed, error = None, None
@@ -278,15 +280,15 @@ class Mounts:
         return listing_reply(Say(self.replies, self.redacted), paths[0], viewed)
 
     def _is_about(self, mount: Mount, path: MemoryPath) -> bool:
-        """True if a path of the tree is in the store, or is a directory above its mount point."""
+        """Return whether a path of the tree is in the store, or is a directory above the mount point of the store."""
         return self._mount_of(path) == mount or f"{mount.point}/".startswith(f"{path.text}/")
 
     def _within(self, mount: Mount, path: MemoryPath) -> MemoryPath:
-        """Path in the store for a path of the tree; the root of the store for a directory above it."""
+        """Convert a path of the tree to the path in the store. A directory above the mount point becomes the root."""
         return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
-        """Listing of a directory with mount points below: memories of its own store and of the mounted ones."""
+        """Listing of a directory with mount points below it: memories of its own store and of the mounted stores."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
             sizes += mount.sizes(inner, who)
@@ -325,7 +327,7 @@ class Mounts:
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """Entry to rename. Raises `Refused` if part of it may not be changed."""
+        """The entry to rename. Raises `Refused` if the actor may not change a part of the entry."""
         if old.text in self._fixed:
             self._check_all(old, who)
             return Entry(below=True)
@@ -351,7 +353,7 @@ class Mounts:
             raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
 
     def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` if a memory, or an empty store, below a directory with mount points is read-only."""
+        """Raise `Refused` if a memory or an empty store below a directory with mount points is read-only."""
         for mount, inner in self._parts(path):
             mount.check_all(inner, path.written, who)
 
@@ -363,21 +365,21 @@ _AT_A_DIRECTORY = {Create: "exists", StrReplace: "edit_missing", Insert: "missin
 
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """The stores by canonical mount point."""
+    """The stores by the canonical path of their mount point."""
     found: dict[str, MemoryStore] = {}
     for written, store in stores.items():
         try:
             point = MemoryPath.parse(written).text
         except Refused as refusal:
-            raise InvalidInput(f"not a mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
+            raise InvalidInput(f"invalid mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
         if point in found:
-            raise InvalidInput(f"two memory stores are to be mounted at {point}")
+            raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
         if not isinstance(store, MemoryStore):
-            raise InvalidInput(f"what is mounted at {point} must be a MemoryStore")
+            raise InvalidInput(f"the value for the mount point {point} must be a MemoryStore")
         found[point] = store
     if ROOT not in found:
         raise InvalidInput(
-            f"a memory store must be mounted at {ROOT}, the root of the tree; to have nothing of its own there, "
-            'mount an empty one: retentive.open("sqlite://").store().read_only()'
+            f"a memory store must be mounted at {ROOT}, the root of the tree; for a root without memories, "
+            'mount an empty store: retentive.open("sqlite://").store().read_only()'
         )
     return found

@@ -1,4 +1,4 @@
-"""Decisions on proposals: accepting applies them through the guarded writer, refusing removes them."""
+"""Decisions on proposals. Accepting applies proposals through the guarded writer; refusing removes them."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Stopped(Conflict):
 class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none. Raises `Stopped`, `NotFound`, `PermissionDenied`.
 
-    `wanted` None selects all pending proposals, or those of the actor `proposed_by`. Wanted proposals that are no
-    longer pending must have been decided the same way before.
+    With `wanted` None, all pending proposals are selected, or with `proposed_by` those of this actor. If a wanted
+    proposal is no longer pending, it must have been decided the same way.
     """
 
     under_review = "refuse"
@@ -105,10 +105,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
     def _decided_before(self, tx: Transaction, proposal_id: str) -> Obstacle | None:
-        """The obstacle if a proposal that is no longer pending was decided the other way."""
+        """Return the obstacle if a proposal that is no longer pending was decided the other way; otherwise None."""
         found = decision_on(tx, proposal_id)
         if found is None:
-            raise NotFound(f"no proposal {proposal_id} awaits review")
+            raise NotFound(f"there is no proposal {proposal_id} that awaits review")
         if found.accepted == self.is_accepted:
             return None
         what: What = "accepted" if found.accepted else "refused"
@@ -122,7 +122,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         below: Mapping[str, set[str]],
         ids: dict[str, str],
     ) -> list[Obstacle]:
-        """Apply the proposals, except those that build on one with an obstacle; return the obstacles."""
+        """Apply the proposals and return the obstacles. A proposal that builds on one with an obstacle is skipped."""
         obstacles = [
             Obstacle(each, "builds_on", None, f"it builds on {', '.join(missing)}, to be accepted before or with it")
             for each in chosen
@@ -141,7 +141,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         return obstacles
 
     def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal]) -> None:
-        """Remove proposals and record the decision."""
+        """Remove decided proposals and record the decision on each."""
         for proposal in closed:
             remove_proposal(tx, proposal)
             put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at))
@@ -150,18 +150,18 @@ class Decide(WriteOperation[DecisionOutcome]):
 
 
 class _Hindered(Exception):
-    """A change cannot be applied: the kind of obstacle, the path and a sentence."""
+    """A change cannot be applied. The error has the kind of obstacle, the path and a sentence."""
 
     def __init__(self, what: What, path: str | None, text: str | None = None) -> None:
         by = " by somebody else" if what == "created" else ""
-        self.what, self.path, self.text = what, path, text or f"{path} was {what} meanwhile{by}"
+        self.what, self.path, self.text = what, path, text or f"{path} was {what}{by} after the proposal"
 
 
 @dataclass(slots=True)
 class _ProposalApplier:
-    """Applies one proposal; on any obstacle the caller rolls back.
+    """Applies one proposal. If there is an obstacle, the caller rolls back.
 
-    `ids` maps the provisional ids of proposed memories to those of the memories created.
+    `ids` maps the provisional ids of proposed memories to the ids of the created memories.
     """
 
     tx: Transaction
@@ -173,7 +173,7 @@ class _ProposalApplier:
     force: bool
 
     def run(self) -> list[Obstacle]:
-        """Apply the changes and return the obstacles; empty on success."""
+        """Apply the changes and return the obstacles. An empty list means success."""
         obstacles = []
         for number, proposed in enumerate(self.proposal.changes):
             change = replace(proposed, memory_id=self.ids.get(proposed.memory_id, proposed.memory_id))
@@ -205,7 +205,7 @@ class _ProposalApplier:
             self._rename(change, entry.memory)
 
     def _present(self, memory_id: str) -> Entry:
-        """The memory as it is now, at its present path; an empty entry if it was deleted."""
+        """The entry of a memory at its present path; an empty entry if the memory was deleted."""
         memory = self.tx.find(memory_id)
         entry = Entry() if memory is None else self.tx.get(memory.path)  # `get` also detects external edits
         return entry if entry.memory is not None and entry.memory.id == memory_id else Entry()
@@ -229,7 +229,7 @@ class _ProposalApplier:
     def _modify(self, change: ProposedChange, entry: Entry, memory: Memory, *, base: str, text: str) -> None:
         path = memory.path
         if change.operation == "created" and not self.force:  # the proposal recreates a deleted memory
-            raise _Hindered("created", path, f"{path} was restored meanwhile by somebody else")
+            raise _Hindered("created", path, f"{path} was restored by somebody else after the proposal")
         self._check_path(change, memory, is_followed=self.merge)
         present = decoded(entry.data)
         chosen = text if present == base else self._chosen_text(base, present, text)
@@ -240,7 +240,7 @@ class _ProposalApplier:
 
     def _delete(self, change: ProposedChange, memory: Memory | None) -> None:
         if memory is None:
-            return  # already deleted
+            return  # the memory is already deleted
         self._check_path(change, memory)
         if not self.force and memory.sha256 != change.base_sha256:
             raise _Hindered("edited", change.before)
@@ -262,24 +262,25 @@ class _ProposalApplier:
         self.writer.move([Change(memory, path)])
 
     def _check_path(self, change: ProposedChange, memory: Memory, *, is_followed: bool = False) -> None:
-        """Raise `_Hindered` if the memory was renamed since the proposal."""
+        """Raise `_Hindered` if the memory was renamed after the proposal."""
         if memory.path != change.before and not (self.force or is_followed):
-            raise _Hindered("renamed", change.before, f"{change.before} was renamed to {memory.path} meanwhile")
+            sentence = f"{change.before} was renamed to {memory.path} after the proposal"
+            raise _Hindered("renamed", change.before, sentence)
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
-        """The text to write if others changed the memory meanwhile; None if neither `merge` nor `force` resolves it."""
+        """Text to write if others changed the memory after the proposal. None if `merge` and `force` permit none."""
         if present == text:
             return text
         found = merged(base, present, text).text if self.merge else None
         return text if found is None and self.force else found
 
     def _free(self, path: str) -> Entry:
-        """The entry at a path where a memory can be stored."""
+        """The entry at a path where a memory can be stored. Raises `_Hindered` for other paths."""
         entry = self.tx.get(path)
         if entry.below:
-            raise _Hindered("created", path, f"{path} is a directory now")
+            raise _Hindered("created", path, f"{path} is now a directory")
         if entry.above is not None:
-            raise _Hindered("created", path, f"{entry.above} is a file now, and no directory")
+            raise _Hindered("created", path, f"{entry.above} is now a file, not a directory")
         return entry
 
     def _put(self, change: ProposedChange, entry: Entry, path: str, text: str, *, again: Again | None = None) -> None:

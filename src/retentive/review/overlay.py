@@ -1,7 +1,7 @@
 """View of a memory store for an actor under review: the present state with the actor's proposals applied.
 
-Proposals take precedence. They hide memories of others at, above or below the proposed paths, and later changes to the
-same memories. A memory that a proposal only renames keeps its present text.
+The proposals take precedence. They hide memories of other actors at, above or below the proposed paths, and later
+changes to the memories that they change. A memory that a proposal only renames keeps its present text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """A memory after the proposals. `text` is the key of its new text, None if unchanged; `path` None: deleted."""
+    """A memory after the proposals. `text` is the key of a new text, or None. If `path` is None, it is deleted."""
 
     change: ProposedChange
     path: str | None
@@ -101,7 +101,7 @@ class ProposedSnapshot(Overlay):
         return memory if memory is not None and self._shows(memory) else None
 
     def usage(self) -> Usage:
-        """Usage with the proposals applied. Memories that they hide are counted."""
+        """Usage with the proposals applied. Memories that the proposals hide are counted too."""
         present, own = self._inner.usage(), [memory for memory, _ in self._placed.values()]
         replaced = [memory for memory in self._present(self._own) if memory is not None]
         return Usage(
@@ -121,7 +121,7 @@ class ProposedSnapshot(Overlay):
             else:
                 own = _Proposed(change, change.path, key, proposal.at)
             self._own[change.memory_id] = own
-            if change.memory_id == key:  # a new memory, unknown to the inner snapshot
+            if change.memory_id == key:  # the inner snapshot does not contain a new memory
                 self._presents[key] = None
 
     def _place(self) -> None:
@@ -133,7 +133,7 @@ class ProposedSnapshot(Overlay):
         self._above = {place for path in self._placed for place in ancestors(path)}
 
     def _memory(self, own: _Proposed) -> Memory | None:
-        """The memory that a proposal results in; None for a rename of a memory that was deleted meanwhile."""
+        """The memory that results from a proposal. None if the proposal renames a memory that was deleted later."""
         change, path = own.change, own.path or ""
         if own.text is not None:
             version = own.version_id
@@ -141,7 +141,7 @@ class ProposedSnapshot(Overlay):
         present = next(iter(self._present([change.memory_id])))
         if present is None:
             return None
-        # Callers cache by version id, so the id changes with the present text.
+        # Callers cache by version id, so the id must change with the present text.
         version = f"{own.version_id}.{present.version_id}"
         return replace(present, path=path, version_id=version, updated_at=own.at, seal=None)
 
@@ -152,14 +152,14 @@ class ProposedSnapshot(Overlay):
         return b"" if present is None else self._inner.get(present.path).data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
-        """These memories in the inner snapshot; None for each missing one."""
+        """Return each of these memories from the inner snapshot, or None if it does not exist."""
         wanted = list(memory_ids)
         unknown = {each for each in wanted if each not in self._presents}
         self._presents |= {**dict.fromkeys(unknown), **memories_by_id(self._inner, unknown)}
         return (self._presents[each] for each in wanted)
 
     def _shows(self, memory: Memory) -> bool:
-        """True if no proposal changes or hides a memory of the inner snapshot."""
+        """Return whether no proposal changes or hides a memory of the inner snapshot."""
         if memory.id in self._own or memory.path in self._placed or memory.path in self._above:
             return False
         return not any(place in self._placed for place in ancestors(memory.path))
@@ -211,7 +211,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
             raise Refused("too_many_proposals", present=len(self._all), limit=limit)
 
     def _change(self, change: Change, number: int) -> ProposedChange:
-        """The proposed form of a change; stores its texts."""
+        """Return a change in its proposed form, and store its texts."""
         if change.origin is not None:
             raise PermissionDenied("an actor under review cannot import versions")
         key, before = text_key(self._proposal.id, number), change.before

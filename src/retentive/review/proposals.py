@@ -29,7 +29,7 @@ What: TypeAlias = Literal["created", "edited", "deleted", "renamed", "builds_on"
 
 
 def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """True if changes of the actor become proposals. Changes of retentive's own jobs never do."""
+    """Return whether changes of the actor become proposals. Changes of retentive's own jobs never become proposals."""
     if not settings.review or (actor is not None and actor.kind == "job"):
         return False
     name = "" if actor is None else str(actor)
@@ -100,8 +100,9 @@ class Obstacle:
 class DecisionOutcome:
     """Result of accepting or refusing proposals. With `obstacles`, nothing was changed.
 
-    `done` has the ids accepted or refused now, `already` those decided before, `with_them` those refused because they
-    build on a refused one. `summaries` maps each id to a short description of its proposal.
+    `done` lists the ids of the proposals that were accepted or refused now, `already` those that were decided before,
+    and `with_them` those refused because they build on a refused proposal. `summaries` maps each id to a short
+    description of its proposal.
     """
 
     done: tuple[str, ...] = ()
@@ -158,9 +159,10 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
-    """Remove the proposals that change a memory, and those that build on them; return their ids.
+    """Remove the proposals that change a memory, and the proposals that build on them. Returns their ids.
 
-    Used when a memory is erased or redacted. With `base_sha256`, only proposals based on this text are removed.
+    Erasing or redacting a memory calls this function. With `base_sha256`, only proposals based on this text are
+    removed.
     """
     found = pending(tx)
     below, gone = foundations(found), set[str]()
@@ -182,7 +184,7 @@ def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
 
 
 def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
-    """The proposal with provisional memory ids replaced by stored ones."""
+    """Return the proposal with provisional memory ids replaced by stored ids."""
     changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
     return replace(proposal, changes=tuple(changes))
 
@@ -199,7 +201,7 @@ def put_decision(tx: Transaction, decision: Decision) -> None:
 
 
 def forget_decisions(tx: Transaction) -> None:
-    """Remove decisions beyond the newest 1,000."""
+    """Remove the decisions older than the newest 1,000."""
     for decision in decisions(tx)[MAX_DECISIONS:]:
         tx.put_record(REVIEWED, decision.proposal_id, None)
 
@@ -211,15 +213,16 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
-    """The decision on a proposal; None if unknown."""
+    """The decision on a proposal; None if no decision is stored."""
     value = snapshot.get_record(REVIEWED, proposal_id)
     return None if value is None else parsed_decision(proposal_id, value)
 
 
 def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
-    """For each pending proposal, in order, the ids of the proposals it builds on, directly or indirectly.
+    """Return for each pending proposal, in order, the ids of the proposals it builds on, directly or indirectly.
 
-    A proposal builds on an earlier one of the same actor that changed the same memory or freed a path that it uses.
+    A proposal builds on an earlier one of the same actor that changed the same memory or freed a path that the later
+    proposal uses.
     """
     found: dict[str, set[str]] = {}
     known: dict[tuple[Actor | None, str, str], str] = {}
@@ -242,7 +245,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Conditions that this change establishes for later ones: the state of the memory, and its freed path."""
+    """Conditions that this change establishes for later changes: the state of the memory, and its freed path."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before
@@ -259,7 +262,7 @@ def parsed_proposal(key: str, value: str) -> Proposal:
         )
         return Proposal(key, _actor(found["actor"]), to_datetime(found["at"]), changes, int(found["number"]))
     except (ValueError, KeyError, TypeError):
-        raise Damaged("a proposal cannot be read") from None
+        raise Damaged("the record of a proposal cannot be decoded") from None
 
 
 def parsed_decision(key: str, value: str) -> Decision:
@@ -270,7 +273,7 @@ def parsed_decision(key: str, value: str) -> Decision:
             key, bool(found["accepted"]), _actor(found["actor"]), _actor(found["by"]), to_datetime(found["at"])
         )
     except (ValueError, KeyError, TypeError):
-        raise Damaged("a review decision is corrupt: it cannot be decoded") from None
+        raise Damaged("the record of a review decision cannot be decoded") from None
 
 
 def _name(actor: Actor | None) -> str | None:

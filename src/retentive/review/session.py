@@ -28,11 +28,11 @@ from retentive.values.text import decoded
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
 
 Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
-"""Each change with the text before and after it; None where a text does not exist."""
+"""Each change with the text before it and the text after it; None if there is no such text."""
 
 
 class Review:
-    """The proposals of one memory store. Threads may share it; the methods raise `RetentiveError`."""
+    """The proposals of one memory store. Threads may share the object. The methods raise `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
@@ -46,14 +46,14 @@ class Review:
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
         """A pending proposal, and each of its changes with the text before and after it.
 
-        For a proposed deletion or rename the text is the present one. Raises `NotFound` if the proposal is unknown or
-        already decided.
+        A proposed deletion or rename has the present text of the memory. Raises `NotFound` if the proposal is unknown
+        or already decided.
         """
 
         def work(snapshot: Snapshot) -> tuple[Proposal, Texts]:
             found = next((each for each in pending(snapshot) if each.id == proposal_id), None)
             if found is None:
-                raise NotFound(f"no proposal {proposal_id} awaits review")
+                raise NotFound(f"there is no proposal {proposal_id} that awaits review")
             keys = (text_key(found.id, number) for number in range(len(found.changes)))
             return found, [(each, *_texts(snapshot, each, key)) for each, key in zip(found.changes, keys, strict=True)]
 
@@ -70,20 +70,20 @@ class Review:
     ) -> DecisionOutcome:
         """Apply proposals, all or none. Each new version is attributed to the actor who proposed it.
 
-        `ids` None selects all pending proposals; with `proposed_by`, only those of that actor. Guards check the changes
-        again. If others changed an affected memory meanwhile, that is an obstacle and nothing is changed. `merge`
-        merges such texts line by line and follows renames. `force` writes the proposed text, and deletes a memory even
-        if it was changed meanwhile. Accepting twice does nothing. Raises `NotFound` for an unknown id,
-        `PermissionDenied` for an actor under review.
+        With `ids` None, all pending proposals are selected, or with `proposed_by` those of this actor. Guards check the
+        changes again. If somebody else changed an affected memory after the proposal, that is an obstacle and nothing
+        is changed. `merge` merges such texts line by line and follows renames. `force` writes the proposed text, and
+        deletes a memory even if it was changed after the proposal. Accepting a proposal again has no effect. Raises
+        `NotFound` for an unknown id, `PermissionDenied` for an actor under review.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
     ) -> DecisionOutcome:
-        """Remove proposals and those that build on them. `ids` and errors as for `accept`.
+        """Remove proposals, and the proposals that build on them. `ids` and the errors are the same as for `accept`.
 
-        Once `capabilities.purge` returns True, storage holds no bytes of their texts.
+        Once `capabilities.purge` has returned True, storage contains no bytes of their texts.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=False)
 

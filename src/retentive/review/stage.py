@@ -16,7 +16,7 @@ PREFIX = "prop_"
 
 
 def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: for an actor under review, record one proposal instead of versions.
+    """Stage: if the actor is under review, record one proposal instead of versions.
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
     """
@@ -38,7 +38,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
         attempt.proposal = sortable_id(PREFIX, at), at
     proposal_id, at = attempt.proposal
     if attempt.outcome is not None and (tx.get_record(PROPOSAL, proposal_id) or tx.get_record(REVIEWED, proposal_id)):
-        return attempt.outcome  # the commit succeeded; only its outcome was lost
+        return attempt.outcome  # the commit succeeded, and only its outcome was lost
     own = ProposedTransaction(
         tx,
         attempt.actor,
@@ -54,7 +54,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
 
 
 def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """The state as an actor sees it: an actor under review sees its own proposals applied."""
+    """The state as an actor sees it. For an actor under review, the actor's own proposals are applied."""
     if not is_under_review(settings, actor):
         return snapshot
     from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed

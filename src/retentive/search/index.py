@@ -1,8 +1,8 @@
 """In-memory search index of one memory store, updated from the versions since the last search.
 
 A scan of 10,000 memories of 2 KB takes about 20 ms, in any language. An index in the database would more than double
-the time of a write and would retain traces of redacted text. The cache is bounded; a larger store is read again for
-each search. For an encrypted store, plain text is cached in this process only.
+the time of a write and would retain traces of redacted text. The size of the cache is limited; a store that does not
+fit is read again for each search. For an encrypted store, plain text is cached in this process only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024
-"""Maximum bytes of text cached per store; the cache uses two to three times as much memory."""
-_FEW = 0.2  # share of the memories; if more have changed, all are read again
+"""Maximum bytes of text cached for each store; the process needs two to three times as much memory."""
+_FEW = 0.2  # share of the memories; if more than this share has changed, all are read again
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Corpus:
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Replace the lock in a forked child, where the thread that held it does not exist."""
+        """Replace the lock in a forked child, where the thread that acquired the old lock does not exist."""
         self._lock = threading.Lock()
 
     def search(
@@ -82,7 +82,7 @@ def _updated(snapshot: Snapshot, cache: _Cache) -> _Cache:
 
 
 def _changed(snapshot: Snapshot, cache: _Cache) -> dict[str, Document]:
-    """The cached documents with the changes since; empty if all must be read again."""
+    """The cached documents, updated with the changes since; empty if all memories must be read again."""
     few = int(len(cache.by_path) * _FEW)
     changed = list(snapshot.versions(after=cache.newest, limit=few + 1)) if cache.newest else []
     if len(changed) > few or not cache.newest:

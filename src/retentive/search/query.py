@@ -38,10 +38,10 @@ MAX_QUERY_CHARS = 1_000
 MAX_WORDS = 32
 SNIPPETS = 3
 SNIPPET_CHARS = 200
-MAX_PROGRAM = 5_000  # RE2 instructions; the worst case with this many takes 7 ms per KB of text
+MAX_PROGRAM = 5_000  # RE2 instructions; a pattern with this many takes at most 7 ms per KB of text
 PATTERN_SECONDS = 5.0
-_MAX_SPANS = 50  # matches of a pattern in one line
-_MAX_FOLDED = 18  # characters that U+FDFA folds to, the longest of all
+_MAX_SPANS = 50  # limit for the matches of a pattern in one line
+_MAX_FOLDED = 18  # characters that U+FDFA folds to, more than any other character
 _PIECE = 1 << 16
 _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 
@@ -50,7 +50,7 @@ _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 class Query:
     """Search query: folded `words` that must all occur and `excluded` words that must not, or a `pattern`.
 
-    If `within` is not empty, one of its path patterns must cover the path.
+    If `within` is not empty, only memories that one of these path patterns covers can match.
     """
 
     words: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Matching line: its number from 1, its text cut around the first match with `…`, and the matches in `text`."""
+    """Matching line: its number (from 1), its text cut around the first match, and the matches in that text."""
 
     line: int
     text: str
@@ -110,7 +110,7 @@ def fold(text: str) -> str:
 
 
 def fold_document(path: str, text: str) -> str:
-    """Fold a path and a text for searching: the path below `/memories` is line 0, the text follows."""
+    """Fold a path and a text for searching. Line 0 of the result is the path below `/memories`; the text follows."""
     return fold(f"{path.removeprefix(ROOT)}\n{text}")
 
 
@@ -146,13 +146,13 @@ def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -
 def _terms(text: str) -> Iterator[tuple[bool, str]]:
     for minus, phrase, closing, behind, word in _TERM.findall(text):
         if word == "-":
-            raise InvalidInput("a single '-' excludes nothing; put it directly before a word, or quote it")
+            raise InvalidInput("a single '-' excludes nothing; put it directly before a word, or put it in quotes")
         if not word and not closing:
-            raise InvalidInput('a phrase is not closed; end it with "')
+            raise InvalidInput('a phrase has no closing quotation mark; end it with "')
         if behind:
-            raise InvalidInput('text follows a closing " directly; put a space between them')
+            raise InvalidInput('text follows a closing " directly; put a space after the "')
         if not word and (not phrase.strip() or "\n" in phrase):
-            raise InvalidInput("a phrase is empty or spans lines; quote words of one line")
+            raise InvalidInput("a phrase is empty or contains a line break; put words of one line in quotes")
         yield bool(minus), word or phrase
 
 
@@ -166,13 +166,14 @@ def search(
     pattern_seconds: float = PATTERN_SECONDS,
     clock: Clock = time.monotonic,
 ) -> Results:
-    """Search memories, ordered by newest change, then by path: the first `limit` with at most `snippets` lines each.
+    """Search memories, and return the first `limit` of them.
 
-    The lines with most of the words are shown, in the order of the text, each cut to about `snippet_chars` characters.
-    Raises `InvalidInput` if a pattern takes longer than `pattern_seconds`. Words are always fast.
+    Matching memories are ordered by newest change, then by path, each with at most `snippets` lines. The lines that
+    contain the most words are shown, in the order of the text, each cut to about `snippet_chars` characters. Raises
+    `InvalidInput` if a pattern takes longer than `pattern_seconds`. A search for words has no time limit.
     """
     if limit is not None and limit < 0:
-        raise InvalidInput("limit must be an integer from 0")
+        raise InvalidInput("limit must be an integer of at least 0")
     check = _until(pattern_seconds, clock)
     matching = _filter(query, documents, check)
     shown = _newest(matching, len(matching) if limit is None else limit)
@@ -180,7 +181,7 @@ def search(
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """The first `limit` documents in the order of results. Older documents are dropped before sorting."""
+    """The first `limit` documents in the order of results. The others are dropped before sorting, which saves time."""
     if 0 < limit < len(documents):
         oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
         documents = [document for document in documents if document.updated_at >= oldest]
@@ -210,7 +211,7 @@ def _hit(query: Query, document: Document, count: int, chars: int, check: _Check
         pattern = _compiled(query.pattern)
         counts = Counter(_matching_lines(pattern, _data(document.text), check))
         spans_of = partial(_pattern_spans, pattern, check)
-    in_text = [line for line in counts if line]  # line 0 is the path
+    in_text = [line for line in counts if line]  # line 0 is the path, not text
     best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[: max(count, 0)])
     rows = document.text.split("\n") if best else []
     shown = tuple(_snippet(line, rows[line - 1], spans_of(rows[line - 1]), chars) for line in best)
@@ -232,7 +233,7 @@ def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
 
 
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """Matches in a line, from the first as far as a snippet can reach."""
+    """Matches in a line, from the first one. Matches beyond the end of the longest possible snippet are left out."""
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]
     if not places:
@@ -264,7 +265,7 @@ def _united(spans: Iterable[Span]) -> list[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """For each character of the folded row, its span in the row; empty if the mapping is ambiguous."""
+    """The span in the row for each character of the folded row; empty if the mapping is ambiguous."""
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0
@@ -280,7 +281,7 @@ def _folded_char(char: str) -> str:
 
 
 def _clusters(row: str) -> list[str]:
-    """Split a row into parts that fold independently: a character with its combining characters."""
+    """Split a row into parts that can be folded separately: a character with its combining characters."""
     clusters: list[str] = []
     for char in row:
         if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
@@ -304,7 +305,7 @@ class _Pattern(Protocol):
 
 @lru_cache(maxsize=16)
 def _compiled(pattern: str) -> _Pattern:
-    """Compile a pattern with RE2, which runs in linear time; `re` has no bound."""
+    """Compile a pattern with RE2, which runs in linear time. The time of `re` has no limit."""
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
     except ImportError:
@@ -321,7 +322,7 @@ def _compiled(pattern: str) -> _Pattern:
     if compiled.programsize > MAX_PROGRAM:
         raise InvalidInput("the pattern is too large; use fewer repetitions or smaller character classes")
     if compiled.search(b"") is not None:
-        raise InvalidInput("the pattern matches the empty text and so every memory; require at least one character")
+        raise InvalidInput("the pattern matches empty text, so it matches every memory; require at least one character")
     return compiled
 
 
@@ -362,7 +363,7 @@ def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[i
 
 
 def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
-    """First matches in a line, without empty ones."""
+    """The first matches in a line. Empty matches are left out."""
     spans: list[Span] = []
     for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
         check()

@@ -1,1 +1,1 @@
-"""Storage of memory stores: the contract, its implementations, and wrappers."""
+"""Storage of memory stores: the contract, its implementations, and wrappers around them."""

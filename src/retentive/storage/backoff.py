@@ -14,10 +14,10 @@ LOCK_TIMEOUT_S = 30.0  # longest wait of a command for other processes
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential backoff: the first pause is up to `next_s`, each later one `factor` times more, at most `longest_s`.
+    """Exponential backoff: pauses of at most `next_s`, then `factor` times longer each time, up to `longest_s`.
 
-    A pause is a random half to all of that, so that callers who failed together do not retry together. `deadline` is a
-    time of `clock`.
+    Each pause is between half of that limit and all of it, at random, so that callers that failed together do not retry
+    together. `deadline` is a time of `clock`.
     """
 
     next_s: float
@@ -40,12 +40,12 @@ class Backoff:
 
 
 def lock_backoff(*, timeout_s: float = LOCK_TIMEOUT_S) -> Backoff:
-    """Backoff for a lock that other processes of this machine hold for milliseconds at most."""
+    """Backoff for a lock that other processes of this machine hold only for milliseconds."""
     return Backoff(0.0002, 0.002, factor=1.5, deadline=time.monotonic() + timeout_s)
 
 
 def wait_until(attempt: Callable[[], bool], failure: str) -> None:
-    """Repeat `attempt` until it returns True. Raises `Unavailable` with the text `failure` after `LOCK_TIMEOUT_S`."""
+    """Repeat `attempt` until it returns True. After `LOCK_TIMEOUT_S`, raises `Unavailable` with `failure` as text."""
     if attempt():
         return
     backoff = lock_backoff()

@@ -1,7 +1,7 @@
 """Optional parts of the storage contract, found through wrappers by `capability`.
 
-A backend implements a capability by inheriting from it. The functions below have a default for backends without it, so
-callers need not check.
+A backend implements a capability by inheriting from its class. For backends without the capability, the functions below
+return a default, so callers need not check.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Keep: TypeAlias = Callable[[str, Mapping[str, str | int | bytes | None]], None]
 
 
 class PlainFiles(ABC):
-    """Storage of memories as plain, editable files."""
+    """Capability to store memories as plain files that can be edited."""
 
     @abstractmethod
     def directory_of(self, store: StoreInfo) -> str:
-        """Directory with a store's memories as plain files."""
+        """Directory that contains the memories of a store as plain files."""
 
     @abstractmethod
     def quarantined(self) -> int:
@@ -33,30 +33,30 @@ class PlainFiles(ABC):
 
 
 class Collectable(ABC):
-    """Crashed writers can leave orphans behind."""
+    """Capability of backends in which crashed writers can leave orphans."""
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete orphans of a store older than `older_than_s`; returns their number. Writers may continue."""
+        """Delete the orphans of a store older than `older_than_s`, and return their number. Writers may continue."""
 
 
 class Purgeable(ABC):
-    """Overwritten and deleted bytes remain in logs or free pages until purged."""
+    """Capability of backends that keep overwritten and deleted bytes in logs or free pages until they are purged."""
 
     @abstractmethod
     def purge(self) -> bool:
         """Remove overwritten and deleted bytes from logs and free pages.
 
-        Returns False if a reader still holds some: call again later.
+        Returns False if a reader still needs some of these bytes. Call the method again later.
         """
 
 
 class Checkable(ABC):
-    """Storage with its own invariants, beyond those visible through the core contract."""
+    """Capability of storage that has rules of its own, which the core contract does not show."""
 
     @abstractmethod
     def check(self) -> Iterator[Finding]:
-        """Yield violated invariants; read-only."""
+        """Yield a finding for each violated rule. Nothing is written."""
 
     @abstractmethod
     def repair(self) -> None:
@@ -80,11 +80,11 @@ class Clocked(ABC):
 
 
 class Encrypting(ABC):
-    """Stores are encrypted with keys that this process may lack."""
+    """Capability of backends that encrypt stores with keys this process may not have."""
 
     @abstractmethod
     def unlock(self, store: StoreInfo) -> None:
-        """Make sure that a store can be read with the present keys. Raises `Locked`."""
+        """Make sure that the keys of this process can decrypt a store. Raises `Locked`."""
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
@@ -104,7 +104,7 @@ def server_time(backend: Backend) -> float | None:
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:
-    """Directory with a store's memories as plain files, or None."""
+    """Directory that contains the memories of a store as plain files, or None."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
 
@@ -116,19 +116,19 @@ def quarantined(backend: Backend) -> int:
 
 
 def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
-    """Delete orphans of a store; returns their number, 0 if the storage cannot have any."""
+    """Delete the orphans of a store. Returns their number: 0 if the storage cannot have orphans."""
     collectable = capability(backend, Collectable)  # type: ignore[type-abstract]
     return 0 if collectable is None else collectable.collect(store_id, older_than_s=older_than_s)
 
 
 def purge(backend: Backend) -> bool:
-    """Remove overwritten and deleted bytes from logs and free pages; False if a reader still holds some."""
+    """Remove overwritten and deleted bytes from logs and free pages. False if a reader still needs some of them."""
     purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
     return True if purgeable is None else purgeable.purge()
 
 
 def check(backend: Backend) -> Iterator[Finding]:
-    """Yield violated invariants of the storage."""
+    """Yield a finding for each violated rule of the storage."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     return iter(()) if checkable is None else checkable.check()
 
@@ -159,9 +159,9 @@ def is_destroyed(store: StoreInfo) -> bool:
 
 
 def unlock(backend: Backend, store: StoreInfo) -> None:
-    """Make sure that a store can be read with the present keys. Raises `Locked`."""
+    """Make sure that the keys of this process can decrypt a store. Raises `Locked`."""
     encrypting = capability(backend, Encrypting)  # type: ignore[type-abstract]
     if encrypting is not None:
         encrypting.unlock(store)
     elif store.seal is not None:
-        raise Locked("the memory store is encrypted, and was opened without keys")
+        raise Locked("the memory store is encrypted; open the location with keys")

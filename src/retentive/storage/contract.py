@@ -99,7 +99,7 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
 
 
 class Snapshot(ABC):
-    """One consistent state of one memory store, valid only inside the `work` it was passed to."""
+    """One consistent state of one memory store. It is valid only inside the `work` that receives it."""
 
     @property
     @abstractmethod
@@ -114,11 +114,11 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def settings(self) -> str | None:
-        """Settings text of the store; opaque to the backend."""
+        """Settings of the store as text, which the backend does not interpret."""
 
     @abstractmethod
     def get(self, path: str) -> Entry:
-        """Entry at a canonical path other than the root, in one round trip."""
+        """Result of reading a canonical path other than the root, in one round trip."""
 
     @abstractmethod
     def memories(self, under: str) -> Iterator[Memory]:
@@ -137,23 +137,23 @@ class Snapshot(ABC):
     ) -> Iterator[Version]:
         """Versions, newest first: of one memory across its renames, of one path, or of one revision.
 
-        `revision_of` is a version id and selects the versions of its revision, in one query; none if it is unknown.
-        `after` and `before` are version ids, or any text that compares with them; both bounds are exclusive.
+        `revision_of` is a version id. It selects the versions of the same revision in one query, or no versions if the
+        id is unknown. `after` and `before` are exclusive bounds: version ids, or any text that sorts among them.
         """
 
     @abstractmethod
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        """Version and the bytes it wrote, None for a deletion. Raises `NotFound`."""
+        """A version, and the bytes of its memory after the change; None for a deletion. Raises `NotFound`."""
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Number and total size of the present memories. Updated with every change, never recounted."""
+        """Number and total size of the present memories. Every change updates both; they are never recounted."""
 
     @abstractmethod
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
         """Keys and values of all records of a kind, in key order."""
 
-    # Derived: a backend overrides these if its storage can answer faster.
+    # Derived methods. A backend overrides a method if its storage can answer faster.
 
     def find(self, memory_id: str) -> Memory | None:
         """Present memory with this id, at any path, or None."""
@@ -164,7 +164,7 @@ class Snapshot(ABC):
         return next((value for found, value in self.records(kind) if found == key), None)
 
     def text(self, version_id: str) -> bytes | None:
-        """Bytes that a version wrote, None for a deletion. Raises `NotFound`."""
+        """Bytes of a memory after the change that a version records; None for a deletion. Raises `NotFound`."""
         return self.version(version_id)[1]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
@@ -176,9 +176,9 @@ class Snapshot(ABC):
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
 
     def as_of(self, before: str) -> Iterator[Version]:
-        """Earlier state of the store: the newest version of each memory with an id below `before`, in any order.
+        """Earlier state of the store: for each memory the newest version with an id lower than `before`, in any order.
 
-        Deletions are left out. A redacted version is included, with an empty path.
+        Memories whose version is a deletion are left out. A redacted version is included; its path is empty.
         """
         seen: set[str] = set()
         for version in self.versions(before=before):
@@ -193,7 +193,7 @@ class Transaction(Snapshot):
 
     @abstractmethod
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
-        """Write memories, versions and usage together; returns the memory id and version id of each change."""
+        """Write memories, versions and usage together. Returns the memory id and version id of each change."""
 
     @abstractmethod
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
@@ -201,40 +201,40 @@ class Transaction(Snapshot):
 
     @abstractmethod
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        """Write or replace a small record of the store; None removes it.
+        """Write or replace a small record of the store. The value None removes the record.
 
-        Kind and key have 1 to 200 printable ASCII characters and are not secret; the value is any text without NUL.
-        The revision does not change. A commit of records alone may be applied twice if its reply was lost, so choose
-        keys outside `work`.
+        Kind and key have 1 to 200 printable ASCII characters and are not secret; the value is any text without NUL. The
+        revision does not change. If the reply to a commit that contains only records was lost, it may be applied twice,
+        so choose keys outside `work`.
         """
 
     @abstractmethod
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        """Remove text, path, size and hash of versions; id, memory, operation, time and actor are kept.
+        """Remove the text, path, size and hash of versions. Id, memory, operation, time and actor are kept.
 
-        Newest versions of present memories and already redacted versions are unchanged. A text that versions share
-        through renames is kept until the last of them is redacted. Once `capabilities.purge` has returned True, the
-        storage has no other trace of the removed data.
+        Newest versions of present memories and already redacted versions stay unchanged. If versions share a text
+        because of renames, the text is kept until the last of these versions is redacted. Once `capabilities.purge` has
+        returned True, the storage has no other trace of the removed data.
         """
 
     @abstractmethod
     def prune(self, version_ids: Sequence[str]) -> None:
-        """Remove versions, except those that present memories need. Texts that other versions need are kept."""
+        """Remove versions, except those that present memories need. A text that another version needs is kept."""
 
     def drop(self, memories: Sequence[Memory]) -> None:
-        """Remove present memories without recording a version; their existing versions are kept.
+        """Remove present memories without recording a version. Existing versions are kept.
 
-        Used for an imported history (`Change.origin`) with gaps: a memory whose deletion is missing must neither
-        remain present nor occupy the path of a later one.
+        An import of a history with gaps (`Change.origin`) calls it: a memory whose deletion is missing must neither
+        remain present nor occupy the path of a later memory.
         """
         raise InvalidInput("this storage cannot import a history with gaps")
 
 
 class Backend(ABC):
-    """Open location with memory stores. Close it after use; exiting without closing is safe."""
+    """An open location with memory stores. Close it after use; ending the process without closing loses no data."""
 
     inner: Backend | None = None
-    """Wrapped backend, which `capability` searches too."""
+    """The wrapped backend, which `capability` searches too."""
 
     @abstractmethod
     def create_store(
@@ -246,48 +246,48 @@ class Backend(ABC):
         store_id: str | None = None,
         created_at: datetime | None = None,
     ) -> StoreInfo:
-        """Create a memory store. If the key or the id is taken, returns the existing store unchanged.
+        """Create a memory store. If a store with this key or id exists, return the existing store unchanged.
 
-        `store_id` and `created_at` preserve the identity of a store copied from another location.
+        `store_id` and `created_at` preserve the identity of a store that is copied from another location.
         """
 
     @abstractmethod
     def get_store(self, id_or_key: str) -> StoreInfo | None:
-        """Store with this id, else the store with this key, else None."""
+        """The store with this id, or else the store with this key, or else None."""
 
     @abstractmethod
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        """Stores in id order, oldest first: at most `limit` with an id greater than `after`."""
+        """Stores in order of their ids, oldest first: at most `limit` stores with an id greater than `after`."""
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        """Remove memories, versions, records, settings, key and name of a store. Its id is kept as a tombstone.
+        """Remove memories, versions, records, settings, key and name of a store. Only its id is kept, as a tombstone.
 
         Afterwards reads and writes raise `NotFound`, the store is not listed, and its key can be reused. Idempotent.
         """
 
     @abstractmethod
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state. Raises `NotFound` if the store does not exist or is erased."""
+        """Run `work` on one consistent state. Raises `NotFound` if the store does not exist or was erased."""
 
     @abstractmethod
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run `work` exclusively in this store and commit its changes; if it raises, nothing changes.
+        """Run `work` with exclusive access to this store and commit its changes. If `work` raises, nothing changes.
 
-        `may_use_reserve` marks work that deletes: it may use the space reserved for a full disk.
+        `may_use_reserve` is for work that deletes. Such work may use the space reserved for a full disk.
         """
 
     @abstractmethod
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write side records: durable on return, without waiting for writers of the store. None removes one.
+        """Write side records, durably, without waiting for writers of the store. The value None removes a record.
 
-        They are like records, but with separate kinds and outside any transaction. If two processes write the same
-        key concurrently, one of them wins.
+        Side records are like records, but have kinds of their own and are outside any transaction. If two processes
+        write the same key concurrently, one of the values is stored.
         """
 
     @abstractmethod
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        """Keys and values of the side records of a kind with keys greater than `after`, in key order."""
+        """Keys and values of the side records of a kind, in key order, for keys greater than `after`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""File system basics: directories, files, error mapping, refusal of network file systems."""
+"""File system basics: directories, files, mapping of errors, and refusal of network file systems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def os_error(error: OSError) -> RetentiveError:
-    """Map an OS error to ours. Its text is dropped, since it has a file name."""
+    """Map an OS error to an error of retentive. The text of the OS error is dropped, since it contains a file name."""
     if error.errno in _FULL:
         return StoreFull("no space is left for the memory store")
     if error.errno in _DENIED:
@@ -42,7 +42,7 @@ def make_directory(path: str) -> None:
 
 
 def make_file(path: str) -> None:
-    """Create an empty, owner-only file unless it exists, and sync its name."""
+    """Create an empty file with owner-only permissions if it does not exist, and sync its name."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | CLOSE_ON_EXEC, FILE_MODE))
         sync_directory(os.path.dirname(path) or ".")
@@ -60,11 +60,11 @@ def sync_directory(path: str) -> None:
 
 
 def local_file_system(path: str) -> str:
-    """Type of the file system, "" if unknown. Raises `InvalidInput` for a network file system."""
+    """Type of the file system, or an empty string if unknown. Raises `InvalidInput` for a network file system."""
     found = _file_system(path) if sys.platform.startswith("linux") else ""
     if found in _NETWORK:
         raise InvalidInput(
-            "the location is on a network file system, where SQLite cannot keep its promises;"
+            "the location is on a network file system, where SQLite cannot guarantee durable changes;"
             " use a local disk, or a database server"
         )
     return found

@@ -1,4 +1,4 @@
-"""Findings of storage checks, and the table of their kinds. No I/O."""
+"""Findings of storage checks, and a table of their kinds. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: its kind, the id of the memory store (None for the whole location), and the subject.
+    """One finding: its kind, the id of the memory store (None for the whole location), and its subject.
 
-    The subject has ids, memory paths and numbers; never a text, a real file name or a URL. `severity` is that of the
-    kind, or `repaired`.
+    The subject contains ids, memory paths and numbers, but never a text, a real file name or a URL. `severity` is the
+    severity of the kind, or `repaired`.
     """
 
     code: str
@@ -140,5 +140,5 @@ class Finding:
 
 
 def found(code: str, store_id: str | None = None, subject: str = "") -> Finding:
-    """Finding with the severity of its kind."""
+    """Create a finding with the severity of its kind."""
     return Finding(code, store_id, subject, KINDS[code].severity)

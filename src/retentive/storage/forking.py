@@ -1,9 +1,9 @@
 """Fork handling for all backends.
 
-SQLite's locks belong to a process, but a fork copies its bookkeeping of them: a child that closes or uses an inherited
-connection can delete the parent's log. So before a fork every backend stops work and closes all connections, and both
-sides reopen them. A lock that another thread held at the fork is never released in the child, so objects with locks
-replace them there.
+SQLite's locks belong to a process, but a fork copies the bookkeeping of these locks: a child that closes or uses an
+inherited connection can delete the parent's log. Before a fork, every backend therefore stops work and closes all
+connections; parent and child then open new ones. If another thread holds a lock during the fork, the lock is never
+released in the child, so objects with locks replace them in the child.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Forkable(Protocol):
     """Object that must be renewed in a forked child."""
 
     def renew_after_fork(self) -> None:
-        """Replace locks and other state that belongs to the parent's threads; called in the child."""
+        """Replace locks and other state that belongs to the threads of the parent. The child calls this method."""
 
 
 @runtime_checkable
@@ -29,7 +29,7 @@ class Quietable(Protocol):
     """`Forkable` that must be idle during a fork."""
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Context in which no work runs and nothing is open that a forked child must not inherit."""
+        """Context in which no work runs, and nothing is open that a forked child must not inherit."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()
@@ -38,12 +38,12 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Renew an object in every forked child from now on; during the fork a `Quietable` is `quiet`."""
+    """Renew an object in every forked child from now on. During a fork, an object that is `Quietable` is `quiet`."""
     _watched.add(forkable)
 
 
 def in_child(renew: F) -> F:
-    """Call `renew`, which replaces module globals, in every forked child. Usable as a decorator."""
+    """Call `renew`, which replaces module globals, in every forked child. It can be used as a decorator."""
     _renewals.append(renew)
     return renew
 
@@ -59,7 +59,7 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    _resting.pop_all()  # only the parent leaves its quiet contexts; the child replaces their locks
+    _resting.pop_all()  # only the parent leaves its quiet contexts; the child replaces the locks in them
     for renew in _renewals:
         renew()
     for forkable in list(_watched):

@@ -1,7 +1,8 @@
-"""Base class of snapshots that modify another snapshot: decrypted, with proposals, or an earlier state.
+"""Base class of snapshots that modify another snapshot: decrypted texts, applied proposals, or an earlier state.
 
 A subclass overrides only the methods whose result differs. The base class delegates all methods, including those that
-`Snapshot` derives from others. So a subclass that changes texts must override `text`, `texts`, `sizes` and `as_of` too.
+`Snapshot` derives from other methods. A subclass that changes texts must therefore override `text`, `texts`, `sizes`
+and `as_of` too.
 """
 
 from __future__ import annotations

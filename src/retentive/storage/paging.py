@@ -1,4 +1,4 @@
-"""Paged iteration over long lists of the contract."""
+"""Iteration over long lists of the contract, page by page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retentive.values.paths import ROOT
 
 PAGE_VERSIONS = 500
 PAGE_STORES = 200
-FEW_MEMORIES = 20  # looked up one at a time
+FEW_MEMORIES = 20  # up to this number, memories are looked up one at a time
 
 
 def all_stores(backend: Backend) -> Iterator[StoreInfo]:
@@ -22,7 +22,7 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
-    """The present memories with these ids. Many are looked up by reading all memories of the store once."""
+    """The present memories with these ids. If there are many ids, all memories of the store are read once."""
     if len(memory_ids) > FEW_MEMORIES:
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
@@ -39,9 +39,9 @@ def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: st
 
 
 def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
-    """Yield pages of `read`, which returns versions below an exclusive bound, newest first."""
+    """Yield pages of versions, newest first. `read` returns the versions below an exclusive bound."""
     while page := read(before):
         yield page
-        if before is not None and page[-1].id >= before:  # damaged storage with rows out of order would loop forever
+        if before is not None and page[-1].id >= before:  # rows out of order (damaged storage) would loop forever
             return
         before = page[-1].id

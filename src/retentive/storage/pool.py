@@ -14,7 +14,7 @@ MAX_IDLE = 8
 
 
 class Closable(Protocol):
-    """Object that can be pooled."""
+    """Object that the pool can manage."""
 
     @property
     def usable(self) -> bool:
@@ -30,8 +30,8 @@ C = TypeVar("C", bound=Closable)
 class Pool(Generic[C]):
     """Opens connections on demand and keeps some idle ones.
 
-    `limit` bounds the open connections; with a limit all of them are kept. Raises `Unavailable` if none is free within
-    `timeout_s`.
+    `limit` is the maximum number of open connections; with a limit, idle connections are never closed. Raises
+    `Unavailable` if no connection is free within `timeout_s`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:
@@ -45,7 +45,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """Borrow a connection. A failed connection is closed, not returned to the pool."""
+        """Borrow a connection. If the connection has failed, it is closed instead of being returned to the pool."""
         connection = self._take()
         try:
             connection = connection or self._open_one()
@@ -64,7 +64,7 @@ class Pool(Generic[C]):
             while self._held or (self._limit is not None and self._busy >= self._limit):
                 left_s = None if self._held else deadline - time.monotonic()
                 if left_s is not None and left_s <= 0:
-                    raise Unavailable("all connections of this process are busy")
+                    raise Unavailable("all connections of this process are in use; try again later")
                 self._change.wait(left_s)
             self._busy += 1
             return self._idle.pop() if self._idle else None

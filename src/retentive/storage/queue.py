@@ -1,12 +1,12 @@
-"""Fair queue for the writers of one process, and group commit for a batch of them.
+"""Fair queue for the writers of one process, with group commit of a batch.
 
 With one connection per thread, 64 clients reach 970 commits per second and a p99 of 932 ms, since SQLite's lock is
-neither fair nor shared. One queue whose head runs the whole batch in one transaction reaches 13,800 and 8 ms (measured
-on two cores, ext4). There is no background thread: the caller at the head leads, runs the batch, and hands the lead to
-the next waiting caller.
+neither fair nor shared. With one queue whose head runs the whole batch in one transaction, they reach 13,800 commits
+per second and 8 ms (measured on two cores, ext4). There is no background thread: the caller at the head leads, runs the
+batch, and hands the lead to the next waiting caller.
 
-`WriteQueue` collects jobs. `run_batch` attempts them together and, if storage fails, each alone. `run_together` is one
-attempt: it runs the jobs in a shared transaction, commits once, and sets the outcome of each.
+`WriteQueue` collects jobs. `run_batch` attempts the jobs of a batch together and, if storage fails, each of them alone.
+`run_together` is one attempt: it runs the jobs in a shared transaction, commits once, and sets the outcome of each job.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Generic, Protocol, TypeVar, cast
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
 
-MAX_BATCH = 256  # bounds how long the first job of a batch waits for the last
+MAX_BATCH = 256  # limits how long the first job of a batch waits for the last
 _INTERRUPTED = "the command was interrupted before it began"
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Work in the queue and its outcome: a `result`, or an `error` to raise in its caller."""
+    """Work in the queue and its outcome: a `result`, or an `error` that is raised in the thread of the caller."""
 
     result: object = field(default=None, init=False)
     error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
     finished: bool = field(default=False, init=False)
-    alone: bool = field(default=False, init=False)  # waits in the queue, but is not batched
-    chosen: bool = field(default=False, init=False)  # has been handed the lead
+    alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
+    chosen: bool = field(default=False, init=False)  # true once this job has been made the leader
     turn: threading.Lock | None = field(default=None, init=False)
 
     def outcome(self) -> object:
@@ -56,7 +56,7 @@ J = TypeVar("J", bound=Job)
 
 
 class WriteQueue(Generic[J]):
-    """Runs jobs in arrival order, in batches, through `run_batch`, which must set the outcome of every job."""
+    """Runs jobs in the order of arrival, in batches. The function `run_batch` must set the outcome of every job."""
 
     def __init__(self, run_batch: Callable[[Sequence[J]], None]) -> None:
         self._run_batch = run_batch
@@ -65,7 +65,7 @@ class WriteQueue(Generic[J]):
         self._busy = False
 
     def submit(self, job: J) -> object:
-        """Wait until this or another thread has run `job`; returns its result or raises its error."""
+        """Wait until this or another thread has run `job`. Returns the result of the job, or raises its error."""
         if self._must_lead(job):
             batch = self._take()
             try:
@@ -76,10 +76,10 @@ class WriteQueue(Generic[J]):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context in which no batch runs; new jobs wait."""
+        """Context in which no batch runs. New jobs wait until it ends."""
         job = Job()
         if not self._must_lead(job, alone=True):
-            raise AssertionError("a pause is always led by its own thread")
+            raise AssertionError("the thread of a pause must lead the queue itself")
         try:
             yield
         finally:
@@ -98,7 +98,7 @@ class WriteQueue(Generic[J]):
             self._waiting.append(job)
         try:
             job.turn.acquire()
-        except BaseException:  # an interrupt must not leave the queue without a leader
+        except BaseException:  # after an interrupt, the queue must still have a leader
             self._abandon(job)
             raise
         if alone:
@@ -128,18 +128,18 @@ class WriteQueue(Generic[J]):
     def _abandon(self, job: Job) -> None:
         with self._mutex:
             if job not in self._waiting:
-                return  # another thread is running it; its outcome is discarded
+                return  # another thread is running the job; its outcome is discarded
             self._waiting.remove(job)
         if job.chosen:
             self._hand_over(done=[])
 
 
 class JobTransaction(Protocol):
-    """View in which one job reads and changes its store; usually a `Transaction`."""
+    """Transaction in which one job reads and changes its store; usually a `Transaction`."""
 
     @property
     def changed(self) -> bool:
-        """True once the job changed something."""
+        """True once the job has changed something."""
 
 
 X = TypeVar("X", bound=JobTransaction)
@@ -147,7 +147,7 @@ X = TypeVar("X", bound=JobTransaction)
 
 @dataclass(slots=True)
 class Ran(Generic[X]):
-    """Job that ran, and its outcome if the commit succeeds. `transaction` is None if the job was undone."""
+    """Job that ran, with the outcome it has if the commit succeeds. `transaction` is None if the job was undone."""
 
     job: StoreJob
     transaction: X | None = None
@@ -165,20 +165,21 @@ class SharedTransaction(Protocol[X]):
         """Complete a job that returned."""
 
     def undo(self, transaction: X | None, error: Exception) -> bool:
-        """Undo a job that raised `error`, by a savepoint or by discarding its changes; `transaction` may be None.
+        """Undo a job that raised `error`, with a savepoint or by discarding its changes. `transaction` may be None.
 
-        Returns True if its changes are kept anyway. Raises `error` if only the whole transaction can be undone.
+        Returns True if the changes of the job are kept anyway. Raises `error` if only the whole transaction can be
+        undone.
         """
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
-        """Commit. Also called if no job changed anything, since some backends must confirm the state that jobs read.
+        """Commit, even if no job changed anything, since some backends must confirm the state that the jobs read.
 
-        Raises `OutcomeUnknown`; after any other error the transaction has no effect.
+        Raises `OutcomeUnknown` if the commit may have taken place. After any other error the transaction has no effect.
         """
 
 
 class BatchFailed(Exception):
-    """Storage failed for a reason common to all jobs, such as a lock held elsewhere: each job gets `cause`."""
+    """Storage failed for a reason common to all jobs, such as a lock of another process. Each job gets `cause`."""
 
     def __init__(self, cause: RetentiveError) -> None:
         super().__init__(str(cause))
@@ -192,11 +193,11 @@ def run_batch(
     admit: Callable[[Sequence[J]], Sequence[J]] | None = None,
     eldest_fails: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Set the outcome of every job: `attempt` them together and, if that fails, each alone.
+    """Set the outcome of every job: `attempt` all jobs together and, if that fails, each job alone.
 
-    `attempt` runs jobs through `run_together`; if it raises, nothing was committed. Errors in `eldest_fails` mean that
-    the first job timed out: it fails, and the others are attempted again. `admit` refuses jobs in advance and returns
-    the others.
+    `attempt` runs jobs through `run_together`. If it raises, nothing was committed. An error in `eldest_fails` means
+    that the first job timed out: this job fails, and the other jobs are attempted again. `admit` refuses some of the
+    jobs in advance, and returns the other jobs.
     """
     waiting = list(jobs if admit is None else admit(jobs))
     while waiting:
@@ -218,9 +219,9 @@ def run_batch(
 
 
 def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list[X]:
-    """Run jobs in one transaction, commit once, and set the outcome of each; returns the committed transactions.
+    """Run jobs in one transaction, commit once, and set the outcome of each job. Returns the committed transactions.
 
-    If the whole transaction was undone, raises the cause and sets no outcome.
+    If the whole transaction was undone, the cause is raised and no outcome is set.
     """
     ran = []
     for job in jobs:
@@ -228,7 +229,7 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
     changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
     if changed:
         for job in jobs:
-            job.error = OutcomeUnknown("the commit was interrupted")  # in case this thread is interrupted now
+            job.error = OutcomeUnknown("the commit was interrupted")  # the outcome if this thread is interrupted now
     try:
         shared.commit(ran, changed)
     except OutcomeUnknown as error:

@@ -1,4 +1,4 @@
-"""Reading of export and backup files. The whole file is verified before any of it is used."""
+"""Reading of export and backup files. The whole file is verified before any part of it is used."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from retentive.values.text import TextCheck
 
 T = TypeVar("T")
 Text: TypeAlias = tuple[str, str, bytes]
-"""Prefix of the section, version id and bytes of a text."""
-MAX_TEXT_BYTES = 2**30  # the limit of a database value; a text is loaded whole
+"""Prefix of the section, version id, and bytes of a text."""
+MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
 _STORE_ID = r"memstore_[A-Za-z0-9_-]{1,119}"
 _NAME = re.compile(
     rf"(?P<prefix>stores/{_STORE_ID}/)?(?P<part>store\.json|versions\.jsonl|memories\.jsonl"
@@ -35,7 +35,7 @@ _OPTIONAL = {RECORDS, SIDE_RECORDS}
 
 @dataclass(slots=True)
 class Section:
-    """One memory store in a file. Its iterators share a file position: use one at a time."""
+    """One memory store in a file. Its iterators share one position in the file: use only one of them at a time."""
 
     prefix: str
     _spool: IO[bytes]
@@ -46,15 +46,15 @@ class Section:
 
     @property
     def is_raw(self) -> bool:
-        """True if the store is encrypted and its texts are stored bytes."""
+        """True if the store is encrypted and the file contains its texts in encrypted form."""
         return self.header.seal is not None
 
     def versions(self) -> Iterator[tuple[Version, str | None]]:
-        """The versions, oldest first, each with the id of the version whose entry holds its text."""
+        """The versions, oldest first, each with the id of the version whose entry contains its text."""
         return self._lines("versions.jsonl", lines.parse_version)
 
     def memories(self) -> Iterator[tuple[Memory, str | None]]:
-        """The present memories in path order, likewise."""
+        """The present memories in order of their paths, each with the id of the version whose entry has its text."""
         return self._lines("memories.jsonl", lines.parse_memory)
 
     def records(self, part: str) -> Iterator[Record]:
@@ -91,7 +91,7 @@ class Section:
 
 
 class EntryFacts(NamedTuple):
-    """Hash and size of the bytes of an entry; `is_text` if they can be the text of a memory."""
+    """Hash and size of an entry. `is_text` is true if its bytes can be the text of a memory."""
 
     digest: str
     size: int
@@ -100,13 +100,13 @@ class EntryFacts(NamedTuple):
 
     @classmethod
     def parse(cls, line: bytes) -> EntryFacts:
-        """Parses a line of the spool: the facts, separated by spaces."""
+        """Parse a line of the spool: the facts, separated by spaces."""
         digest, size, is_text, name = line.decode().rstrip("\n").split(" ")
         return cls(digest, int(size), is_text == "True", name)
 
 
 class Archive:
-    """An export or a backup. Opening it verifies that it is complete and unmodified."""
+    """An export or a backup. Opening it verifies that the file is complete and unmodified."""
 
     def __init__(self, raw: IO[bytes], spooled: IO[bytes], facts: IO[bytes]) -> None:
         self._raw = raw
@@ -125,12 +125,12 @@ class Archive:
         return list(self._sections.values())
 
     def exported(self) -> Section:
-        """The memory store of an export. Raises `InvalidInput` for a backup, or if its texts are encrypted."""
+        """The memory store of an export. Raises `InvalidInput` for a backup, or if the texts are encrypted."""
         if self.is_backup:
-            raise InvalidInput("the file is a backup: `retentive restore-backup` takes it")
+            raise InvalidInput("the file is a backup: restore it with `retentive restore-backup`")
         (section,) = self.sections
         if section.is_raw:
-            raise InvalidInput("the memory store in the file is encrypted")
+            raise InvalidInput("the memory store in the file is encrypted, and cannot be imported without its keys")
         return section
 
     def texts(self) -> Iterator[Text]:
@@ -166,7 +166,7 @@ class Archive:
                 self._manifest = span
 
     def _take(self, tar: TarReader, name: str, size: int) -> tuple[int, int]:
-        """Read an entry, spool it unless it is a text, and record its facts. Returns the position in the spool."""
+        """Read an entry and record its facts. Spool it unless it is a text. Returns the position in the spool."""
         section, part, text = self._section_of(name)
         if text is not None and size > MAX_TEXT_BYTES:
             raise Damaged(f"the entry {shown(name)} is larger than {MAX_TEXT_BYTES} bytes")
@@ -186,7 +186,7 @@ class Archive:
         return start, size
 
     def _section_of(self, name: str) -> tuple[Section | None, str, str | None]:
-        """The section of an entry, its part in the section, and the version id if it is a text."""
+        """The section of an entry, the part of the section, and the version id if the entry is a text."""
         if name in {EXPORT, BACKUP, MANIFEST}:
             if name in {EXPORT, BACKUP} and self._sections:
                 raise _misplaced(name)
@@ -206,7 +206,7 @@ class Archive:
         return section, part, text
 
     def _compare(self) -> None:
-        """Compare the entries with the manifest. Raises `Damaged`, naming the first entry that differs."""
+        """Compare the entries with the manifest. Raises `Damaged` with the name of the first entry that differs."""
         if self._manifest is None:
             raise Damaged("the file is truncated: its manifest is missing")
         position, left = self._manifest
@@ -226,13 +226,13 @@ class Archive:
             missing = self._spool.readline(left).decode("ascii", "replace").rstrip("\n")[66:]
             raise Damaged(f"the entry {shown(missing)} is missing")
         if head != f"# retentive {lines.FORMAT}: {count} entries\n".encode():
-            self._read_about()  # raises if the file has a newer format
+            self._read_about()  # raises if the format of the file is newer
             raise Damaged("the manifest cannot be read")
 
     def _read_about(self) -> None:
         self._facts.seek(0)
         size = EntryFacts.parse(self._facts.readline()).size
-        self._spool.seek(0)  # the first entry
+        self._spool.seek(0)  # reads the first entry of the file again
         lines.check_format(self._spool.read(size))
 
     def _check(self) -> None:
@@ -250,17 +250,17 @@ class Archive:
 
 
 class _SectionCheck:
-    """Checks that the parts of a section are consistent. Raises `Damaged`."""
+    """Checks that the parts of a section agree. Raises `Damaged`."""
 
     def __init__(self, section: Section) -> None:
         self._section = section
         self._last: Version | None = None
         self._newest: dict[str, Version] = {}
-        self._texts: dict[str, tuple[str, EntryFacts]] = {}  # memory -> its latest text
+        self._texts: dict[str, tuple[str, EntryFacts]] = {}  # memory id -> latest text of the memory
         self._replay = Replay()
 
     def run(self, texts: Iterator[EntryFacts]) -> None:
-        """Check versions, memories and records. `texts` are the remaining texts of the file."""
+        """Check versions, memories and records. `texts` are the texts of the file that were not checked yet."""
         header, count = self._section.header, 0
         for version, text_of in self._section.versions():
             self._check_order(version)
@@ -286,12 +286,12 @@ class _SectionCheck:
             raise Damaged(f"version {version.id} is not later than the one before it")
         needs_seal = self._section.is_raw and version.redacted_at is None
         if (version.seal is not None) != needs_seal:
-            raise Damaged(f"version {version.id} and its memory store are not both encrypted or both plain")
+            raise Damaged(f"version {version.id} is encrypted and its memory store is not, or the reverse")
 
     def _check_text(self, version: Version, text_of: str | None, texts: Iterator[EntryFacts]) -> None:
         if version.redacted_at is not None or version.operation == "deleted":
             if text_of is not None:
-                raise Damaged(f"version {version.id} has a text although it is redacted or a deletion")
+                raise Damaged(f"version {version.id} has a text, although a deletion or a redacted version has none")
             return
         if text_of == version.id:
             found = next(texts, None)
@@ -328,7 +328,7 @@ class _SectionCheck:
 
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
-    """The export or backup at a path, verified. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
+    """Open the export or backup at a path, and verify the file. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
     with mapped_os_errors(), open(path, "rb") as raw, spool() as spooled, spool() as facts:
         yield Archive(raw, spooled, facts)
 

@@ -1,4 +1,4 @@
-"""Writing of export and backup files: memory stores at one revision each, and a manifest of all entries."""
+"""Writing of export and backup files: memory stores, each at one revision, and a manifest of all entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retentive.transfer.versions import VersionIndex, below_encryption, load, ve
 from retentive.values.paths import ROOT
 
 Progress = Callable[[int, int], None]
-"""Called with the number of versions, files or stores that are done, and their total."""
+"""Function called with the number of versions, files or stores that are done, and their total number."""
 
 EXPORT, BACKUP, MANIFEST = "retentive-export.json", "retentive-backup.json", "retentive-manifest.txt"
 RECORDS, SIDE_RECORDS = "records.jsonl", "side_records.jsonl"
@@ -47,7 +47,7 @@ class ArchiveWriter:
         self._tar.add(name, len(data), [data], mtime=self._mtime)
 
     def add_lines(self, name: str, text: Iterable[str]) -> None:
-        """Add an entry of lines. They need not fit into memory."""
+        """Add an entry that consists of lines. The lines need not fit into memory."""
         digest = hashlib.sha256()
         with spool(self.directory) as file:
             for line in text:
@@ -68,7 +68,7 @@ class ArchiveWriter:
         return self._tar.mark(), self._manifest.tell(), self._count
 
     def roll_back(self, mark: tuple[int, int, int]) -> None:
-        """Remove the entries added after a mark."""
+        """Remove the entries that were added after a mark."""
         position, listed, self._count = mark
         self._tar.roll_back(position)
         self._manifest.seek(listed)
@@ -84,19 +84,19 @@ class ArchiveWriter:
         self._tar.finish()
 
     def close(self) -> None:
-        """Release temporary files. A file that was not finished stays incomplete."""
+        """Release temporary files. If the file was not finished, it stays incomplete."""
         self._tar.abandon()
         self._manifest.close()
 
 
 def spool(directory: str | None = None) -> IO[bytes]:
-    """A nameless temporary file, removed when it is closed."""
+    """Create a temporary file without a name. Closing the file removes it."""
     return tempfile.TemporaryFile(dir=directory)
 
 
 @contextmanager
 def new_archive(path: str) -> Iterator[ArchiveWriter]:
-    """A new archive that appears at `path` when the block ends without an error."""
+    """Create an archive that appears at `path` when the block ends without an error."""
     with new_file(path) as raw:
         writer = ArchiveWriter(TarWriter(raw, compressed=path.endswith(COMPRESSED)), os.path.dirname(path) or ".")
         try:
@@ -109,7 +109,7 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
 
 @dataclass(frozen=True, slots=True)
 class SectionWriter:
-    """Writes the section of an archive that holds one memory store. `records` adds its records and side records."""
+    """Writes the section of one memory store. `records` adds the records and side records of the store."""
 
     archive: ArchiveWriter
     backend: Backend
@@ -120,9 +120,9 @@ class SectionWriter:
     records: bool
 
     def write(self) -> lines.Header:
-        """Add the store at one revision. Raises `NotFound` if it does not exist; nothing is added then.
+        """Add the store at one revision. If the store does not exist, raises `NotFound` and adds nothing.
 
-        An encrypted store that is read without keys is added as stored.
+        If an encrypted store is read without keys, its stored bytes are added.
         """
         store_id = self.info.id
         record_external_edits(self.backend, store_id)
@@ -139,7 +139,7 @@ class SectionWriter:
 
     def _snapshot(self, snapshot: Snapshot, *, mark: tuple[int, int, int]) -> lines.Header:
         archive, prefix = self.archive, self.prefix
-        archive.roll_back(mark)  # a backend may run this function again
+        archive.roll_back(mark)  # a backend may run this function more than once
         memories = list(snapshot.memories(ROOT))
         history = VersionIndex(snapshot)
         raw = snapshot.seal is not None and below_encryption(self.backend) is self.backend
@@ -172,9 +172,9 @@ class SectionWriter:
         )
 
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
-        """Add all texts and spool the version lines. Returns, by memory id, the version whose entry holds its text.
+        """Add all texts and spool the version lines. Returns the version whose entry has the text, by memory id.
 
-        A text equal to that of the version before, as after a rename, is not added again.
+        If a text equals that of the previous version, as after a rename, it is not added again.
         """
         last: dict[str, tuple[bytes, str]] = {}
         for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):
@@ -194,7 +194,7 @@ class SectionWriter:
 
 
 def record_external_edits(backend: Backend, store_id: str) -> None:
-    """Read the store once, so that a directory backend records external edits in a short write of its own."""
+    """Read the store once. A directory backend then records external edits in a short write of its own."""
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 
 

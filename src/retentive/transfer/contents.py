@@ -1,4 +1,4 @@
-"""Copy of a memory store in another location: what it must hold besides the versions, and its creation and check."""
+"""Contents of a copied memory store other than its versions, with functions to create and check the copy."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ RECORD_KINDS: tuple[str, ...] = (
     "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history", "idempotency", "proposal",
     "proposal.after", "proposal.before", "removal", "reviewed", "swept", "tombstone",
 )  # fmt: skip
-"""Kinds of `Transaction.put_record` that are copied together with a memory store. Each new kind is added here."""
+"""Kinds of records that are copied with a memory store. New kinds of `Transaction.put_record` must be added here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
-"""Kinds of `Backend.put_side_records`, likewise."""
+"""Kinds of side records that are copied with a memory store. New kinds must be added here."""
 Record: TypeAlias = tuple[str, str, str]
-"""Kind, key and value."""
+"""Kind, key and value of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The present memories of a store by id, its settings, its records by kind and key, and its seal if copied raw."""
+    """The present memories of a store by id, its settings, its records by kind and key, and in a raw copy its seal."""
 
     memories: Mapping[str, Memory]
     settings: str | None
@@ -44,16 +44,16 @@ class Contents:
         return Usage(len(self.memories), sum(memory.size_bytes for memory in self.memories.values()))
 
     def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
-        """Complete a copy that has all versions, and return the digest of its paths and hashes.
+        """Complete a copy that has all versions. Returns a digest of its paths and hashes.
 
-        Raises `Damaged` if its memories differ from these.
+        Raises `Damaged` if the memories of the copy differ from these contents.
         """
         target.write(store_id, self._apply)
         _replace_side_records(side_records, target, store_id)
         return target.read(store_id, self._check)
 
     def _apply(self, tx: Transaction) -> None:
-        """Drop memories whose deletion is missing; set settings, seal and records."""
+        """Drop memories whose deletion is missing, and set settings, seal and records."""
         extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if extra:
             tx.drop(extra)
@@ -74,7 +74,7 @@ class Contents:
             if copied is None or replace(copied, seal=memory.seal, provenance_text=memory.provenance_text) != memory:
                 raise Damaged(f"the copy of {memory.path} differs from the original")
         if len(found) != len(self.memories) or snapshot.usage() != self.usage():
-            raise Damaged("the copy holds memories that the original does not")
+            raise Damaged("the number or total size of memories in the copy differs from the original")
         digest = hashlib.sha256()
         for memory in sorted(found.values(), key=lambda memory: memory.path):
             digest.update(f"{memory.sha256} {memory.path}\n".encode())
@@ -84,9 +84,9 @@ class Contents:
 def create_copy(
     target: Backend, store_id: str, *, key: str | None, name: str, created_at: datetime, seal: str | None
 ) -> None:
-    """Create a memory store that is a copy, if the target lacks it. With `seal` it is copied as stored, without keys.
+    """Create the memory store for a copy if the target does not have it. A `seal` is given for a raw copy.
 
-    Raises `InvalidInput` if its id or key is in use.
+    A raw copy contains the stored bytes of an encrypted store. Raises `InvalidInput` if the id or the key is in use.
     """
     created = target.create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
     check_same(created, store_id, key)
@@ -95,7 +95,7 @@ def create_copy(
 
 
 def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
-    """Raise `InvalidInput` if a store of the target is not the one to copy."""
+    """Raise `InvalidInput` if a store of the target is not a copy of the given store."""
     if info.erased_at is not None:
         raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
     if info.id != store_id:
@@ -105,7 +105,7 @@ def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
 
 
 def newest_version(snapshot: Snapshot) -> str | None:
-    """The id of the newest version."""
+    """The id of the newest version, or None."""
     return next((version.id for version in snapshot.versions(limit=1)), None)
 
 
@@ -120,7 +120,7 @@ def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
 
 
 def _replace_side_records(values: Iterable[Record], target: Backend, store_id: str) -> None:
-    """Make these the only side records of a store."""
+    """Replace all side records of a store with these."""
     wanted: dict[str, dict[str, str | None]] = {kind: {} for kind in SIDE_RECORD_KINDS}
     for kind, key, value in values:
         wanted.setdefault(kind, {})[key] = value

@@ -1,4 +1,4 @@
-"""Exports of one memory store, as plain files or complete in one file, and backups of a location in one file."""
+"""Exports of one memory store (as plain files, or complete in one file), and backups of a location in one file."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, er
 
 @dataclass(slots=True, kw_only=True)
 class Exported:
-    """Figures of an export. `left_out`: paths of memories that were not written, each with the reason.
+    """Figures of an export. `left_out` lists the paths of memories that were not written, each with the reason.
 
-    `damaged` is the number of those whose text is damaged; the file system cannot hold the names of the others.
+    `damaged` is the number of memories in this list whose text is damaged. The file system cannot store the names of
+    the others.
     """
 
     id: str
@@ -67,10 +68,10 @@ class Exported:
 
 
 def export_whole(store: MemoryStore, path: str, *, records: bool = False, progress: Progress | None = None) -> Exported:
-    """Write the store with its history, at one revision, to the new file `path`. Others may go on writing.
+    """Write the store with its history, at one revision, to the new file `path`. The store may be in use.
 
-    A name that ends in `.tar.gz` or `.tgz` is compressed. `records` adds records and side records. The file appears
-    when it is complete. Its texts are plain, also those of an encrypted store.
+    If the name ends in `.tar.gz` or `.tgz`, the file is compressed. `records` adds records and side records. The file
+    appears when it is complete. Texts are not encrypted in it, even if the store is encrypted.
     """
     store.result_of(AuditOnly("export"))
     with new_archive(path) as archive:
@@ -83,9 +84,9 @@ def back_up(
 ) -> list[Exported]:
     """Write all memory stores, or those with these ids or keys, to the new file `path`.
 
-    Each store is written at one revision, with its history, settings and records, while others go on writing. No keys
-    are needed: encrypted stores are written as stored. A store that is erased meanwhile is left out. Raises `NotFound`
-    for an unknown id or key.
+    Each store is written at one revision, with its history, settings and records. The stores may be in use. No keys are
+    needed: the stored bytes of encrypted stores are written. A store that is erased during the backup is left out.
+    Raises `NotFound` for an unknown id or key.
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(all_stores(source))
@@ -116,7 +117,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
         try:
             done = store.read(partial(_write_files, store=store, part=part, progress=progress))
             _sync(part)
-            os.rename(part, target)  # replaces an empty directory, and nothing else
+            os.rename(part, target)  # replaces an empty directory and nothing else
             sync_directory(directory)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
@@ -125,7 +126,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
 
 
 def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: Progress | None) -> Exported:
-    shutil.rmtree(part, ignore_errors=True)  # a backend may run this function again
+    shutil.rmtree(part, ignore_errors=True)  # a backend may run this function more than once
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
@@ -143,7 +144,7 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
 
 
 def _write_file(snapshot: Snapshot, memory: Memory, part: str) -> str | None:
-    """Write the file of a memory. Returns the reason if its text is damaged or its name impossible here."""
+    """Write the file of a memory. Returns the reason if its text is damaged or its name cannot be stored."""
     with suppress(Damaged, NotFound):
         _, data = load(snapshot, memory.version_id, raw=False)
         return _DAMAGED if data is None else _write_data(os.path.join(part, memory.path[len(ROOT) + 1 :]), data)

@@ -1,4 +1,4 @@
-"""New files that appear complete or not at all, and the errors of the operating system."""
+"""Creation of files that appear only when they are complete, and mapping of the errors of the operating system."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from retentive.storage.disk import FILE_MODE, os_error, sync_directory
 
 
 class NameTaken(InvalidInput):
-    """The name for a new file or directory is in use. Nothing was overwritten."""
+    """The name of a new file or directory is in use. Nothing was overwritten."""
 
     code = "already_exists"
 
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """A new file, readable by its owner only, that appears under its name when the block ends without an error.
+    """Create a file, readable by its owner only. It appears under its name when the block ends without an error.
 
-    It is complete and durable then. After an error nothing is left of it. Raises `NameTaken`.
+    The file is then complete and durable. After an error, nothing of the file remains. Raises `NameTaken`.
     """
     directory, name = os.path.split(os.path.abspath(path))
     check_free(path)
@@ -36,7 +36,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
                 file.flush()
                 os.fsync(file.fileno())
             finally:
-                with suppress(OSError):  # a full disk fails here too; the first error is the one to report
+                with suppress(OSError):  # on a full disk this fails too; the first error is the one to raise
                     file.close()
             check_free(path)
             os.rename(part, path)
@@ -48,14 +48,14 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def check_free(path: str) -> None:
-    """Raise `NameTaken` if something has this name."""
+    """Raise `NameTaken` if a file or directory has this name."""
     if os.path.lexists(path):
         raise NameTaken("a file or directory of that name exists; nothing was overwritten")
 
 
 @contextmanager
 def mapped_os_errors() -> Iterator[None]:
-    """Turns errors of the operating system into errors of retentive, without the names of files."""
+    """Convert errors of the operating system to errors of retentive, without the names of files."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Import of files as memories, through the engine's write path and its rules."""
+"""Import of files as memories, through the guarded writer of the engine."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "re
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """Result for one file. `why` explains it, always if refused.
+    """Result for one file. `why` has an explanation; a refused file always has one.
 
-    `exists`: the memory exists with another text and was kept. `left`: a directory that never holds memories, such as
-    `.git`.
+    `exists` means that the memory exists with another text and was kept. `left` means a directory that never contains
+    memories, such as `.git`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A file that could be a memory."""
+    """A file that may become a memory."""
 
     name: str
     path: MemoryPath
@@ -49,7 +49,7 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True)
 class ImportFiles(WriteOperation[list[FileOutcome]]):
-    """Write files as memories in one transaction, under the rules of every write. Each file is refused by itself."""
+    """Write files as memories in one transaction, with all guards. A refused file does not affect the other files."""
 
     name = "import"
     files: tuple[_Ready, ...]
@@ -57,10 +57,10 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     overwrite: bool
     dry_run: bool
     replies: Replies
-    refused: tuple[FileOutcome, ...] = ()  # by storage, in earlier attempts
+    refused: tuple[FileOutcome, ...] = ()  # files that storage refused in earlier attempts
 
     def paths(self) -> tuple[str, ...]:
-        """The directory that the files are imported to."""
+        """The directory to which the files are imported."""
         return (self.under,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
@@ -93,7 +93,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
             check_free(entry)
             written = writer.put(entry, path, one.text)
         except Refused as refusal:
-            if refusal.key == "too_large_to_keep":  # by the storage, which may have rolled back the transaction
+            if refusal.key == "too_large_to_keep":  # storage refused, and may have rolled back the transaction
                 raise
             return _refused(one, refusal, self.replies)
         notes = [self.replies.phrase(note.key, note.values) for note in written.notes if written.altered]
@@ -104,7 +104,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
 
 
 class Import:
-    """One import into a store, below the path `under`.
+    """Import of files into a store, below the path `under`.
 
     All files are written in one transaction. `dry_run` runs the same transaction and rolls it back.
     """
@@ -119,9 +119,9 @@ class Import:
         self._dry_run = dry_run
 
     def run(self, source: Source, progress: Progress | None = None) -> Iterator[FileOutcome]:
-        """Import all files; yields the outcome of each. One transaction at the end writes everything.
+        """Import all files and yield the outcome of each. One transaction at the end writes all files.
 
-        Raises the errors of storage; nothing is imported then.
+        If an error of storage is raised, nothing is imported.
         """
         ready: dict[str, _Ready] = {}
         with mapped_os_errors():
@@ -155,7 +155,7 @@ class Import:
         return _Ready(name, path, data.decode())
 
     def _write(self, ready: Sequence[_Ready]) -> list[FileOutcome]:
-        """Write all files; a file that storage refuses is left out."""
+        """Write all files, except files that storage refuses."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
             return self._store.result_of(operation, IMPORT)
@@ -168,6 +168,6 @@ def _refused(one: _Ready, refusal: Refused, replies: Replies) -> FileOutcome:
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
-    """The sentence for a refusal."""
+    """The sentence for a refusal, with the path of the memory."""
     values = {"path": visible(path), **refusal.values}
     return replies.error(refusal.key, values).text.removeprefix("Error: ")

@@ -1,4 +1,4 @@
-"""JSON lines of export files: memories, versions and records, written and parsed with every field checked."""
+"""JSON lines of export files: memories, versions and records. The parser checks every field."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from retentive.values.paths import MemoryPath
 FORMAT = 1
 _INVALID = (ValueError, TypeError, KeyError, RecursionError, RetentiveError)
 Parser: TypeAlias = Callable[[object], object]
-"""Function that returns the value of a field, or raises one of `_INVALID`."""
+"""Function that returns the parsed value of a field, or raises one of `_INVALID`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Description of a memory store at the start of its section. `settings` and `seal` are as stored."""
+    """Description of a memory store at the start of its section. `settings` and `seal` are the stored values."""
 
     id: str
     key: str | None
@@ -43,12 +43,12 @@ def line(given: Mapping[str, object]) -> str:
 
 
 def header_line(header: Header, about: Mapping[str, object]) -> str:
-    """The line of a header, with the description of the file in front."""
+    """The line of a header. The description of the file comes first."""
     return line({**about, **{name: getattr(header, name) for name in _HEADER}})
 
 
 def value_line(value: Memory | Version, text_of: str | None) -> str:
-    """The line of a present memory or a version. `text_of` is the version whose entry holds its text."""
+    """The line of a present memory or a version. `text_of` is the version whose entry contains the text."""
     names = _VERSION if isinstance(value, Version) else _MEMORY
     return line({name: getattr(value, name, text_of) for name in names})
 
@@ -68,25 +68,25 @@ def _plain(value: object) -> str:
 
 
 def check_format(text: bytes) -> None:
-    """Raise `UnknownSchema` if the description of a file names a newer format, `Damaged` if it cannot be read."""
+    """Raise `UnknownSchema` if the description of a file names a newer format, and `Damaged` if it cannot be parsed."""
     _parsed(text, {"format": _format}, "the description of the file")
 
 
 def parse_header(text: bytes) -> Header:
-    """The header in a line of `header_line`. Raises `Damaged`, `UnknownSchema`."""
+    """Parse a line that `header_line` wrote. Raises `Damaged`, `UnknownSchema`."""
     given = _parsed(text, {"format": _format, **_HEADER}, "the description of a memory store")
     return Header(**{name: given[name] for name in _HEADER})
 
 
 def parse_memory(text: bytes) -> tuple[Memory, str | None]:
-    """Parses a line of `value_line`. Raises `Damaged`."""
+    """Parse the line of a memory that `value_line` wrote. Raises `Damaged`."""
     given = _parsed(text, _MEMORY, "a memory")
     text_of = given.pop("text")
     return Memory(**given), text_of
 
 
 def parse_version(text: bytes) -> tuple[Version, str | None]:
-    """Parses a line of `value_line`. Raises `Damaged`."""
+    """Parse the line of a version that `value_line` wrote. Raises `Damaged`."""
     given = _parsed(text, _VERSION, "a version")
     text_of = given.pop("text")
     if not given["path"] and given["redacted_at"] is None:
@@ -95,7 +95,7 @@ def parse_version(text: bytes) -> tuple[Version, str | None]:
 
 
 def parse_record(text: bytes) -> Record:
-    """Parses a line of `record_line`. Raises `Damaged`."""
+    """Parse a line that `record_line` wrote. Raises `Damaged`."""
     given = _parsed(text, _RECORD, "a record")
     return given["kind"], given["key"], given["value"]
 
@@ -197,7 +197,7 @@ _VERSION: Mapping[str, Parser] = {
     "id": _id,
     "memory_id": _id,
     "operation": _matching("|".join(get_args(Operation))),
-    "path": lambda value: value if value == "" else _path(value),  # empty in a redacted version
+    "path": lambda value: value if value == "" else _path(value),  # the path of a redacted version is empty
     "size_bytes": _optional(_number),
     "sha256": _optional(_hash),
     "actor": _optional(_actor),

@@ -1,7 +1,7 @@
-"""Migration: memory stores copied from one location to another, with ids, versions and times, during use.
+"""Migration: copies memory stores to another location, with ids, versions and times, while they are in use.
 
-The target itself records the progress: its newest version is the point at which a copy resumes. A migration can
-therefore be killed at any moment and run again, also to copy what was written since.
+The target itself records the progress: a copy resumes after the newest version of the target. A migration can therefore
+be killed at any moment and run again. A later run also copies newer versions.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from retentive.transfer.versions import (
 )
 from retentive.values.settings import from_text
 
-MARK, UNTIL = "migrated", "until"  # kind and key of a record that stays in the target
-MAX_ROUNDS = 5  # if the source is written to faster than it is copied, the copy ends behind it
+MARK, UNTIL = "migrated", "until"  # kind and key of a record that remains in the target
+MAX_ROUNDS = 5  # if the source is written faster than it is copied, the copy ends with fewer versions than the source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
     """Figures of a migrated store: its size, and the number of versions that this run copied.
 
-    `revision` is the revision of the source that the copy holds; `behind`: the source has later ones.
+    `revision` is the revision of the source that was copied. `behind` is true if the source has later revisions.
     """
 
     id: str
@@ -60,9 +60,9 @@ def migrate(
 ) -> list[Migrated]:
     """Copy all memory stores, or those with these ids or keys, and verify the copies.
 
-    An encrypted store that is read without keys is copied as stored and keeps its keys; the target must then be opened
-    without keys too. Otherwise it is decrypted, and encrypted again if the target has keys. Raises `Locked`,
-    `InvalidInput` if the target has other versions of a store, and `Damaged` if a copy differs.
+    If an encrypted store is read without keys, its stored bytes are copied and need the same keys as before; the target
+    must then be opened without keys too. Otherwise the store is decrypted, and encrypted again if the target has keys.
+    Raises `Locked`, `InvalidInput` if the target has other versions of a store, and `Damaged` if a copy differs.
     """
     chosen = list(all_stores(source)) if not stores else [existing_store(source, name) for name in stores]
     return [_Copy(source, target, info).run(progress) for info in chosen]
@@ -127,7 +127,7 @@ def _is_as_copied(found: Snapshot) -> bool:
 
 
 class _Copy:
-    """The copy of one memory store."""
+    """Copies one memory store."""
 
     def __init__(self, source: Backend, target: Backend, info: StoreInfo) -> None:
         self._source = source
@@ -138,13 +138,13 @@ class _Copy:
         self._copied = 0
         if self._raw and below_encryption(target) is not target:
             raise Locked(
-                "the source is encrypted: give its keys too, or give no keys for the target to copy it as stored"
+                "the source is encrypted: give its keys too, or no keys for the target to copy encrypted texts"
             )
         if not self._raw:
             capabilities.unlock(source, info)
 
     def run(self, progress: Progress | None) -> Migrated:
-        """Copy in rounds until nothing is new, at most `MAX_ROUNDS` times."""
+        """Copy in rounds until the source has no new versions, at most `MAX_ROUNDS` times."""
         info = self._info
         seal = info.seal if self._raw else None
         create_copy(self._target, info.id, key=info.key, name=info.name, created_at=info.created_at, seal=seal)
@@ -173,7 +173,7 @@ class _Copy:
     def _start(self) -> str | None:
         """The newest version of the target. Raises `InvalidInput` if it was not copied from the source."""
         newest, marked = self._target.read(self._id, lambda found: (newest_version(found), _marked(found)))
-        if newest is not None and newest != marked:  # the marked version may have been removed from the source since
+        if newest is not None and newest != marked:  # the source may have removed the marked version since
             try:
                 self._source.read(self._id, lambda snapshot: snapshot.version(newest))
             except NotFound:
@@ -184,7 +184,7 @@ class _Copy:
         return newest
 
     def _copy(self, state: _SourceState, newest: str | None, progress: Progress | None) -> str | None:
-        """Copy the versions of a round. Returns the id of the newest version in the target."""
+        """Copy the versions of one round. Returns the id of the newest version in the target."""
         created = {memory.id: memory.created_at for memory in state.contents.memories.values()}
         versions = state.history.oldest_first(
             lambda ids: self._source.read(self._id, lambda found: versions_between(found, ids))
@@ -200,9 +200,9 @@ class _Copy:
         return newest
 
     def _copy_removals(self) -> int:
-        """Redact and prune what the source redacted and pruned since. Returns the number of versions in the copy.
+        """Redact and prune the versions that the source has redacted and pruned. Returns the number of copied versions.
 
-        Raises `Damaged` if the copy lacks a version, or has a different one.
+        Raises `Damaged` if the copy lacks a version, or if a version differs.
         """
         history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []
@@ -227,7 +227,7 @@ class _Copy:
         return history.count - len(pruned)
 
     def _pairs(self, copy: VersionIndex) -> Iterator[tuple[Version, Version | None]]:
-        """Each version of the copy with its original, if that exists."""
+        """Each version of the copy with its original, or with None if the original does not exist."""
         for ids in copy.ranges:
             read = partial(versions_between, ids=ids)
             copies = self._target.read(self._id, read)
@@ -237,12 +237,12 @@ class _Copy:
                 raise Damaged(f"version {min(originals)} is missing in the copy")
 
     def _facts(self, version: Version) -> Version:
-        """The parts of a version that a copy keeps. The seal is only kept in a raw copy."""
+        """The fields of a version that a copy keeps. Only a raw copy keeps the seal."""
         return replace(version, seal=version.seal if self._raw else None, redacted_at=None, redacted_by=None)
 
 
 class _SourceState:
-    """The source at the start of a round: its contents, and the versions that the target lacks."""
+    """The source at the start of a round: its contents, and the versions that the target does not have."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None, raw: bool) -> None:
         self.contents = Contents.of(snapshot, raw=raw)
@@ -260,5 +260,5 @@ def _marked(snapshot: Snapshot) -> str | None:
     """The version that was copied last."""
     try:
         return snapshot.get_record(MARK, UNTIL)
-    except Damaged:  # written by a raw copy, and now read with keys
+    except Damaged:  # a raw copy wrote the mark, and now the store is read with keys
         return None

@@ -1,4 +1,4 @@
-"""Replay of a history without writing it, to find memories at conflicting paths before an import begins."""
+"""Replay of a history in memory, to find memories with conflicting paths before an import writes anything."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from retentive.values.paths import ancestors, visible
 
 
 class Replay:
-    """The present paths after importing versions one by one, oldest first, as `versions.record_imported` does.
+    """The present paths after versions are imported one by one, oldest first, as `versions.record_imported` does.
 
-    A memory at, above or below the path of a later one is removed: its own deletion may be missing, where versions were
-    removed. If no versions are missing, two such memories cannot be the history of a memory store.
+    A memory at, above or below the path of a later memory is removed, because its own deletion may be among versions
+    that were removed from the history. In a history without removed versions, two such memories are impossible.
     """
 
     def __init__(self) -> None:
-        self._paths: dict[str, str] = {}  # memory -> path
-        self._at: dict[str, str] = {}  # path -> memory
-        self._below: dict[str, set[str]] = {}  # directory -> memories
+        self._paths: dict[str, str] = {}  # memory id -> path
+        self._at: dict[str, str] = {}  # path -> memory id
+        self._below: dict[str, set[str]] = {}  # directory -> memory ids
         self._revision = -1
         self._revisions = 0
-        self._displaced: dict[str, str] = {}  # memory -> its path, in this revision
+        self._displaced: dict[str, str] = {}  # memory id -> path of the memory, removed in this revision
         self._conflict: str | None = None
         self._redacted = False
 
     def add(self, version: Version) -> None:
-        """Replay the next version."""
+        """Replay one version, the next in order."""
         if version.revision != self._revision:
             self._end_revision()
             self._revision = version.revision
             self._revisions += 1
-        # Within a revision, a deletion may follow the version that took its path.
+        # In one revision, the deletion of a memory may follow the version that uses its path.
         self._displaced.pop(version.memory_id, None)
         self._remove(version.memory_id)
         if version.redacted_at is not None:
@@ -42,15 +42,15 @@ class Replay:
             self._put(version.memory_id, version.path)
 
     def check_history(self, revision: int) -> None:
-        """Raise `Damaged` if a history without gaps up to `revision` had two memories at conflicting paths."""
+        """Raise `Damaged` if a history that is complete up to `revision` had two memories with conflicting paths."""
         self._end_revision()
         if self._conflict is not None and not self._redacted and self._revisions == revision:
-            raise Damaged(f"its history has another memory at, above or below {visible(self._conflict)}")
+            raise Damaged(f"its history has two memories with conflicting paths at {visible(self._conflict)}")
 
     def check_present(self, memory: Memory) -> None:
-        """Raise `Damaged` if an import would remove a present memory because of another at a conflicting path."""
+        """Raise `Damaged` if an import would remove a present memory because another memory has a conflicting path."""
         if self._paths.get(memory.id) != memory.path:
-            raise Damaged(f"it has another memory at, above or below {visible(memory.path)}")
+            raise Damaged(f"another memory is at, above or below the path {visible(memory.path)}")
 
     def _end_revision(self) -> None:
         if self._displaced and self._conflict is None:

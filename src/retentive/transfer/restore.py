@@ -1,4 +1,4 @@
-"""Restore of backups and complete import of exports: memory stores with their ids, versions and times."""
+"""Restore of backups, and import of exports with their history: memory stores with ids, versions and times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retentive.transfer.versions import ImportedVersion, batches, below_encrypti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Figures of a restored store. `added`: versions that were new to the target; `digest`: over paths and hashes."""
+    """Figures of a restored store: `added` versions were new to the target; `digest` covers paths and hashes."""
 
     id: str
     key: str | None
@@ -30,13 +30,13 @@ class Restored:
 def restore(
     archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Restored]:
-    """Restore the memory stores of a backup, or those with these ids or keys, into a location that lacks them.
+    """Restore the memory stores of a backup, or those with these ids or keys, to a location without these stores.
 
-    An interrupted restore resumes. Encrypted stores stay encrypted, and no keys are needed. Raises `InvalidInput`
-    before anything is written, if the target has a store with other versions than the backup.
+    An interrupted restore resumes. Encrypted stores stay encrypted, and no keys are needed. If the versions of a store
+    in the target differ from the backup, raises `InvalidInput` before anything is written.
     """
     if not archive.is_backup:
-        raise InvalidInput("the file is an export of one memory store: `retentive import` takes it")
+        raise InvalidInput("the file is an export of one memory store: import it with `retentive import --whole`")
     target = below_encryption(target)
     chosen = _chosen(archive, [plain_name("a store key", name) for name in stores])
     for section in chosen:
@@ -48,9 +48,10 @@ def restore(
 def import_whole(
     archive: Archive, target: Backend, *, key: str | None = None, progress: Progress | None = None
 ) -> Restored:
-    """Import the memory store of an export with its history into a location that lacks it, optionally under `key`.
+    """Import the memory store of an export with its history, optionally under `key`.
 
-    An interrupted import resumes. The guards of the target do not apply to the imported history, only to later writes.
+    The target must not have the store. An interrupted import resumes. The guards of the target do not apply to the
+    imported history, only to later writes.
     """
     section = archive.exported()
     key = section.header.key if key is None else plain_name("a store key", key)
@@ -61,7 +62,7 @@ def import_whole(
 def _import(
     target: Backend, section: Section, key: str | None, texts: Iterator[Text], progress: Progress | None
 ) -> Restored:
-    """Create the store of a section, import the versions it lacks, and check the result."""
+    """Create the store of a section, import the versions that it lacks, and check the result."""
     header = section.header
     memories = {memory.id: memory for memory, _ in section.memories()}
     records = {(kind, name): value for kind, name, value in section.records(RECORDS)}
@@ -88,7 +89,7 @@ def _import(
 def _versions_after(
     newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[Text]
 ) -> Iterator[tuple[int, ImportedVersion]]:
-    """The versions of a section after `newest`, each with its number. `texts` are in the order of the versions."""
+    """The versions of a section after `newest`, each with its number. `texts` are in the same order as the versions."""
     for number, (version, text_of) in enumerate(section.versions(), start=1):
         if version.id <= newest:
             continue
@@ -113,7 +114,7 @@ def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
 
 
 def _check_target(target: Backend, section: Section, key: str | None) -> None:
-    """Raise `InvalidInput` if the target has another store with this id or key, or other versions of this one."""
+    """Raise `InvalidInput` if the target has another store with this id or key, or other versions of this store."""
     header = section.header
     present = target.get_store(header.id)
     if present is not None and present.id == header.id:

@@ -1,7 +1,7 @@
-"""Import sources: the files of a directory, the present memories of an export, the committed files in Git.
+"""Import sources: the files of a directory, the present memories of an export, and the files of a Git commit.
 
-`git` reads its repository itself. Nothing in it is run or changed: no hooks, no file monitor, no filters, no fetching
-of missing objects.
+The program `git` reads the repository. Nothing in the repository is executed or changed: no hooks, no file monitor, no
+filters, no fetching of missing objects.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from retentive.errors import InvalidInput, NotFound, Unavailable
 from retentive.transfer.archive_reader import Archive
 from retentive.values.paths import ROOT
 
-MAX_FILE_BYTES = 256 * 1024 * 1024  # a file is loaded whole
+MAX_FILE_BYTES = 256 * 1024 * 1024  # each file is loaded into memory
 LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
-LEFT_OUT = frozenset({".git", ".retentive"})  # directories that never hold memories
+LEFT_OUT = frozenset({".git", ".retentive"})  # directories that never contain memories
 TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
 _QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never")
 _ENVIRONMENT = {
@@ -41,22 +41,22 @@ _FILES = {"100644", "100755", "100664"}
 class Item:
     """A file of a source: its name relative to the source, separated by `/`, and a function that reads it.
 
-    `expected` marks what is left out as a matter of course and needs no attention.
+    `expected` is true for a file or directory that is never imported, which needs no attention.
     """
 
     name: str
     read: Callable[[], bytes | str]
-    """Returns the bytes, or as text the reason why it cannot be a memory."""
+    """Returns the bytes, or a text with the reason why the file cannot be a memory."""
     expected: bool = False
 
 
 def refused(name: str, why: str, *, expected: bool = False) -> Item:
-    """A file that cannot be a memory, and the reason."""
+    """Create an item for a file that cannot be a memory, with the reason."""
     return Item(name, lambda: why, expected)
 
 
 class DirectorySource:
-    """The files below a directory. If it has a directory `memories`, only the files in it: then it is `inside`.
+    """The files below a directory. If it contains a directory `memories`, `inside` is true and only that is read.
 
     Symbolic links and devices are not read. Raises `NotFound`.
     """
@@ -70,11 +70,11 @@ class DirectorySource:
         self._root = os.path.realpath(within if has_layout else path)
 
     def count(self) -> int:
-        """The number of files."""
+        """Number of files in the source."""
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """All files, and the directories that are not entered. Read each one before asking for the next."""
+        """All files, and the directories that are not read. Read each file before requesting the next one."""
         with closing(self._walk()) as walked:
             for directory, unfollowed, files, descriptor in walked:
                 below = os.path.relpath(directory, self._root)
@@ -88,7 +88,7 @@ class DirectorySource:
                     yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """For each directory: its path, the directories in it that are not entered, its files, its descriptor."""
+        """For each directory: its path, the directories in it that are not read, its files, and its descriptor."""
 
         def failed(error: OSError) -> None:
             raise error
@@ -130,7 +130,8 @@ class _Entry(NamedTuple):
 class GitSource:
     """The files of a tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
 
-    If the tree has a directory `memories`, only the files in it. Raises `InvalidInput`, `NotFound`, `Unavailable`.
+    If the tree contains a directory `memories`, only the files in that directory are read. Raises `InvalidInput`,
+    `NotFound`, `Unavailable`.
     """
 
     def __init__(self, path: str, revision: str) -> None:
@@ -138,7 +139,7 @@ class GitSource:
         if git is None:
             raise NotFound("the program `git` was not found: install it, or import a directory of files")
         if not revision or revision.startswith("-") or "\0" in revision:
-            raise InvalidInput("the Git revision is invalid")
+            raise InvalidInput("the Git revision must not be empty, start with - or contain NUL")
         if not os.path.isdir(path):
             raise NotFound("the Git repository does not exist")
         self._command = [git, "-C", path, *_QUIET]
@@ -155,7 +156,7 @@ class GitSource:
         return len(self._entries)
 
     def items(self) -> Iterator[Item]:
-        """All files. Read each one before asking for the next."""
+        """All files. Read each file before requesting the next one."""
         with self._run("cat-file", "--batch") as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -179,7 +180,7 @@ class GitSource:
             yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
 
     def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Start git. It ends at the end of its input, which the end of a `with` block closes."""
+        """Start git, which ends when its input ends. The end of a `with` block closes the input."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
         command = [*self._command, *arguments]
         pipe = subprocess.PIPE
@@ -191,12 +192,12 @@ def _is_link(name: str, descriptor: int) -> bool:
 
 
 def _read(name: str, descriptor: int) -> bytes | str:
-    """The bytes of a regular file, or the reason why not. Does not follow a link that replaces the file meanwhile."""
+    """The bytes of a regular file, or the reason why it cannot be read. A link in place of the file is not followed."""
     with suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             return "a symbolic link"
-        if not stat.S_ISREG(status.st_mode):  # checked before opening: opening a device can have effects
+        if not stat.S_ISREG(status.st_mode):  # checked before opening, because opening a device can have effects
             return "not a regular file"
         try:
             opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
@@ -228,7 +229,7 @@ def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
 
 
 def _failure(errors: bytes) -> Exception:
-    """The error that git printed, without the paths in it."""
+    """The error for the message that git printed, without the paths in it."""
     if b"not a git repository" in errors:
         return NotFound("the directory is not a Git repository")
     if b"dubious ownership" in errors:

@@ -1,7 +1,7 @@
-"""Tar files of exports: regular files only, with every byte checked.
+"""Tar files of exports. They contain only regular files, and every byte is checked.
 
-Python's own reader loads headers of any size and skips entries it does not know, which is unsafe for files from others.
-Any tar program can read the files written here.
+Python's own reader loads headers of any size and skips unknown entries, which is unsafe for files from other people.
+Any tar program can read the files that this module writes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from retentive.errors import Damaged, InvalidInput
 BLOCK = 512
 CHUNK = 64 * 1024
 _END = bytes(2 * BLOCK)
-_MAX_BYTES = 8**11 - 1  # what the size field of a header holds
+_MAX_BYTES = 8**11 - 1  # maximum of the size field in a header
 _GZIP = b"\x1f\x8b"
 _NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last part
 
 
 class TarWriter:
-    """Writes a tar file. Entries after a mark can be rolled back, since the read that supplies them may run again."""
+    """Writes a tar file. Entries after a mark can be rolled back, since a read that supplies entries may run again."""
 
     def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
         self._raw = raw
@@ -64,7 +64,7 @@ class TarWriter:
         return at
 
     def roll_back(self, mark: int) -> None:
-        """Remove what was written after a mark."""
+        """Remove the entries that were written after a mark."""
         self._end_part()
         self._raw.seek(mark)
         self._raw.truncate()
@@ -76,14 +76,14 @@ class TarWriter:
         self._end_part()
 
     def abandon(self) -> None:
-        """Release the compressor, also after a write error."""
+        """Release the compressor, even after a write error."""
         if self._compressed:
             with suppress(OSError):
                 self._out.close()
 
 
 class TarReader:
-    """Reads the entries of a tar file in order. Raises `Damaged`, naming the entry, for any unexpected byte."""
+    """Reads the entries of a tar file in order. For an unexpected byte, raises `Damaged` that names the entry."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         raw.seek(0)
@@ -95,7 +95,7 @@ class TarReader:
         self._padding = 0
 
     def entries(self) -> Iterator[tuple[str, int]]:
-        """Names and sizes. Skips the bytes of an entry that were not read."""
+        """Names and sizes of the entries. The bytes of an entry that were not read are skipped."""
         while True:
             while self.read(CHUNK):
                 pass
@@ -109,7 +109,7 @@ class TarReader:
             yield self._name, self._left
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the entry; empty at its end."""
+        """At most `size` bytes of the entry; empty at its end."""
         data = self._take(min(size, self._left))
         self._left -= len(data)
         return data
@@ -120,7 +120,7 @@ class TarReader:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self._broken(error) from None
         if len(data) != size:
-            raise Damaged(f"the file is truncated after or in {self._name}")
+            raise Damaged(f"the file is truncated in or after {self._name}")
         return data
 
     def _check_zeros(self, size: int) -> None:
@@ -131,7 +131,7 @@ class TarReader:
         self._check_zeros(BLOCK)
         try:
             rest = self._in.read(1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:  # this read verifies the checksum of the last part
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:  # this also verifies the checksum of the last part
             if not str(error).startswith(_NO_PART):
                 raise self._broken(error) from None
             rest = b"?"
@@ -140,7 +140,7 @@ class TarReader:
 
     def _broken(self, error: Exception) -> Damaged:
         what = "truncated" if isinstance(error, EOFError) else "damaged"
-        return Damaged(f"the file is {what} after or in {self._name}")
+        return Damaged(f"the file is {what} in or after {self._name}")
 
     def _parsed(self, header: bytes) -> tuple[str, int]:
         try:
@@ -153,7 +153,7 @@ class TarReader:
 
 
 def _header(name: str, size: int, mtime: float) -> bytes | None:
-    """The header of a file; None if the format cannot express it."""
+    """The header of a file, or None if the format cannot express the name or the size."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, mtime
     try:
@@ -163,5 +163,5 @@ def _header(name: str, size: int, mtime: float) -> bytes | None:
 
 
 def shown(name: str) -> str:
-    """A name from the file in a form that is safe to print."""
+    """A name from the file, with characters that are not safe to print escaped."""
     return ascii(name[:200])

@@ -1,4 +1,4 @@
-"""Histories copied from one memory store to another: read oldest first and recorded version by version."""
+"""Histories copied from one memory store to another: versions are read oldest first and recorded one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
 from retentive.values.text import is_text
 
-BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # of one transaction, which never splits a revision
+BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # limits of one transaction, which never splits a revision
 
 T = TypeVar("T")
 Range: TypeAlias = "tuple[str | None, str | None]"
@@ -23,9 +23,9 @@ Range: TypeAlias = "tuple[str | None, str | None]"
 
 @dataclass(frozen=True, slots=True)
 class ImportedVersion:
-    """A version to record with its text. With `text_of`, the text is the one of that version, imported before.
+    """A version to record, with its text or with `text_of`, the id of an imported version that has the same text.
 
-    `raw`: the stored bytes of an encrypted version, to be stored unchanged together with its seal.
+    If `raw` is true, the bytes are those of an encrypted version, and are stored unchanged together with the seal.
     """
 
     version: Version
@@ -36,7 +36,7 @@ class ImportedVersion:
 
 
 def below_encryption(backend: Backend) -> Backend:
-    """The backend that an encrypting layer wraps; `backend` itself if there is no such layer."""
+    """The backend that an encryption layer wraps. Without such a layer, `backend` itself."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, Encrypting):
@@ -46,7 +46,7 @@ def below_encryption(backend: Backend) -> Backend:
 
 
 class VersionIndex:
-    """The versions of one snapshot after a given one, as ranges of ids, newest first. They are read again on demand."""
+    """The versions of a snapshot after a given version, as ranges of ids, newest first. Versions are read on demand."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
@@ -60,11 +60,11 @@ class VersionIndex:
             if self.ranges:
                 self.ranges[-1] = (page[0].id, self.ranges[-1][1])
             self.count += len(page)
-            self.ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id: excludes later versions
+            self.ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id, before later versions
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:
-        """The versions. `read` returns those strictly between two ids, newest first."""
+        """The versions, oldest first. `read` returns the versions strictly between two ids, newest first."""
         for ids in reversed(self.ranges):
             yield from reversed(read(ids))
 
@@ -75,7 +75,7 @@ def versions_between(snapshot: Snapshot, ids: Range) -> list[Version]:
 
 
 def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[list[T]]:
-    """Items in batches for one transaction each, limited in number and bytes. A batch ends with a revision."""
+    """Group items into batches for one transaction each, limited in number and bytes. A batch ends with a revision."""
     batch: list[T] = []
     size = 0
     for item in items:
@@ -96,16 +96,16 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
     if raw:
         return version, data
     if data is not None and not is_text(data):
-        raise Damaged(f"the text of version {version_id} is not UTF-8 without NUL")
+        raise Damaged(f"the text of version {version_id} is not valid UTF-8 or contains a NUL character")
     return replace(version, seal=None), data
 
 
 def load_all(
     snapshot: Snapshot, batch: Sequence[Version], created: Mapping[str, datetime], *, raw: bool
 ) -> list[ImportedVersion]:
-    """The versions of a batch with their texts, except those that were removed meanwhile.
+    """The versions of a batch with their texts, except versions that were removed during the copy.
 
-    `created` has the creation times of the present memories: their first versions may have been removed.
+    `created` has the creation times of the present memories, because their first versions may have been removed.
     """
     loaded: list[ImportedVersion] = []
     for known in batch:

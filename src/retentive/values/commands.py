@@ -73,7 +73,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Delete all memories. Only applications issue it, never a tool call."""
+    """Delete all memories. Only applications send this command; a tool call cannot."""
 
     name: ClassVar[str] = "clear"
 
@@ -81,13 +81,13 @@ class Clear:
 Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename
 WriteCommand: TypeAlias = Create | StrReplace | Insert | Delete | Rename | Clear
 
-_MAX_BITS = 13_000  # some 3,900 digits; Python refuses to print an integer of more than 4,300
-_MAX_SHOWN_CHARS = 3_001  # replies read this far to redact, and show fewer
+_MAX_BITS = 13_000  # about 3,900 digits; Python refuses to print an integer of more than 4,300
+_MAX_SHOWN_CHARS = 3_001  # longer than any reply shows, so that redaction also sees a value at the cut
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
-    """Paths of a command. The last is the one to view if the outcome is unknown."""
+    """Paths of a command. If the outcome is unknown, the reply tells the model to view the last one."""
     match command:
         case Rename():
             return (command.old_path, command.new_path)
@@ -111,7 +111,7 @@ def parse(raw: object) -> Command:
         raise Refused("bad_command", commands=_NAMES, value=_describe(name))
     build, specs = _COMMANDS[name]
     values = {spec.name: _field(name, spec, raw) for spec in specs}
-    for spec in specs:  # paths come last: the shape of the whole command is checked first
+    for spec in specs:  # paths come last: the fields are checked before any path
         if spec.read is _string:
             values[spec.name] = MemoryPath.parse(str(values[spec.name]))
     command = build(**values)
@@ -194,7 +194,7 @@ def _range(value: object) -> tuple[int, int]:
 
 
 def _describe(value: object) -> str:
-    """Short description of a wrong value: scalars as written, anything else by its type."""
+    """Short description of a wrong value: scalars as written, other values by their type."""
     match value:
         case None:
             return "nothing"

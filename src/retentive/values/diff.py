@@ -26,22 +26,22 @@ Kind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
 Span: TypeAlias = tuple[int, int]
 _LineMarks: TypeAlias = Mapping[int, Sequence[Span]]
 
-NOWHERE = "/dev/null"  # the name of a missing text
+NOWHERE = "/dev/null"  # name of a text that does not exist
 NO_NEWLINE = "\\ No newline at end of file"
 MAX_MARKED_WORDS = 5_000  # on each side of a change; larger changes are not marked by word
-_MAX_CELLS = 200_000_000  # lines x lines compared exactly: 25 MB of bits, 0.1 s
+_MAX_CELLS = 200_000_000  # lines times lines that are compared exactly: 25 MB of bits, 0.1 s
 _SIGNS: dict[Kind, str] = {"context": " ", "removed": "-", "added": "+"}
 
 # Scripts without spaces (Thai to Khmer, kana, Han): each character is a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _UNSPACED += "\U00020000-\U0003ffff"
-_JOINED = "\u0300-\u036f\u200d\ufe00-\ufe0f"  # accents, joiners and variation selectors belong to the character before
+_JOINED = "\u0300-\u036f\u200d\ufe00-\ufe0f"  # accents, joiners and variation selectors belong to the letter before
 _WORDS = re.compile(rf"[{_UNSPACED}][{_JOINED}]*|(?:[^\W{_UNSPACED}][{_JOINED}]*)+|[^\w\s][{_JOINED}]*")
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A replaced range of lines: `removed` at `old_start` became `added` at `new_start`.
+    """A replaced range of lines: the lines `removed` at `old_start` became the lines `added` at `new_start`.
 
     Lines include their newline. At least one of `removed` and `added` is not empty.
     """
@@ -66,8 +66,8 @@ class LineChange:
 class DiffLine:
     """Row of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the spans of `text` that differ from the other side; empty if most of it differs. `newline` is False for
-    a last line without a newline.
+    `marks` are the spans of `text` that differ from the other side; they are empty if most of the text differs.
+    `newline` is False for a last line without a newline.
     """
 
     kind: Kind
@@ -77,13 +77,13 @@ class DiffLine:
 
     @property
     def row(self) -> str:
-        """The text after its sign, as a diff shows it."""
+        """The row as a diff shows it: the sign, then the text."""
         return _SIGNS.get(self.kind, "") + self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A range that both sides changed differently: its lines in each of the three versions."""
+    """Range of lines that both sides changed differently, with its lines in each of the three versions."""
 
     base: Span
     ours: Span
@@ -92,7 +92,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Result of a merge: the text, or None and the conflicts in order."""
+    """Result of a merge: the text, or None and the conflicts in their order."""
 
     text: str | None
     conflicts: tuple[Conflict, ...] = ()
@@ -109,11 +109,12 @@ def lines(text: str) -> list[str]:
 def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    None is a missing text: it is empty and named `NOWHERE`. Other names are printed unchanged: `a/notes.md` and
-    `b/notes.md`. Raises `InvalidInput` for a name with a control character or a negative `context`.
+    A text that is None does not exist; the diff shows it as empty and named `NOWHERE`. Other names are printed
+    unchanged: `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a control character or a negative
+    `context`.
     """
     if context < 0:
-        raise InvalidInput("context must be an integer from 0")
+        raise InvalidInput("context must be an integer of at least 0")
     before = lines(old or "")
     changes = _changes(before, lines(new or ""))
     header = f"--- {_name(old_name, old)}", f"+++ {_name(new_name, new)}"
@@ -134,7 +135,8 @@ def as_text(diff: Iterable[DiffLine]) -> str:
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
     """For each line of the last text, the key of the version that added it. Versions are ordered oldest first.
 
-    A deleted version has the empty text. A line that was removed and added again belongs to the later version.
+    The text of a deletion is empty. A line that was removed and added again is attributed to the version that added it
+    again.
     """
     keys: list[K] = []
     present: list[str] = []
@@ -153,7 +155,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
     """Three-way merge of the changes of both sides since `base`.
 
     A change of one side is applied; the same change on both sides is applied once. Different changes that overlap or
-    are adjacent (no unchanged line between them) conflict, as in git.
+    are adjacent (no unchanged line between them) conflict, as in Git.
     """
     before, sides = lines(base), (lines(ours), lines(theirs))
     text: list[str] = []
@@ -214,7 +216,7 @@ def _rows(kind: Kind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffL
 
 
 def _range(start: int, count: int) -> str:
-    """Range in a hunk header: from 1; the line before if the range is empty; no count for a single line."""
+    """Range in a hunk header, counted from 1. An empty range names the line before it; a single line has no count."""
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 
 
@@ -223,7 +225,7 @@ def _name(name: str, text: str | None) -> str:
         return NOWHERE
     if not name or any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise InvalidInput("a name in a diff must not be empty or contain control characters")
-    return name + "\t" if " " in name else name  # without the tab, patch reads only the first word as the name
+    return name + "\t" if " " in name else name  # without the tab, patch reads only the first word of the name
 
 
 class _Word(NamedTuple):
@@ -234,7 +236,7 @@ class _Word(NamedTuple):
 
 
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
-    """Words that differ, by line; empty if less than half of the shorter side occurs in the other."""
+    """Spans of the words that differ, by line; empty if less than half of the shorter side occurs in the other side."""
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:
         return {}, {}
@@ -266,7 +268,7 @@ def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
     return marks
 
 
-_Range: TypeAlias = tuple[int, int, int, int]  # start and end in the old text, start and end in the new
+_Range: TypeAlias = tuple[int, int, int, int]  # start and end in the old text, start and end in the new text
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
@@ -280,11 +282,11 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
-    """The same changes, each moved down as far as possible and merged with the next one if they meet."""
+    """The same changes, each moved down as far as possible. Changes that meet are merged."""
     low: list[_Range] = []  # from the last to the first
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change
-        while (old_start == old_end) != (new_start == new_end):  # only added, or only removed
+        while (old_start == old_end) != (new_start == new_end):  # the change only adds lines, or only removes them
             stop = low[-1][0] if low else len(old)
             rows, start, end = (new, new_start, new_end) if old_start == old_end else (old, old_start, old_end)
             moved = 0
@@ -299,7 +301,7 @@ def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Position pairs (old, new) of a longest common subsequence."""
+    """Position pairs (old, new) of the lines in a longest common subsequence."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -329,12 +331,12 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Longest sequence, in the same order on both sides, of lines that are unique on each side (patience diff)."""
+    """Longest sequence of lines that are unique on each side and in the same order on both (patience diff)."""
     once_new = {line for line, count in Counter(new).items() if count == 1}
     place = {line: at for at, line in enumerate(new) if line in once_new}
     counts = Counter(old)
     pairs = [(at, place[line]) for at, line in enumerate(old) if counts[line] == 1 and line in place]
-    ends: list[int] = []  # lowest position in `new` at which a run of this length can end
+    ends: list[int] = []  # by length, the lowest position in `new` at which a sequence of that length can end
     runs: list[int] = []
     for _, at in pairs:
         length = bisect_left(ends, at)
@@ -343,14 +345,14 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     wanted = len(ends) - 1
     chosen: list[Span] = []
     for pair, length in zip(reversed(pairs), reversed(runs), strict=True):
-        if length == wanted:  # the last run of its length has the lowest position, so it precedes the chosen one
+        if length == wanted:  # the last sequence of this length has the lowest position, so it precedes the chosen one
             chosen.append(pair)
             wanted -= 1
     return chosen[::-1]
 
 
 def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Longest common subsequence. Bit i of row j is 0 if old line i extends it, given new lines up to j."""
+    """Longest common subsequence. Bit i of row j is 0 if old line i makes it longer, given the new lines up to j."""
     places: dict[str, int] = {}
     for at, line in enumerate(old):
         places[line] = places.get(line, 0) | 1 << at

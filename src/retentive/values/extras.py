@@ -1,4 +1,4 @@
-"""Packages of the optional dependencies, for errors that say what to install. A test holds them to pyproject.toml."""
+"""Packages of optional dependencies, for errors that say what to install. A test compares these to pyproject.toml."""
 
 from __future__ import annotations
 

@@ -18,10 +18,11 @@ MAX_SEGMENT_BYTES = 255  # NAME_MAX of ext4, APFS and NTFS
 MAX_PATH_BYTES = 1_024  # below the root; the limit of the hosted memory stores
 MAX_SEGMENTS = 20
 
-# Paths of these characters only need no further check: decoding, folding and normalising do not change them.
+# Paths that consist of these characters need no further check, since decoding, folding and normalising do not change
+# them.
 _PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_MAX_SHOWN_CHARS = 3_001  # replies read this far to redact, and show fewer
+_MAX_SHOWN_CHARS = 3_001  # longer than any reply shows, so that redaction also sees a value at the cut
 _MAX_COMPOSED = 4  # code points that NFC can compose into one
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
@@ -29,10 +30,11 @@ _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """Parsed path. `text` is canonical: NFC, without doubled or trailing slashes. Equality compares `text` only.
+    """Parsed path.
 
-    `written` is the path as the caller wrote it, for replies. `mount` is the mount point of the store, as the caller
-    sees it. Paths sort by their UTF-8 bytes, which is also the order of Python strings.
+    `text` is canonical: in NFC, without doubled or trailing slashes. Only `text` is compared for equality. `written` is
+    the path as the caller wrote it, for replies. `mount` is the mount point of the store, as the caller sees it. Paths
+    sort by their UTF-8 bytes, which is also the order of Python strings.
     """
 
     text: str
@@ -86,21 +88,22 @@ class MemoryPath:
         return other.text.startswith(self.text + "/")
 
     def within(self, mount: str) -> MemoryPath:
-        """This path inside the store mounted at `mount`, a canonical path equal to or above this one."""
+        """This path inside the store mounted at `mount`, the canonical path of a mount point at or above this path."""
         return MemoryPath(ROOT + self.text[len(mount) :], self.written, mount)
 
     def outward(self, text: str) -> str:
-        """The caller's path for `text`, a canonical path in the same store."""
+        """Convert `text`, a canonical path in the same store, to the path that the caller uses."""
         return self.mount + text[len(ROOT) :]
 
     def leading_to(self, text: str) -> MemoryPath:
-        """The path `text` of the same store, written as the caller would write it."""
+        """The path `text` of the same store, with `written` in the form that the caller uses."""
         return MemoryPath(text, self.outward(text), self.mount)
 
     def moved(self, text: str, new: MemoryPath) -> str:
-        """New canonical path of `text` (this path or one below it) when this path is renamed to `new`.
+        """New canonical path of `text`, which is this path or one below it, when this path is renamed to `new`.
 
-        Raises `Refused` if the caller's path, which is at least as long, is over a limit after the rename.
+        Raises `Refused` if the new path exceeds a limit. The path that the caller uses is checked, since it can be
+        longer.
         """
         path = new.text + text[len(self.text) :]
         excess = exceeded_limit(new.outward(path))
@@ -117,7 +120,7 @@ def ancestors(text: str) -> tuple[str, ...]:
 
 
 def exceeded_limit(text: str) -> Phrase | None:
-    """The limit of length or depth that a canonical path exceeds, or None."""
+    """The reason if a canonical path exceeds a limit of length or depth, or None."""
     below = text[len(ROOT) + 1 :]
     segments = below.split("/")
     if any(len(segment.encode("utf-8", "surrogatepass")) > MAX_SEGMENT_BYTES for segment in segments):
@@ -140,7 +143,7 @@ def _leads_above_root(written: str) -> bool:
 
 
 def _check_size(written: str) -> None:
-    """Refuse paths that are too long in any form before normalising them, which takes quadratic time."""
+    """Refuse paths that are too long before they are normalised, because normalising takes quadratic time."""
     segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
     if any(len(segment) > MAX_SEGMENT_BYTES * _MAX_COMPOSED for segment in segments):
         raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)
@@ -149,7 +152,7 @@ def _check_size(written: str) -> None:
 
 
 def _check_segment(segment: str, written: str) -> None:
-    if len(segment) > MAX_SEGMENT_BYTES:  # bounds the work of the decoding below
+    if len(segment) > MAX_SEGMENT_BYTES:  # limits the work of the decoding below
         raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)
     if segment in {".", ".."}:
         raise _refused(written, "reason_dots", name=segment)
@@ -163,9 +166,9 @@ def _check_segment(segment: str, written: str) -> None:
 
 
 def _decoded_forms(segment: str) -> set[str]:
-    """All forms of a segment under repeated percent-decoding and NFKC folding, in any order.
+    """All forms of a segment that repeated percent-decoding and NFKC folding produce, in any order.
 
-    It terminates because decoding shortens the text and folding is idempotent.
+    The loop ends because decoding shortens the text and folding is idempotent.
     """
     forms: set[str] = set()
     waiting = [segment]

@@ -1,7 +1,7 @@
 """Path patterns and actor patterns, as used in settings.
 
-In a path pattern `*` matches any part of one name, `?` one character of a name, and `**` in place of a name any number
-of names, as in Git. A pattern that matches a directory covers everything below it.
+In a path pattern, `*` matches any part of one name and `?` matches one character of a name. `**` replaces a whole name
+and matches any number of names, as in Git. A pattern that matches a directory covers everything below the directory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_path_pattern(pattern: object) -> str:
 
 
 def _mismatch(pattern: str) -> Phrase | None:
-    """The reason why no path can match a pattern, or None. Tries short texts in place of the wildcards."""
+    """The reason why no path can match a pattern, or None. It is found with short texts in place of the wildcards."""
     reason = None
     for filler in ("a", ""):
         try:
@@ -80,15 +80,15 @@ def covers(patterns: Iterable[str], path: str) -> bool:
 
 
 def matches_actor(pattern: str, actor: str) -> bool:
-    """Return whether the pattern matches an actor. An unknown actor is the empty string."""
+    """Return whether the pattern matches an actor, given as text. The text of an unknown actor is empty."""
     return _actor_pattern(pattern).match(actor) is not None
 
 
 @lru_cache(maxsize=1_024)
 def _path_pattern(pattern: str) -> re.Pattern[str]:
-    """Regular expression for a whole path or one above it. As in `_regex`, each `**` takes as few names as it can."""
+    """Regular expression that matches a path or a directory above it. Each `**` matches as few names as possible."""
     if pattern.endswith("/**"):
-        pattern = pattern[:-1]  # at least one name; everything below is covered anyway
+        pattern = pattern[:-1]  # a path has one more name; the pattern covers everything below that name
     parts = [part.split("/")[1:] for part in re.split(r"(?:/\*\*)+(?=/)", pattern)]
     first, *rest = ["".join("/" + _regex(name, star="[^/]", end="(?![^/])") for name in names) for names in parts]
     return re.compile(first + "".join(f"(?>(?:/[^/]+)*?{part})" for part in rest))
@@ -100,9 +100,9 @@ def _actor_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _regex(pattern: str, *, star: str, end: str) -> str:
-    """Regular expression for literal pieces between stars.
+    """Regular expression for a pattern: literal pieces separated by stars.
 
-    The first place where a piece fits leaves the most to the others, so no other place is tried: with plain
+    The first match of a piece leaves the most text to the later pieces, so no other match is tried. With plain
     backtracking, a pattern with many stars could take hours.
     """
     first, *pieces = (re.escape(piece).replace(r"\?", "[^/]") for piece in re.split(r"\*+", pattern))

@@ -34,7 +34,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Author of a change: a session, an API key, a user, a service account, or a job of retentive itself."""
+    """Author of a change: a session, an API key, a user, a service account, or one of retentive's own jobs."""
 
     kind: ActorKind
     id: str
@@ -61,9 +61,9 @@ EXTERNAL = Actor("job", "external")
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """Memory store, as recorded by the backend. `seal` holds the data of the encryption layer.
+    """Memory store, as recorded by the backend. `seal` has the data of the encryption layer.
 
-    `erased_at` is set for an erased store; only its id remains.
+    `erased_at` is set for an erased store; only the id of that store remains.
     """
 
     id: str
@@ -149,7 +149,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Contents of a path: a memory with its bytes, or a memory above it, memories below it, or nothing."""
+    """Result of reading a path: a memory with its bytes, a memory above the path, memories below it, or nothing."""
 
     memory: Memory | None = None
     data: bytes | None = None
@@ -158,7 +158,7 @@ class Entry:
 
     @property
     def exists(self) -> bool:
-        """Return whether the path is a memory or a directory."""
+        """Return whether the path is that of a memory or of a directory."""
         return self.memory is not None or self.below
 
 
@@ -176,8 +176,8 @@ class Kept:
 class Sealing:
     """Encrypted replacement for `Change.data`, provided by the encryption layer.
 
-    `keep` produces the stored form, bound to the ids of the memory and the version. `size_bytes` is the length of the
-    plain text, or None if the bytes do not change.
+    `keep` returns the stored form, which is bound to the ids of the memory and the version. `size_bytes` is the length
+    of the plain text, or None if the bytes do not change.
     """
 
     size_bytes: int | None
@@ -193,7 +193,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Deleted memory that a change recreates."""
+    """Deleted memory that a change recreates, with its id and creation time."""
 
     id: str
     created_at: datetime
@@ -204,10 +204,10 @@ class Change:
     """Change to record: `before` becomes a memory at `path` with the bytes `data`.
 
     - `before` is None: the memory is created. `path` is None: it is deleted.
-    - Neither `data` nor a size in `sealing`: the bytes stay and the path changes (a rename).
-    - With bytes and another path, both change in one version. A backend stores the result of `kept`.
+    - Neither `data` nor a size in `sealing` is set: the bytes stay and the path changes (a rename).
+    - Bytes and another path are set: both change in one version.
 
-    The changes of one `record` call apply in order.
+    A backend stores the result of `kept`. The changes of one `record` call are applied in order.
 
     `again` recreates a deleted memory with its id and creation time. `origin` is a version imported from elsewhere; its
     id, memory, operation, time, revision, actor and provenance are kept. If an imported version is redacted, or deletes
@@ -245,7 +245,7 @@ class Change:
         return self.provenance_text if self.origin is None else self.origin.provenance_text
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Stored form of this change under these ids."""
+        """Stored form of this change for a memory and a version with these ids."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
@@ -253,7 +253,7 @@ class Change:
 
 
 def sortable_id(prefix: str, time_us: int) -> str:
-    """New id that sorts by time: a prefix such as `mem_` and 32 hexadecimal digits, of them 72 random bits."""
+    """New id that sorts by time: a prefix such as `mem_`, then 32 hexadecimal digits that include 72 random bits."""
     return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
 
 

@@ -1,4 +1,4 @@
-"""Settings of a memory store: limits and guards. They are stored with it and apply to every process that opens it."""
+"""Settings of a memory store: limits and guards. They are stored in it and apply to every process that opens it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _trust_patterns(name: str, value: object) -> tuple[str, ...]:
 
 def _setting(default: Any, check: Checker, text: str) -> Any:
     metadata = {"check": check, "text": text}
-    return field(default_factory=lambda: default, metadata=metadata)  # a mapping cannot be a default itself
+    return field(default_factory=lambda: default, metadata=metadata)  # a mapping is mutable, so it cannot be a default
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ DEFAULTS = Settings()
 def from_text(text: str | None) -> Settings:
     """Parse the stored settings of a store. Raises `UnknownSchema` for an unknown setting.
 
-    An unknown setting may be a guard, so it is never ignored.
+    An unknown setting may be a guard, so it must not be ignored.
     """
     if text is None:
         return DEFAULTS
@@ -235,7 +235,7 @@ def from_text(text: str | None) -> Settings:
         return DEFAULTS.changed(json.loads(text))
     except (InvalidInput, ValueError, RecursionError):
         raise UnknownSchema(
-            "the store has settings of a newer version of retentive; upgrade retentive to open it"
+            "a newer version of retentive changed the settings of this store; upgrade retentive to open it"
         ) from None
 
 

@@ -23,7 +23,7 @@ _MAX_CHAR_BYTES = 4  # of a character in UTF-8
 _LARGE_BYTES = 1 << 20
 _MAX_COUNTED = 256
 _CHUNK = 1 << 16
-_NEAR = 1_000  # lines from the end; these are found faster by searching backwards
+_NEAR = 1_000  # positions of the last lines are found faster by searching backwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LineCounts:
         self._known: dict[str, int] = {}
 
     def count(self, version: str, data: bytes) -> int:
-        """Number of lines in the text of a version."""
+        """Number of lines in the text of a version, from the cache if possible."""
         if len(data) < _LARGE_BYTES:
             return count_lines(data)
         lines = self._known.get(version)
@@ -59,10 +59,11 @@ class LineCounts:
 
 
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:
-    """The lines in `view_range` (both included, -1 = to the end), at most `max_chars` characters (0 = all).
+    """Return the lines in `view_range`, at most `max_chars` characters of them (0 = no limit).
 
-    It takes bytes, so that only the visible part of a large text is decoded. `lines` is the line count, if known.
-    Raises `Refused` for an invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
+    `view_range` gives the first and the last line; -1 is the end. The text is given as bytes, so that only the visible
+    part of a large text is decoded. `lines` is the line count, if known. Raises `Refused` for an invalid range and
+    `UnicodeDecodeError` for bytes that are not UTF-8.
     """
     lines = count_lines(data) if lines is None else lines
     if lines > MAX_LINES:
@@ -81,7 +82,7 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
         return Page(numbered(head, first))
     cut = head.rfind("\n", 0, max_chars)
     if cut == -1 and head[max_chars] == "\n":
-        cut = max_chars  # a first line of exactly max_chars is shown whole
+        cut = max_chars  # a first line with exactly max_chars characters is shown in full
     if cut == -1:
         return _cut_line(data[start:stop], head[:max_chars], (first, end, last, lines))
     shown_end = first + head.count("\n", 0, cut)
@@ -101,7 +102,7 @@ def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page
 
 
 def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
-    """The first `count` characters of a slice of a text, or all if there are fewer."""
+    """The first `count` characters of a slice of a text. If the slice is shorter, all of its characters."""
     end = min(stop, start + count * _MAX_CHAR_BYTES)
     while end < stop and data[end] & 0xC0 == 0x80:  # do not split a character
         end += 1
@@ -109,7 +110,7 @@ def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
 
 
 def numbered(text: str, first: int) -> str:
-    """The lines of a text, each after its number, right-aligned to 6 characters, and a tab."""
+    """The lines of a text. Each line follows its number, right-aligned to 6 characters, and a tab."""
     lines = text.removesuffix("\n").split("\n")
     return "\n".join([f"{number:6d}\t{line}" for number, line in enumerate(lines, first)])
 
@@ -121,7 +122,7 @@ def replace(text: str, old: str, new: str) -> tuple[str, int]:
     at = text.find(old)
     if at == -1:
         raise Refused("no_match", old_str=old)
-    if text.find(old, at + 1) != -1:  # + 1, not + len(old): overlapping finds count
+    if text.find(old, at + 1) != -1:  # searched from the next character, because overlapping occurrences count
         numbers = [str(line) for line in islice(lines_with(text, old), MAX_LINES_NAMED + 1)]
         numbers[MAX_LINES_NAMED:] = ["..."] if len(numbers) > MAX_LINES_NAMED else []
         raise Refused("many_matches", old_str=old, line_numbers=", ".join(numbers))
@@ -140,7 +141,7 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Numbered lines around the `length` new characters at `at`; None if empty or over `max_chars`."""
+    """Numbered lines around the `length` new characters at `at`. None if the text is empty or they are too long."""
     lines = count_lines(text)
     if not lines:
         return None
@@ -168,7 +169,7 @@ def _with_final_newline(text: str) -> str:
 
 
 def line_start(text: AnyStr, line: int, lines: int) -> int:
-    """Start position of line `line` (from 1) of `lines`; the end of the text for the line after the last."""
+    """Position of line `line` (from 1) in a text of `lines` lines. For `lines` + 1, the end of the text."""
     newline = _newline(text)
     if line > lines:
         return len(text)
@@ -177,7 +178,7 @@ def line_start(text: AnyStr, line: int, lines: int) -> int:
         for _ in range(lines - line + 1):
             at = text.rfind(newline, 0, at)
         return at + 1
-    skip, at = line - 1, 0  # newlines still to skip
+    skip, at = line - 1, 0  # number of newlines to skip, and the position after them
     while (count := text.count(newline, at, at + _CHUNK)) < skip:
         skip -= count
         at += _CHUNK
@@ -191,18 +192,18 @@ def _newline(text: AnyStr) -> AnyStr:
 
 
 def is_text(data: bytes) -> bool:
-    """True if bytes can be the text of a memory: UTF-8 without NUL."""
+    """Return whether bytes can be the text of a memory: UTF-8 without NUL."""
     return TextCheck().accepts(data, final=True)
 
 
 class TextCheck:
-    """Checks in chunks that bytes can be the text of a memory, without decoding all of them at once."""
+    """Checks, chunk by chunk, that bytes can be the text of a memory. It never decodes all of them at once."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")()
 
     def accepts(self, chunk: bytes, *, final: bool = False) -> bool:
-        """False if the bytes so far cannot be, or begin, a text. `final` ends the text."""
+        """Return False if the bytes so far cannot be the beginning of a text. `final` marks the last chunk."""
         try:
             self._decoder.decode(chunk, final)
         except UnicodeDecodeError:
@@ -211,7 +212,7 @@ class TextCheck:
 
 
 def decoded(data: bytes | None, *, path: str | None = None) -> str:
-    """Decode a stored text. Raises `Damaged`, naming `path` if given, if it is not UTF-8."""
+    """Decode a stored text. Raises `Damaged` if it is not UTF-8; the message names `path` if given."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError:

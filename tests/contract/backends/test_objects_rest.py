@@ -370,7 +370,7 @@ def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, n
             lambda backend: backend.put_side_records(store.id, "kind", {"key": "value"}),
         ]
     for call in calls:
-        with pytest.raises(UnknownSchema, match=f"format {number.decode()}, this retentive knows format 1"):
+        with pytest.raises(UnknownSchema, match=f"format {number.decode()}, but this version of retentive"):
             call(small(url))
     assert (bottom.get(key), [one for one in bottom.listed() if "/side/" not in one]) == (unknown, before)
 
@@ -478,7 +478,7 @@ def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
     [
         ("s3://bucket?colour=red", "endpoint, region, allow_http, quirk, timeout_s"),
         ("s3://bucket?access_key_id=x", "unknown option"),
-        ("gs://bucket?region=x", "known are endpoint"),
+        ("gs://bucket?region=x", "choose from endpoint"),
         ("s3://bucket?quirk=none&timeout_s=-1", "timeout_s"),
         ("s3://bucket?timeout_s=soon", "timeout_s"),
         ("s3://bucket?timeout_s=nan", "timeout_s"),

@@ -43,7 +43,7 @@ def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, op
     create(open_place(at, keys=key_file).store(), A, "text")
     for keys in (str(key_file), key_file, KeyRing.from_file(key_file), KeyRing.from_text(key_file.read_text())):
         assert open_place(at, keys=keys).store().text(A) == "text"
-    with pytest.raises(Locked, match="without keys"):
+    with pytest.raises(Locked, match="open the location with keys"):
         open_place(at).store()
     with pytest.raises(Locked, match="not available"):
         open_place(at, keys=KeyRing.new()).store()

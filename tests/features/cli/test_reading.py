@@ -53,7 +53,7 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
     }
 
 
-KINDS = "sqlite, postgresql, mariadb, s3, gs, az, memory"
+KINDS = "sqlite://, postgresql://, mariadb://, s3://, gs://, az://, memory://"
 
 
 @pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "nonsense"])
@@ -157,8 +157,8 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "nosuch://x"], f"unknown scheme 'nosuch'; use a directory, or one of {KINDS}"),
-        (["--at", ""], "the location must not be empty or contain NUL"),
+        (["--at", "nosuch://x"], f"unknown scheme 'nosuch'; use a directory, or a URL that starts with {KINDS}"),
+        (["--at", ""], "the location is empty or contains a NUL character; use a directory or a URL"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),
     ],

@@ -123,12 +123,12 @@ def test_accept_reports_conflicts(location: str) -> None:
     here(location, "replace", A, "one\ntwo", "1\ntwo")
     ended = here(location, "review", "accept", "--all")
     assert (ended.exit_code, ended.stdout) == (6, "")
-    assert ended.stderr == f"Error: nothing was accepted.\n{first}: {A} was edited meanwhile\n"
+    assert ended.stderr == f"Error: nothing was accepted.\n{first}: {A} was edited after the proposal\n"
     assert texts(location) == {A: "1\ntwo\n"}
     assert ids(location) == [first, second]
     ended = here(location, "review", "accept", first, "--merge", "--json")
     assert ended.exit_code == 6
-    text = f"{A} was edited meanwhile in the same lines"
+    text = f"{A} was edited after the proposal in the same lines"
     assert json.loads(ended.stdout)["obstacles"] == [{"id": first, "what": "edited", "path": A, "text": text}]
     assert here(location, "review", "accept", first, "--force").exit_code == 0
     assert texts(location) == {A: "ONE\ntwo\n"}

@@ -111,7 +111,7 @@ def test_force_removes_later_changes(location: str) -> None:
     here(location, "mv", C, B)
     here(location, "create", "/memories/d", "in the way")
     ended = here(location, "undo", version_ids(location)[-2])
-    assert (ended.exit_code, "/memories/d stands where it was" in ended.stderr) == (6, True)
+    assert (ended.exit_code, "the memory /memories/d blocks this path" in ended.stderr) == (6, True)
     assert here(location, "undo", version_ids(location)[-2], "--force").exit_code == 0
     assert texts(location)[C] == "c"
     assert "/memories/d" not in texts(location)

@@ -230,12 +230,12 @@ def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -
     for repair in (False, True):
         findings = look(place, repair=repair)
         whole = [(one.code, one.severity, one.subject) for one in findings if one.store_id is None]
-        assert whole == [("unreadable", "problem", f"tables of the database are not there: {table}")]
+        assert whole == [("unreadable", "problem", f"tables of the database are missing: {table}")]
     for command in (["view"], ["log"], ["ls"], ["stores"]):
         done = here(place, *command)
         assert done.exit_code == 13
         error, location = done.stderr.splitlines()
-        assert error == f"Error: tables of the database are not there: {table}"
+        assert error == f"Error: tables of the database are missing: {table}"
         assert location.startswith("Location: ")
 
 

@@ -175,12 +175,14 @@ def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None
     edited, other = proposed(store, edit("1", "one")), proposed(store, create(B, "text\n"))
     done(store, edit("5", "five"), ANN)
     assert said(store, view()).endswith("1\tone\n     2\t2\n     3\t3\n     4\t4\n     5\t5")
-    assert obstacles(store, [edited, other]) == [("edited", A, f"{A} was edited meanwhile")]
+    assert obstacles(store, [edited, other]) == [("edited", A, f"{A} was edited after the proposal")]
     assert obstacles(store, [edited, other], merge=True) == []
     assert tree(store) == {A: "one\n2\n3\n4\nfive\n", B: "text\n"}
     edited = proposed(store, edit("3", "drei"))
     done(store, edit("3", "three"), ANN)
-    assert obstacles(store, [edited], merge=True) == [("edited", A, f"{A} was edited meanwhile in the same lines")]
+    assert obstacles(store, [edited], merge=True) == [
+        ("edited", A, f"{A} was edited after the proposal in the same lines")
+    ]
     assert obstacles(store, [edited], force=True) == []
     assert tree(store)[A] == "one\n2\ndrei\n4\nfive\n"
 
@@ -194,11 +196,11 @@ def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -
     assert said(store, view()).endswith("1\ttwo")
     assert said(store, view("/memories")) == f"{HEADER}\n10B\t/memories\n4B\t{A}\n6B\t{B}"
     assert obstacles(store, [gone, moved]) == [
-        ("deleted", A, f"{A} was deleted meanwhile"),
-        ("renamed", B, f"{B} was renamed to /memories/c meanwhile"),
+        ("deleted", A, f"{A} was deleted after the proposal"),
+        ("renamed", B, f"{B} was renamed to /memories/c after the proposal"),
     ]
     assert obstacles(store, [moved], merge=True) == []
-    assert obstacles(store, [gone], merge=True) == [("deleted", A, f"{A} was deleted meanwhile")]
+    assert obstacles(store, [gone], merge=True) == [("deleted", A, f"{A} was deleted after the proposal")]
     assert obstacles(store, [gone], force=True) == []
     assert tree(store) == {A: "two\n", "/memories/c": "three\n"}
 
@@ -213,9 +215,9 @@ def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> No
     assert said(store, view(f"{D}/y")).startswith("The path")
     built = proposed(store, edit("mine", "MINE"))
     expected = [
-        ("created", A, f"{A} was created meanwhile by somebody else"),
-        ("created", f"{B}/x", f"{B} is a file now, and no directory"),
-        ("created", D, f"{D} is a directory now"),
+        ("created", A, f"{A} was created by somebody else after the proposal"),
+        ("created", f"{B}/x", f"{B} is now a file, not a directory"),
+        ("created", D, f"{D} is now a directory"),
     ]
     assert obstacles(store, [*ids, built]) == expected
     assert obstacles(store, ids, force=True) == expected[1:]
@@ -253,8 +255,8 @@ def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) ->
     done(store, create(f"{D}/new", "new\n"), ANN)
     assert said(store, view("/memories")) == f"{HEADER}\n4B\t/memories\n4B\t{D}/\n4B\t{D}/new"
     assert obstacles(store, [deleted], merge=True) == [
-        ("edited", f"{D}/edited", f"{D}/edited was edited meanwhile"),
-        ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} meanwhile"),
+        ("edited", f"{D}/edited", f"{D}/edited was edited after the proposal"),
+        ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} after the proposal"),
     ]
     assert obstacles(store, [deleted], force=True) == []
     assert tree(store) == {f"{D}/new": "new\n"}
@@ -270,10 +272,10 @@ def test_proposed_renames_conflict_with_newer_changes(store: MemoryStore) -> Non
     done(store, create("/memories/e/same", "new\n"), ANN)
     assert said(store, view("/memories/e/edited")).endswith("1\ttwo")
     assert said(store, view("/memories/e/gone")).startswith("The path")
-    taken = ("created", "/memories/e/same", "/memories/e/same was created meanwhile by somebody else")
+    taken = ("created", "/memories/e/same", "/memories/e/same was created by somebody else after the proposal")
     assert obstacles(store, [renamed]) == [
-        ("deleted", f"{D}/gone", f"{D}/gone was deleted meanwhile"),
-        ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} meanwhile"),
+        ("deleted", f"{D}/gone", f"{D}/gone was deleted after the proposal"),
+        ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} after the proposal"),
         taken,
     ]
     assert obstacles(store, [renamed], force=True) == [taken]
@@ -416,7 +418,7 @@ def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:
             decide([waiting], actor="session:s2")
         with pytest.raises(PermissionDenied, match="read-only"):
             getattr(store.read_only().review, decide.__name__)([waiting], actor=ANN)
-        with pytest.raises(NotFound, match="no proposal prop_none awaits"):
+        with pytest.raises(NotFound, match="no proposal prop_none that awaits"):
             decide([waiting, "prop_none"], actor=ANN)
     assert [each.id for each in store.review.pending()] == [waiting]
 
@@ -457,7 +459,7 @@ def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
         assert file.read_text() == "one\n"
         file.write_text("by hand\n")
         assert said(store, view()).startswith("The path")
-        assert obstacles(store, [edited]) == [("edited", A, f"{A} was edited meanwhile")]
+        assert obstacles(store, [edited]) == [("edited", A, f"{A} was edited after the proposal")]
         assert obstacles(store, [edited, deleted], force=True) == []
         assert not file.exists()
         assert [str(version.actor) for version in store.versions(A)] == [S1, S1, "job:external", ANN]
@@ -578,7 +580,7 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
     store.history.restore(A, version, actor=ANN)
     done(store, edit("one", "two"), ANN)
     ids = [each.id for each in store.review.pending()]
-    assert obstacles(store, ids) == [("created", A, f"{A} was restored meanwhile by somebody else")]
+    assert obstacles(store, ids) == [("created", A, f"{A} was restored by somebody else after the proposal")]
     assert obstacles(store, ids, force=True) == []
     assert tree(store) == {A: "one\n"}
 

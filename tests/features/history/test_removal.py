@@ -53,7 +53,7 @@ def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None
     assert tree(store) == {A: "nothing"}
     assert [line.version.id for line in store.history.blame(A)] == [present]
     outcome = store.history.undo(change=present)
-    assert [conflict.reason for conflict in outcome.conflicts] == ["the version before was redacted"]
+    assert [conflict.reason for conflict in outcome.conflicts] == ["the previous version was redacted"]
 
 
 def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:

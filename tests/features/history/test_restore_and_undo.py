@@ -217,7 +217,7 @@ def test_an_occupied_path_is_a_conflict(store: MemoryStore) -> None:
     run(store, "delete", path="/memories/d")
     create(store, "/memories/d", "in the way")
     outcome = store.history.restore("/memories/d/c", then)
-    assert refused(outcome) == [("/memories/d/c", "/memories/d stands where it was")]
+    assert refused(outcome) == [("/memories/d/c", "the memory /memories/d blocks this path")]
     assert tree(store) == {"/memories/d": "in the way"}
     assert done(store.history.restore("/memories/d/c", then, mode="force")) == [
         ("deleted", "/memories/d"),
@@ -231,10 +231,10 @@ def test_an_unknown_moment_is_refused(quick: MemoryStore) -> None:
     create(quick, A, "one")
     early = datetime(2001, 1, 1, tzinfo=UTC)
     assert done(quick.history.restore("/memories", early)) == [("deleted", A)]
-    with pytest.raises(NotFound, match="nothing at /memories/d then"):
+    with pytest.raises(NotFound, match="or below /memories/d at that"):
         quick.history.restore("/memories/d", early)
     create(quick, B, "two")
-    with pytest.raises(NotFound, match="nothing at /memories/b then"):
+    with pytest.raises(NotFound, match="or below /memories/b at that"):
         quick.history.restore(B, early)
     with pytest.raises(NotFound):
         quick.history.restore(B, "memver_unknown")
@@ -254,7 +254,7 @@ def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
         quick.history.restore(A, first)
     quick.change_settings({"sensitive": "redact"})
     outcome = quick.history.restore(A, first)
-    assert [(each.path, each.reason) for each in outcome.left] == [(A, "sensitive values were taken out of its text")]
+    assert [(each.path, each.reason) for each in outcome.left] == [(A, "sensitive values were removed from its text")]
     assert not outcome.done
     assert tree(quick)[A] == "the key is [REDACTED:aws_access_key_id] and stays\n"
     large = create(quick, B, "x" * 30)
@@ -277,7 +277,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     last = replace(store, B, "two", "2", "session:s")
     run(store, "delete", path="/memories/d/gone")
     store.history.redact([first, gone])
-    before, told = tree(store), "what it was then was redacted"
+    before, told = tree(store), "its version at that moment was redacted"
     asked: list[Callable[[Mode], RestoreOutcome]] = [
         lambda mode: store.history.restore("/memories", then, mode=mode),
         lambda mode: store.history.restore("/memories/d", then, mode=mode),
@@ -285,7 +285,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     ]
     conflicts = [refused(ask("refuse")) for ask in asked]
     assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
-    assert conflicts[2] == [(A, "the version before was redacted")]
+    assert conflicts[2] == [(A, "the previous version was redacted")]
     assert refused(asked[1]("force")) == conflicts[1]  # no other memory to restore
     assert tree(store) == before
     outcome = asked[0]("force")
@@ -390,7 +390,9 @@ def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) 
     run(store, "rename", "user:ann", old_path=B, new_path=there)
     run(store, "rename", "session:s", old_path=there, new_path="/memories/e")
     before = tree(store)
-    assert refused(store.history.undo(by="session:s")) == [(there, "another memory comes back there too")]
+    assert refused(store.history.undo(by="session:s")) == [
+        (there, "another memory is restored at, above or below this path")
+    ]
     assert tree(store) == before
     outcome = store.history.undo(by="session:s", mode="force")
     assert done(outcome) == [("moved", A), ("deleted", "/memories/e")]
@@ -435,15 +437,15 @@ def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:
     first = create(quick, A, "first")
     run(quick, "delete", path=A)
     create(quick, A, "second")
-    assert refused(quick.history.restore(A, first)) == [(A, f"{A} stands where it was")]
+    assert refused(quick.history.restore(A, first)) == [(A, f"the memory {A} blocks this path")]
     assert done(quick.history.restore(A, first, mode="force")) == [("deleted", A), ("made", A)]
     assert tree(quick) == {A: "first"}
     run(quick, "delete", path=A)
     below = create(quick, f"{A}/x", "third")
-    assert refused(quick.history.restore(A, first)) == [(A, f"{A}/x stands where it was")]
+    assert refused(quick.history.restore(A, first)) == [(A, f"the memory {A}/x blocks this path")]
     assert tree(quick) == {f"{A}/x": "third"}
     assert done(quick.history.restore(A, first, mode="force")) == [("made", A), ("deleted", f"{A}/x")]
-    assert refused(quick.history.restore(A, below)) == [(f"{A}/x", f"{A} stands where it was")]
+    assert refused(quick.history.restore(A, below)) == [(f"{A}/x", f"the memory {A} blocks this path")]
     assert done(quick.history.restore(A, below, mode="force")) == [("deleted", A), ("made", f"{A}/x")]
     assert tree(quick) == {f"{A}/x": "third"}
     before = quick.history.log()[-1].created_at - timedelta(days=1)
@@ -487,7 +489,7 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
     replace(quick, A, "one", "two")
     replace(quick, B, "other", "changed")
     quick.history.redact([redacted])
-    assert refused(quick.history.restore("/memories", then)) == [(A, "what it was then was redacted")]
+    assert refused(quick.history.restore("/memories", then)) == [(A, "its version at that moment was redacted")]
     outcome = quick.history.restore("/memories", then, mode="force")
     assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
     assert [conflict.path for conflict in outcome.left] == [A]

@@ -47,7 +47,7 @@ ASK: dict[str, Any] = {
     "max_tokens": 1_000,
     "messages": [{"role": "user", "content": "What do I know about refunds?"}],
 }
-UNFINISHED = 'Error: Invalid `query` parameter: a phrase is not closed; end it with "'
+UNFINISHED = 'Error: Invalid `query` parameter: a phrase has no closing quotation mark; end it with "'
 CALLS: tuple[tuple[dict[str, Any], Check], ...] = (
     ({"query": "refund"}, Check(FOUND)),
     ({"query": "nowhere"}, Check(NOTHING)),

@@ -23,10 +23,10 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
     [
         ((), "must be mounted at /memories"),
         (("/memories/team",), "must be mounted at /memories"),
-        (("/memories", "/memories/"), "two memory stores are to be mounted at /memories"),
-        (("/memories", "/memories/a", "/memories//a"), "two memory stores are to be mounted at /memories/a"),
-        (("/memories", "/memories/é", "/memories/e\u0301"), "two memory stores are to be mounted at /memories/é"),
-        (("/memories", "team"), "not a mount point: Error: Path must start with /memories, got: team"),
+        (("/memories", "/memories/"), "have the mount point /memories"),
+        (("/memories", "/memories/a", "/memories//a"), "have the mount point /memories/a"),
+        (("/memories", "/memories/é", "/memories/e\u0301"), "have the mount point /memories/é"),
+        (("/memories", "team"), "invalid mount point: Error: Path must start with /memories, got: team"),
         (("/memories", "/memories/../x"), "Path /memories/../x would escape /memories directory"),
     ],
 )

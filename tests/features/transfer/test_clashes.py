@@ -51,7 +51,7 @@ def test_conflicting_paths_are_refused(kind: str, new: str, given: Steps, tmp_pa
     """A path conflicts with a path equal to it, above it or below it, now or at any earlier revision."""
     error = refusal(write(tmp_path / "forged.tar", moved(entries(kind, given, tmp_path), BX, new)))
     assert isinstance(error, Damaged)
-    assert "another memory at, above or below /memories/a" in str(error)
+    assert "two memories with conflicting paths at /memories/a" in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -60,7 +60,7 @@ def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path:
     given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
     error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
     assert isinstance(error, Damaged)
-    assert "it has another memory at, above or below /memories/a" in str(error)
+    assert "another memory is at, above or below the path /memories/a" in str(error)
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "size_bytes", "sha256"])

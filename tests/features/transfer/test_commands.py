@@ -135,7 +135,10 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
     for command in (["export", str(tmp_path / "e.tar")], ["backup", at, str(tmp_path / "b.tar")]):
         ended = here(at, *command)
         error, file, location = ended.stderr.splitlines()
-        assert (ended.exit_code, error) == (13, f"Error: the text of version {wrong} is not UTF-8 without NUL")
+        assert (ended.exit_code, error) == (
+            13,
+            f"Error: the text of version {wrong} is not valid UTF-8 or contains a NUL character",
+        )
         assert (file.split(": ")[1], location) == (command[-1], f"Location: {at}")
     assert names(tmp_path) == ["m.db", "m.db-reserve", "out"]
 

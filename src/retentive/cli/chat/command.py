@@ -1,4 +1,4 @@
-"""`retentive chat`: a conversation with Claude with a memory, on a terminal or in a pipe."""
+"""`retentive chat`: a conversation with Claude, which uses a memory store, on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from retentive.errors import InvalidInput
 if TYPE_CHECKING:
     from anthropic import Anthropic
 
-MODEL = "claude-sonnet-5-5"  # as in agent/chat.py, which is slow to import; a test compares the two
+MODEL = "claude-sonnet-5-5"  # the same as in agent/chat.py, which is slow to import; a test compares the two
 PROMPT = "> "
 _NO_KEY = (
     "no API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
     "`retentive demo` needs no key: it shows an agent with a memory, and a scripted Claude."
 )
 Lines: TypeAlias = Iterator[str | InvalidInput]
-"""Messages, without blank lines, and for lines that are no valid message the reason."""
+"""Messages without blank lines. For a line that is not a valid message, the reason."""
 
 
 @output.command(json="Print each event as one JSON object on a line of its own.")
@@ -100,7 +100,7 @@ def chat(
 def _follow(
     lines: Lines, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool
 ) -> bool:
-    """Answer all lines; True if no message is without an answer.
+    """Answer all lines. True if every message got an answer.
 
     Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard.
     """
@@ -126,7 +126,7 @@ def _follow(
 
 
 def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> bool:
-    """Send a message, or the last one again, and show the answer; True if it is complete."""
+    """Send a message, or None to send the last one again, and show the answer. True if the answer is complete."""
     try:
         return session.run(message, screen.event)
     except AgentError as error:
@@ -135,14 +135,14 @@ def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> 
 
 
 def _context(*, compact: bool) -> ContextManagement:
-    # The memory is the only tool here; excluding it, as an agent does, would leave nothing to clear.
+    # The memory is the only tool in this conversation. If it were excluded, as in an agent, nothing could be cleared.
     edits = memory_context(exclude_memory=False).edits
     return ContextManagement(*edits, Compact()) if compact else ContextManagement(*edits)
 
 
 @contextmanager
 def _client(base_url: str | None) -> Iterator[Anthropic]:
-    """A client of the SDK. Raises `InvalidInput` without credentials."""
+    """Create a client of the SDK. Raises `InvalidInput` if there are no credentials."""
     try:
         from retentive.agent import sdk  # noqa: PLC0415 - slow to import
     except ImportError as error:
@@ -155,13 +155,13 @@ def _client(base_url: str | None) -> Iterator[Anthropic]:
         if client.api_key is None and client.auth_token is None and client.credentials is None:
             if base_url is None:
                 raise InvalidInput(_NO_KEY)
-            client.api_key = "none"  # the SDK sends no request without one
+            client.api_key = "none"  # the SDK sends no request without a key
         yield client
 
 
 def keyboard() -> Lines:
-    """Typed lines, until Ctrl-D. Ctrl-C discards the current line."""
-    with suppress(ImportError):  # Python may be built without it; lines then have no history
+    """Lines from the keyboard, until Ctrl-D. Ctrl-C discards the current line."""
+    with suppress(ImportError):  # Python may be built without readline; input then has no history of lines
         import readline  # noqa: F401, PLC0415 - input() uses it after the import
     while True:
         try:

@@ -16,7 +16,7 @@ from retentive.values.diff import DiffLine, as_text
 if TYPE_CHECKING:
     from retentive.cli.chat.session import Session
 
-MAX_LINE_CHARS = 500  # of a call or a reply; the length of a path is up to the model
+MAX_LINE_CHARS = 500  # limit for a call or a reply, because the model chooses the length of a path
 _RETRY = "/retry sends the message again."
 API_ERRORS: Mapping[str, str] = {
     "rate_limited": f"Rate limit of the API exceeded. {_RETRY}",
@@ -26,7 +26,7 @@ API_ERRORS: Mapping[str, str] = {
     "not_authorized": "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.",
     "request_refused": "The API rejected the request.",
 }
-"""Message for each error code of an agent; the message of the API follows."""
+"""Message for each error code of an agent. The message of the API follows it."""
 REFUSED = "Claude declined to answer. Your message was removed from the conversation."
 ENDED: Mapping[str, str] = {
     "max_tokens": "The answer reached --max-tokens; ask Claude to continue.",
@@ -40,7 +40,7 @@ ENDED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a slash command: a text and a diff, or a request to send the last message again."""
+    """Answer to a slash command: a text and a diff, or a request to send the last message again."""
 
     text: str = ""
     is_error: bool = False
@@ -49,14 +49,14 @@ class Answer:
 
 
 class Screen:
-    """Lines for people. On a terminal, control characters of models and memories are escaped."""
+    """Output for people. On a terminal, control characters in texts of models and memories are escaped."""
 
     def __init__(self) -> None:
         self.terminal = output.on_terminal()
         self._within_line = False
-        self._calls: dict[str, str] = {}  # calls without a reply, by id
+        self._calls: dict[str, str] = {}  # calls that have no reply yet, by id
         self._edits: tuple[AppliedEdit, ...] = ()
-        self._several = False  # several calls in one message: each reply names its call
+        self._several = False  # several calls in one message; each reply then names its call
 
     def started(self, model: str, store: str, actor: str) -> None:
         """Show the model, the memory store and the actor."""
@@ -98,7 +98,7 @@ class Screen:
                     self._line(f"{text}{detail}", "red")
 
     def error(self, error: AgentError) -> None:
-        """Show why there is no answer, and the remedy."""
+        """Show why there is no answer and what to do."""
         self.failed(error.code, API_ERRORS.get(error.code, "No answer."), retryable=error.retryable)
         if error.code != "connection_lost":
             self._line(f"  {error}")
@@ -144,14 +144,14 @@ class Screen:
 
 
 class JsonLines:
-    """Each event as a JSON object on a line of its own; `event` is its kind."""
+    """Prints each event as a JSON object on its own line. The field `event` is the kind of the event."""
 
     def started(self, model: str, store: str, actor: str) -> None:
         """Show the model, the memory store and the actor."""
         self._line("started", {"model": model, "store": store, "actor": actor})
 
     def ended(self, _session: Session) -> None:
-        """Print nothing: a program knows its session."""
+        """Print nothing, since a program can count the events itself."""
 
     def event(self, event: Event) -> None:
         """Show an event of the agent."""
@@ -182,7 +182,7 @@ class JsonLines:
 
 
 def called(call: ToolCall) -> str:
-    """A memory call in a few words: the command and its paths."""
+    """A memory call in a few words: its command and paths."""
     given = call.input
     paths = [given.get(name) for name in ("path", "old_path", "new_path")]
     words = [given.get("command"), *paths]

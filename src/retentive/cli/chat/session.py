@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A conversation of an agent with a memory store. For the main thread, which gets Ctrl-C."""
+    """A conversation of an agent with a memory store. Use it in the main thread, which receives Ctrl-C."""
 
     def __init__(self, agent: Agent, store: MemoryStore) -> None:
         self.agent = agent
         self.store = store
         self.started_at = datetime.fromtimestamp(store.clock(), UTC)
-        self.usage: list[list[UsageReport]] = []  # of each user message
-        self.edits: list[tuple[AppliedEdit, ...]] = []  # context edits, for each reply that had some
+        self.usage: list[list[UsageReport]] = []  # usage reports for each user message
+        self.edits: list[tuple[AppliedEdit, ...]] = []  # context edits, for each reply that reported some
         self.compactions = 0
         self._message_at = 0  # index of the last user message in the conversation
-        self._length = 0  # of the conversation, without the current reply
-        self._partial = ""  # text of the current reply
+        self._length = 0  # length of the conversation without the current reply
+        self._partial = ""  # text of the current reply so far
         self._unsent: str | None = None  # last message, if the API did not accept it
-        self._pending: set[str] = set()  # ids of calls without a reply
+        self._pending: set[str] = set()  # ids of calls that have no reply yet
         self._interrupted = False
-        self._undone: set[int] = set()  # revisions that were undone, or that undid others
+        self._undone: set[int] = set()  # revisions that were undone, and revisions that undid others
 
     @property
     def actor(self) -> Actor:
-        """Actor recorded with the changes of Claude."""
+        """Actor recorded with Claude's changes."""
         return self.agent.actor
 
     def can_retry(self) -> bool:
-        """True if a message still has no answer."""
+        """True if a message has no answer yet."""
         return self._unsent is not None or bool(self.agent.messages and self.agent.messages[-1]["role"] == "user")
 
     def run(self, message: str | None, show: Callable[[Event], None]) -> bool:
-        """Let Claude answer, and show each event; True if the answer is complete.
+        """Let Claude answer, and show each event. True if the answer is complete.
 
-        Without a message, the message that the API did not accept is sent again. Raises `AgentError`, and
-        `KeyboardInterrupt` on Ctrl-C, after running memory commands have finished. The conversation can continue after
-        an error. A refused message is removed from it.
+        Without a message, the message that the API did not accept is sent again. Raises `AgentError`. On Ctrl-C, raises
+        `KeyboardInterrupt` after the current memory command has finished. The conversation can continue after an error.
+        A refused message is removed from the conversation.
         """
         message, self._unsent = self._unsent if message is None else message, None
         if message is not None:
@@ -101,16 +101,16 @@ class Session:
             case Finished():
                 self._pending.clear()
                 self._begin_reply()
-                if event.reason == "refusal":  # sent again, it would be refused again
+                if event.reason == "refusal":  # Claude would refuse the same message again
                     del self.agent.messages[self._message_at :]
 
     def _begin_reply(self) -> None:
-        """Start a reply: the conversation contains everything before it."""
+        """Start a reply. Everything before the reply is in the conversation."""
         self._partial, self._length = "", len(self.agent.messages)
 
     @contextmanager
     def _deferred_interrupts(self) -> Iterator[None]:
-        """Let Ctrl-C interrupt the block, but not a memory command: Claude must get the reply to each call."""
+        """Let Ctrl-C interrupt the block, but not a memory command, because Claude must get a reply to each call."""
 
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
             if not self._pending:
@@ -128,7 +128,7 @@ class Session:
 
     @contextmanager
     def _uninterrupted(self) -> Iterator[None]:
-        """Defer Ctrl-C for the whole block, so that a write completes and the store stays usable."""
+        """Defer Ctrl-C until the end of the block, so that a write completes and the store stays usable."""
         self._pending = {"undo"}
         try:
             with self._deferred_interrupts():
@@ -143,12 +143,12 @@ class Session:
             self.agent.messages.append({"role": "assistant", "content": [{"type": "text", "text": text}]})
 
     def changes(self) -> list[Version]:
-        """Changes by Claude in this session that were not undone, newest first."""
+        """Claude's changes in this session that were not undone, newest first."""
         found = self.store.history.log(since=self.started_at)
         return [version for version in found if version.actor == self.actor and version.revision not in self._undone]
 
     def undo_last(self) -> RestoreOutcome | None:
-        """Undo the last change with all its versions; None without changes."""
+        """Undo the last change with all its versions. None if there is no change."""
         changes = self.changes()
         if not changes:
             return None
@@ -159,12 +159,12 @@ class Session:
         return outcome
 
     def undo_all(self) -> RestoreOutcome | None:
-        """Undo all changes in one step; None without changes. Raises `InvalidInput`."""
+        """Undo all changes in one step. None if there is no change. Raises `InvalidInput`."""
         if not self.changes():
             return None
         if {"*", "?"} & set(self.actor.id):
             raise InvalidInput(
-                "the name of the actor contains * or ?, which would match others; use /undo for one change at a time"
+                "the name of the actor contains * or ?, which match other names; use /undo for one change at a time"
             )
         newest = self.changes()[0].revision
         with self._uninterrupted():
@@ -174,6 +174,6 @@ class Session:
         return outcome
 
     def _mark_undone(self, *revisions: int) -> None:
-        """Mark undone revisions, and the undo itself, which has the same actor with --actor."""
+        """Mark revisions as undone. With --actor the undo has the same actor, so its own revision is marked too."""
         last = max(revisions)
         self._undone |= set(revisions) | {version.revision for version in self.changes() if version.revision > last}

@@ -1,4 +1,4 @@
-"""Slash commands of `retentive chat`: the memory, its changes, undo, token usage and context."""
+"""Slash commands of `retentive chat`: memories, changes, undo, token usage and context."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ HELP: Mapping[str, str] = {
     "/quit": "end the chat (Ctrl-D)",
 }
 _COMMAND = re.compile(r"/[a-z]+(?:\s.*)?", re.DOTALL)
-_NEXT = {"role": "user", "content": "?"}  # some models accept no conversation that ends with the assistant
+_NEXT = {"role": "user", "content": "?"}  # some models reject a conversation that ends with a message of the assistant
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCounter:
-    """The settings of each request, to count its tokens with the API."""
+    """The fields of each request, used to count its tokens with the API."""
 
     client: Anthropic
     model: str
@@ -53,7 +53,7 @@ class ContextCounter:
     tools: Sequence[Mapping[str, Any]] = (TOOL,)
 
     def count(self, messages: Sequence[Mapping[str, Any]]) -> TokenCount:
-        """Tokens of the next request, with a short message if none is waiting for an answer. Raises `AgentError`."""
+        """Tokens of the next request. If no message awaits an answer, a short message is added. Raises `AgentError`."""
         from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
 
         more = [] if messages and messages[-1]["role"] == "user" else [_NEXT]
@@ -67,7 +67,7 @@ class ContextCounter:
 
 
 def is_command(line: str) -> bool:
-    """True for a slash command, known or not. A line that begins with a path is a message."""
+    """True for a slash command, even an unknown one. A line that begins with a memory path is a message."""
     return _COMMAND.fullmatch(line) is not None
 
 
@@ -79,7 +79,7 @@ class Commands:
     counting: ContextCounter
 
     def answer(self, line: str) -> Answer | None:
-        """The answer to a line; None if it ends the conversation. Errors become answers."""
+        """The answer to a line; None if the line ends the conversation. Errors become answers."""
         name, *rest = line.split(maxsplit=1)
         if name in {"/quit", "/exit"}:
             return None
@@ -162,7 +162,7 @@ def tree(memories: Sequence[Memory]) -> Iterator[str]:
 
 
 def _diffs(store: MemoryStore, changes: Sequence[Version]) -> Iterator[DiffLine]:
-    """Diffs of these versions, per memory. Versions without another write between them are one diff."""
+    """Diffs of these versions, by memory. Consecutive versions of a memory are combined into one diff."""
     chosen = {version.id for version in changes}
     for memory_id in dict.fromkeys(version.memory_id for version in reversed(changes)):
         before: Version | None = None
@@ -180,14 +180,14 @@ def _diff(store: MemoryStore, old: Version | None, new: Version) -> Iterator[Dif
         yield DiffLine("header", f"rename from {old_path}")
         yield DiffLine("header", f"rename to {new_path}")
     rows = unified(old_text, new_text, old_name=f"a{old_path}", new_name=f"b{new_path}")
-    if not rows and (old_text is None) != (new_text is None):  # an empty memory
+    if not rows and (old_text is None) != (new_text is None):  # the memory is empty, so it has no rows
         sides = f"--- {f'a{old_path}' if old_path else NOWHERE}", f"+++ {f'b{new_path}' if new_path else NOWHERE}"
         rows = [DiffLine("header", side) for side in sides]
     yield from rows
 
 
 def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str | None]:
-    """Path and text of a version; "" and None without one, for a deletion and for a redacted version."""
+    """Path and text of a version. Without a version, or for a deletion or a redacted version, "" and None."""
     if version is None or version.operation == "deleted":
         return "", None
     found, text = store.history.show(version.id)
@@ -204,7 +204,7 @@ def _undone(outcome: RestoreOutcome) -> Answer:
 
 
 def _usage(reports: Sequence[UsageReport]) -> tuple[int, ...]:
-    """Number of replies, tokens of each kind without compactions, and all tokens."""
+    """Number of replies, tokens of each kind without compactions, and the sum of all tokens."""
     usages = [report.usage for report in reports]
     names = ("input_tokens", "cache_read_tokens", "cache_creation_tokens", "output_tokens")
     sums = (sum(getattr(usage, name) for usage in usages) for name in names)

@@ -1,7 +1,8 @@
 """`retentive demo`: a long task in two sessions, in two processes, with one memory.
 
 The parent process serves the scripted Claude, shows the events, and kills the first session during its work. Each
-session is an agent in a process of its own that talks over HTTP, so only the memory can pass from one to the other.
+session is an agent in its own process, which uses HTTP, so information passes from one session to the other only
+through the memory.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 Process = subprocess.Popen[str]
 
 MODEL = "claude-sonnet-5-5"
-REQUIRED = ("anthropic", "starlette", "uvicorn")  # the agent, and the server of the scripted Claude
+REQUIRED = ("anthropic", "starlette", "uvicorn")  # packages of the agent and of the server for the scripted Claude
 SESSIONS = ("first", "second")
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-WINDOW = 64_000  # tokens; the scripted Claude refuses a larger prompt
+WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
 
 
 @click.command(cls=output.Command)
@@ -76,7 +77,7 @@ def _check_empty(url: str) -> None:
 
 
 def _new_directory() -> str:
-    """A new directory: ./memory-demo, ./memory-demo-2, ..."""
+    """Path of a new directory: ./memory-demo, ./memory-demo-2, ..."""
     for number in count(1):
         path = "./memory-demo" if number == 1 else f"./memory-demo-{number}"
         with suppress(FileExistsError):
@@ -86,7 +87,7 @@ def _new_directory() -> str:
 
 
 def _url_of_group(context: click.Context) -> str | None:
-    """The location in `retentive --at LOCATION demo`; RETENTIVE_AT is ignored, since it names real memories."""
+    """The location in `retentive --at LOCATION demo`. RETENTIVE_AT is ignored, since it names real memories."""
     group = context.parent
     if group is None or group.get_parameter_source("url") is not ParameterSource.COMMANDLINE:
         return None
@@ -94,11 +95,11 @@ def _url_of_group(context: click.Context) -> str | None:
 
 
 def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
-    """Run both sessions, and show their events and results; the exit status."""
+    """Run both sessions, and show their events and results. Returns the exit status."""
     _introduce(screen, url, model, live=live)
     figures, window = Figures(), None if live else WINDOW
     with ExitStack() as running:
-        # Both at once, and before the server: importing the SDK takes most of the time.
+        # Both processes start at once and before the server, because importing the SDK takes most of the time.
         processes = [running.enter_context(_process(name, url, model, live=live)) for name in SESSIONS]
         claude = None if live else running.enter_context(_claude())
         answer: str | None = ""
@@ -119,16 +120,16 @@ def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
 
 
 def memory_of(url: str, actor: str | None = None) -> Location:
-    """The memory at a location, with the memory store and keys from the environment, as for other commands."""
+    """The memory at a location. The memory store and keys come from the environment, as for other commands."""
     return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
 
 
 def _run_session(
     screen: Screen, figures: Figures, process: Process, task: Mapping[str, object], window: int | None
 ) -> str | None:
-    """Run a session to its end, or kill it when it asks for it; the last text of Claude, None if it ended early."""
+    """Run a session to its end, or kill it when it asks for that. Returns Claude's last text, or None if it failed."""
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # the process has ended; its exit status has the reason
+    with suppress(BrokenPipeError):  # the process has ended; its exit status shows why
         os.write(process.stdin.fileno(), json.dumps(task).encode() + b"\n")
     figures.reads.append([])
     text = _follow(screen, figures, process, window)
@@ -136,7 +137,7 @@ def _run_session(
 
 
 def _follow(screen: Screen, figures: Figures, process: Process, window: int | None) -> str | None:
-    """Show and count the events of a session; the result as of `_run_session`."""
+    """Show and count the events of a session. Returns the same as `_run_session`."""
     assert process.stdout is not None
     steps, text, has_ended = Steps(), "", False
     for line in process.stdout:
@@ -185,7 +186,7 @@ def _introduce(screen: Screen, url: str, model: str, *, live: bool) -> None:
 
 @contextmanager
 def _process(name: str, url: str, model: str, *, live: bool) -> Iterator[Process]:
-    """A process that waits for its task; killed at the end of the block."""
+    """A process that waits for its task. It is killed at the end of the block."""
     command = [sys.executable, "-m", "retentive.cli.demo.session", name, url, model]
     kept = {key: value for key, value in os.environ.items() if live or key not in KEYS}
     with subprocess.Popen(  # noqa: S603 - our own module, no shell
@@ -194,12 +195,12 @@ def _process(name: str, url: str, model: str, *, live: bool) -> Iterator[Process
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        start_new_session=True,  # Ctrl-C reaches only the parent
+        start_new_session=True,  # so that Ctrl-C reaches only the parent
     ) as process:
         try:
             yield process
         finally:
-            process.kill()  # no effect on an ended process
+            process.kill()  # no effect if the process has ended
 
 
 def _claude() -> AbstractContextManager[ScriptedClaude]:
@@ -212,7 +213,7 @@ def _claude() -> AbstractContextManager[ScriptedClaude]:
 
 
 def _ended_early(screen: Screen, claude: ScriptedClaude | None, name: str, code: int) -> int:
-    """Show why a session ended early; the exit status."""
+    """Show why a session ended early. Returns the exit status."""
     for failure in claude.failures if claude is not None else ():
         screen.failed(str(failure))
     ended = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
@@ -240,14 +241,14 @@ def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None
 
 
 def _inspect(screen: Screen, url: str) -> int:
-    """Run two commands that inspect the work of the agent, and list more; the exit status."""
+    """Run two commands that inspect the agent's work, and list more commands. Returns the exit status."""
     from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
 
     options = ["--at", url]
     screen.title("Inspecting and undoing")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
         screen.plain(f"$ {shlex.join(['retentive', *options, *command])}", style="bold")
-        sys.stdout.flush()  # the output of the command follows it
+        sys.stdout.flush()  # so that the output of the command follows it
         if status := run([*options, *command]):
             return status
     screen.plain(f"Try also: retentive {shlex.join(options)} ls | view {story.NOTES} | diff {story.NOTES}")

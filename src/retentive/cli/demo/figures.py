@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EventRecord = Mapping[str, Any]
-"""An event as printed by a session: `kind`, the name of its type, and its fields."""
+"""An event as a session prints it: its fields, and `kind`, the name of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One reply of Claude, with the context edits before it and its tokens.
 
-    `cleared`: newly cleared tool results and their tokens. `compacted`: tokens of the prompt before a compaction, and
-    of its summary. `read`: tokens of the prompt after clearing. `prompt`: tokens after clearing and compaction.
+    - `cleared`: newly cleared tool results and their tokens.
+    - `compacted`: tokens of the prompt before a compaction, and tokens of the summary.
+    - `read`: tokens of the prompt after clearing.
+    - `prompt`: tokens of the prompt after clearing and compaction.
     """
 
     turn: int
@@ -32,7 +34,8 @@ class Step:
 class Figures:
     """Totals over all sessions, in tokens and calls.
 
-    `whole`: tokens of both conversations without clearing and compaction. `reads`: weeks read by each session.
+    - `whole`: tokens of both conversations without clearing and compaction.
+    - `reads`: the weeks that each session read.
     """
 
     largest_prompt: int = 0
@@ -59,7 +62,7 @@ class Figures:
 class Steps:
     """Groups the events of one session into replies.
 
-    The API reports all cleared results with each reply, so earlier ones are subtracted.
+    The API reports all cleared results with each reply, so results that were reported before are subtracted.
     """
 
     def __init__(self) -> None:
@@ -67,7 +70,7 @@ class Steps:
         self._cleared: Counter[str] = Counter()
 
     def add(self, event: EventRecord) -> Step | None:
-        """The reply that this event completes, or None. The usage report is its last event."""
+        """Return the reply that this event completes, or None. The usage report is the last event of a reply."""
         if event["kind"] != "UsageReport":
             self._pending.append(event)
             return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retentive.agent.loop import Agent
 
 MAX_TOKENS = 4_096
-MAX_TURNS = 30  # only a real model could need so many
+MAX_TURNS = 30  # a scripted session needs fewer; a real model might need many
 CLEAR_AT, COMPACT_AT = 25_000, 50_000  # tokens; the API compacts no prompt below 50,000
 CONTEXT = ContextManagement(
     ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"]),
@@ -34,7 +34,7 @@ CONTEXT = ContextManagement(
 
 
 def main(name: str, url: str, model: str) -> int:
-    """Run the session; the exit status.
+    """Run the session. Returns the exit status.
 
     The task is one JSON line on standard input: `url`, the base URL of the API, None for the default of the SDK, and
     `stop_at`, the week after which the session waits to be killed.
@@ -69,7 +69,7 @@ def main(name: str, url: str, model: str) -> int:
             return 1
         if has_stopped:
             _print("Stopped")
-            sys.stdin.read()  # until this process is killed, or its parent has ended
+            sys.stdin.read()  # waits until this process is killed or its parent has ended
     return 0
 
 
@@ -83,7 +83,7 @@ def read_week(week: int) -> str:
 
 
 def _converse(agent: Agent, stop_at: int | None) -> bool:
-    """Run the agent and print its events; True if it read the week to stop at, False if it came to its end."""
+    """Run the agent and print its events. True if it reached the week to stop at, False if the agent finished."""
     weeks: dict[str, object] = {}
     for event in agent.run(story.TASK):
         printed = event
@@ -91,7 +91,7 @@ def _converse(agent: Agent, stop_at: int | None) -> bool:
             case ToolCall(id=call, name="read_week", input=given):
                 weeks[call] = given.get("week")
             case ToolReply(name="read_week", is_error=False):
-                printed = replace(event, text="")  # tens of thousands of characters that the parent does not show
+                printed = replace(event, text="")  # a text of tens of thousands of characters
         _print(type(event).__name__, **asdict(printed))
         if stop_at is not None and isinstance(event, ToolReply) and weeks.get(event.id) == stop_at:
             return True

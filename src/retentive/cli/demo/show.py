@@ -14,15 +14,15 @@ from retentive.cli import layouts, output
 from retentive.cli.demo.figures import EventRecord, Step
 
 _LABEL_WIDTH = 9
-_WIDEST = 110  # columns; longer lines of prose are hard to read
-_FILE_SHOWN = "Here's the content of "  # start of the reply to a view, docs/commands.md
+_WIDEST = 110  # columns; longer lines of text are hard to read
+_FILE_SHOWN = "Here's the content of "  # beginning of the reply to a view, docs/commands.md
 
 
 class Screen:
-    """The output of the demo. Each item is a block: a label with lines next to it."""
+    """Output of the demo. Each item is a block: a label, and lines next to the label."""
 
     def __init__(self) -> None:
-        if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 in every locale, as memories are
+        if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 in every locale, because memories are UTF-8
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         self._console = Console(highlight=False)
 
@@ -32,7 +32,7 @@ class Screen:
         self._print(Text(f"── {text} {'─' * max(2, self._width() - len(text) - 4)}", style="bold"))
 
     def say(self, label: str, text: str, *, label_style: str = "bold magenta") -> None:
-        """Print wrapped prose next to its label."""
+        """Print wrapped text next to a label."""
         self._block(label, self._wrapped(_clean(text), _LABEL_WIDTH), label_style=label_style)
 
     def failed(self, text: str) -> None:
@@ -62,7 +62,7 @@ class Screen:
             self._beside(f"turn {step.turn}", f"{step.prompt:>6,} tokens  {calls}", label_style="bold cyan")
 
     def reply(self, name: str, text: str, *, is_error: bool) -> None:
-        """Print the reply of a tool if it is an error or the text of a memory."""
+        """Print the reply of a tool if it is an error, or if it shows the text of a memory."""
         if is_error:
             self._beside("error", text, "red", "bold red")
         elif name == "memory" and text.startswith(_FILE_SHOWN):

@@ -1,7 +1,7 @@
 """The story of `retentive demo`: an archive of returned lamps, the task, and the script of Claude.
 
 The script is a function, not a model. It computes each answer only from the messages of one request, after clearing and
-compaction. Everything else must be in the memory.
+compaction. All other information must come from the memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
 
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
-"""Tickets per week. The three largest weeks have over 50,000 tokens, the minimum for a compaction."""
+"""Number of tickets of each week. The three largest weeks have over 50,000 tokens, the minimum for a compaction."""
 TICKET_CHARS = 2_000
 LAMPS = ("Aurora", "Borealis", "Corona")
 NOTES = "/memories/returns.md"
-KILLED_AT = 6  # the first session is killed after it read this week, before it saved the counts
+KILLED_AT = 6  # the first session is killed after it has read this week and before it has saved the counts
 
 SYSTEM = (
     "You help the support team of Brightside, a small shop for lamps. Read one week at a time, and after each week "
@@ -44,13 +44,13 @@ _SENTENCES = (
     "I have read your terms, but I am not sure which of them applies here.",
 )
 _RETURNED = re.compile(r"^Returned: (\w+)$", re.MULTILINE)
-_PROGRESS = re.compile(r"Weeks done: (\d+) of (\d+)\..*\n[ \d\t]*So far: (.*)\.")  # as written, and as viewed
+_PROGRESS = re.compile(r"Weeks done: (\d+) of (\d+)\..*\n[ \d\t]*So far: (.*)\.")  # as written or as viewed
 _COUNT = re.compile(r"(\w+) (\d+)")
 _TOTAL = re.compile(r"in weeks 1 to (\d+)\?")
 
 
 def archive(week: int) -> str:
-    """The tickets of a week, always the same. A line of each ticket names the returned lamp."""
+    """The tickets of a week, the same for every call. A line of each ticket names the returned lamp."""
     chance = random.Random(week)  # noqa: S311 - the archive must be reproducible, not secret
     return "\n\n".join(_ticket(f"{week}{number:02}", chance) for number in range(1, TICKETS[week] + 1))
 
@@ -61,7 +61,7 @@ def counted(text: str) -> Counter[str]:
 
 
 def named(counts: Counter[str]) -> str:
-    """The counts in the format of the notes and of the answer: `Aurora 3, Borealis 0, Corona 7`."""
+    """The counts in the format of the memory and of the answer: `Aurora 3, Borealis 0, Corona 7`."""
     return ", ".join(f"{lamp} {counts[lamp]}" for lamp in LAMPS)
 
 
@@ -75,7 +75,7 @@ def _ticket(number: str, chance: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Progress of the work, in the format of the memory."""
+    """Progress of the work, in the format in which the memory stores it."""
 
     done: int
     total: int
@@ -91,7 +91,7 @@ class Notes:
 
 
 def answer(prompt: Prompt) -> Turn:
-    """The next turn: view the memory, read a week, save its counts, or give the final answer."""
+    """The next turn: view the memory, read a week, save the counts of the week, or give the final answer."""
     if not prompt.calls:
         return _open(prompt)
     notes = _known(prompt)
@@ -113,7 +113,7 @@ def _open(prompt: Prompt) -> Turn:
 
 
 def _begin(prompt: Prompt) -> Turn:
-    """The turn after listing the memory: read existing notes, or start the work."""
+    """The turn after listing the memory: read the existing progress, or start the work."""
     if NOTES in _text(prompt.calls[-1]):
         return Turn(("I have worked on this before; here are my notes.", _view(NOTES)))
     total = _TOTAL.search(prompt.opening)
@@ -131,7 +131,7 @@ def _save(before: Notes, after: Notes) -> Turn:
 
 
 def _known(prompt: Prompt) -> Notes | None:
-    """The notes last written to, or read from, the memory."""
+    """The progress last written to the memory or read from it."""
     for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         text = str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
         _text(call)  # raises if the call failed
@@ -142,7 +142,7 @@ def _known(prompt: Prompt) -> Notes | None:
 
 
 def _text(call: ToolUse) -> str:
-    """The result of a call. Raises `ValueError` for an error, or for a cleared result."""
+    """The result of a call. Raises `ValueError` if it is an error or was cleared."""
     if call.result is None or call.result.is_error or call.cleared:
         found = "nothing" if call.result is None else call.result.text
         raise ValueError(f"{call.name} {call.input.get('command', '')} returned {found!r}")

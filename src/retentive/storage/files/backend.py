@@ -1,11 +1,11 @@
-"""Directory backend: memories as plain, editable files, with the guarantees of the SQLite backend.
+"""Directory backend: memories as plain files that can be edited, with the guarantees of the SQLite backend.
 
 `{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others are in
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` holds metadata, history and texts in SQLite.
 
-Files are written after the database commits (`observer.py`). During recovery, a file that is missing, empty, or a
-prefix of or equal to a recorded version of its path is stale and is rewritten. Any other text is an external edit and
-becomes a version.
+Files are written after the database commits (`observer.py`). During recovery, a file is stale if it is missing or
+empty, or if its text equals a recorded version of its path or the beginning of one. A stale file is rewritten. Any
+other text is an external edit and becomes a version.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             raise
 
     def _open_files(self) -> FilesObserver:
-        """Create missing directories, check the format and open the files observer. Raises OSError."""
+        """Create missing directories, check the format, and open the observer that writes the files. Raises OSError."""
         make_directory(self.root)
         self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._opened.callback(os.close, self._base)
@@ -80,7 +80,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         make_directory(temporary)
         scratch = Scratch(os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
         self._opened.callback(scratch.close)
-        folds = os.path.exists(os.path.join(self.root, PRIVATE.upper()))  # the file system folds case, or Unicode form
+        folds = os.path.exists(os.path.join(self.root, PRIVATE.upper()))  # case or Unicode form is ignored
         files = FilesObserver(self.root, self._base, scratch, folds=folds)
         self._opened.callback(files.close)
         return files
@@ -101,7 +101,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         if info is None or info.erased_at is not None:
             return
         erased = False
-        while not erased:  # repeat after a concurrent write: a leftover file would count as an external edit
+        while not erased:  # repeated after a concurrent write, because a remaining file would count as an external edit
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
             self._make_durable()
             erased = self.transact(lambda connection: self._erase_if_empty(connection, store_id, actor))
@@ -128,7 +128,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         try:
             return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
-            raise Unavailable("the files of the memory store could not be made durable") from None
+            raise Unavailable("the files of the memory store could not be synced to disk") from None
 
     def _make_durable(self) -> None:
         with self.exclusive() as writer:
@@ -166,14 +166,14 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
     def __del__(self) -> None:
         super().__del__()
-        with suppress(Exception):  # partly constructed, or interpreter shutdown
+        with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._opened.close()
 
 
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
-    """Memory stores below the directory `root`, read-only: writes, creates and recovers nothing.
+    """Memory stores below the directory `root`, read-only. Nothing is written, created or recovered.
 
-    Used to examine a directory that may be damaged, and to find external edits without recording them.
+    It serves to examine a directory that may be damaged, and to find external edits without recording them.
     """
 
     def __init__(self, root: str) -> None:
@@ -182,7 +182,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         try:
             check_format(private)
         except FileNotFoundError:
-            raise NotFound("there is no database at the place") from None
+            raise NotFound("there is no database at this location") from None
         except OSError as error:
             raise os_error(error) from None
         super().__init__(os.path.join(private, "memory.db"))
@@ -215,7 +215,7 @@ def _delete_all(tx: Transaction, actor: Actor | None) -> None:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory, so that external edits are recorded, or undone in an encrypted store."""
+    """Read every memory, so that external edits are recorded or, in an encrypted store, undone."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 
@@ -233,4 +233,4 @@ def _own_directory(name: str, base: int) -> None:
 def _refuse_links(private: str) -> None:
     with os.scandir(private) as entries:
         if any(entry.is_symlink() for entry in entries):
-            raise InvalidInput(f"{PRIVATE} in the memory directory must hold no links")
+            raise InvalidInput(f"{PRIVATE} in the memory directory must not contain links")

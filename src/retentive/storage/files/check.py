@@ -24,12 +24,12 @@ from retentive.storage.sql.stores import select_stores
 from retentive.values.paths import ROOT, visible
 from retentive.values.text import is_text
 
-_LEFT_AFTER_S = 3_600.0  # a temporary file normally exists for milliseconds
-_MOST = 1_000  # findings of one code for one store
+_LEFT_AFTER_S = 3_600.0  # a temporary file normally exists for a few milliseconds
+_MOST = 1_000  # limit for the findings of each code in one store
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
-    """Compare the files below the directory open as `base` with the database, and report foreign entries."""
+    """Compare the files below the directory open as `base` with the database. Unknown entries are reported too."""
     synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
@@ -52,7 +52,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 
 
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Limit findings to a thousand of each code, plus a count of the rest."""
+    """Limit findings to a thousand of each code. One more finding counts the rest."""
     counts: Counter[str] = Counter()
     for one in findings:
         counts[one.code] += 1
@@ -64,7 +64,7 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 class _StoreFiles:
-    """Files of one store, compared with its records. `behind` are paths whose files may not be written yet."""
+    """Files of one store, to be compared with its records. Files at the paths in `behind` may not be written yet."""
 
     def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: LockFile, behind: set[str]) -> None:
         self._snapshot = SqlSnapshot(connection, info.id)
@@ -80,7 +80,7 @@ class _StoreFiles:
         """Yield a finding for each file that differs from its record."""
         for path in (*self._recorded, *sorted(self._behind - self._recorded)):
             if self._differs(path):
-                with self._lock.held(shared=True):  # its commit may be in progress: compare again under the lock
+                with self._lock.held(shared=True):  # a commit may be in progress, so compare again under the lock
                     if self._differs(path):
                         kind = self._tree.state(path).kind
                         instead = "" if kind is Kind.FILE else f" ({kind.value})"
@@ -93,7 +93,7 @@ class _StoreFiles:
         return state.kind is not Kind.FILE or not is_recorded(self._tree.read(path), entry)
 
     def _code(self, path: str) -> str:
-        """Finding code for a file that differs: stale, altered or external edit, as recovery would classify it."""
+        """Finding code for a file that differs: stale, altered or an external edit. Recovery uses the same rules."""
         if path in self._behind:
             text = self._tree.read(path)
             if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):
@@ -102,7 +102,7 @@ class _StoreFiles:
 
     def foreign(self) -> Iterator[Finding]:
         """Yield a finding for each file without a record, and for each empty directory."""
-        with suppress(FileNotFoundError), opened(self._base, self._parts) as directory:  # made with the first memory
+        with suppress(FileNotFoundError), opened(self._base, self._parts) as directory:  # the first memory creates it
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     yield found("directory_empty", self._id, visible(path[:-1]))
@@ -138,7 +138,7 @@ def restore_texts(connection: Connection, store_id: str, read: Callable[[str], b
 
 
 def _no_text(data: bytes | None) -> str | None:
-    """Reason that data is not a valid memory text, or None."""
+    """Reason that data cannot be the text of a memory, or None."""
     if data is None:
         return "cannot be read"
     return None if is_text(data) else "binary"
@@ -153,7 +153,7 @@ def _left_over(base: int) -> int:
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
-    """Yield paths in name order, and why each cannot be a memory; the path of an empty directory ends with `/`."""
+    """Yield paths in name order, each with the reason if it cannot be a memory. An empty directory ends with `/`."""
     with os.scandir(directory) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     if not inside and under != ROOT:

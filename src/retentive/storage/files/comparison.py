@@ -1,7 +1,7 @@
 """Comparison of the files that a command touches with their records, by stat.
 
-A file is unchanged if its mark (inode, size, times) equals the last one seen, and that one was not taken within a
-clock tick of the last change (Git's rule for racy timestamps). Otherwise the text is compared.
+A file is unchanged if its mark (inode, size, times) equals the last mark seen. A mark that was read within a clock tick
+of the last change does not count (Git's rule for racy timestamps); then the text is compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row: TypeAlias = tuple[str, str, int]
 
 @dataclass(slots=True)
 class Verified:
-    """Marks of files that match their records, and paths without a file."""
+    """Marks of files that match their records, and paths that have no file."""
 
     marks: dict[str, Mark] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Verified:
 class Comparison:
     """Compares the records of one store with its files.
 
-    `differs` is called with a path if files at, above or below it differ; it raises or resolves the difference.
+    If files at, above or below a path differ, `differs` is called with the path. It raises, or resolves the difference.
     Writers pass `verified`, which collects the matches.
     """
 
@@ -54,7 +54,7 @@ class Comparison:
     _clean_below: set[str] = field(default_factory=set)
 
     def get(self, path: str) -> Entry:
-        """Entry at a path, after comparing its file."""
+        """The entry at a path, after its file was compared."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
@@ -65,7 +65,7 @@ class Comparison:
         return entry
 
     def external_edits(self, path: str) -> list[Change]:
-        """Changes that bring the records up to date with the files at, above and below a path; deletions first."""
+        """Changes that make the records match the files at, above and below a path. Deletions come first."""
         found = {one: self.known.tree.state(one) for one in _and_above(path)}
         found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
         found |= {one: found_of(status) for one, status in self.known.tree.scan(path).items()}
@@ -86,7 +86,7 @@ class Comparison:
         return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 
     def repair(self, path: str) -> None:
-        """Restore the recorded files at, above and below a path of an encrypted store; quarantine altered ones."""
+        """Restore the recorded files at, above and below a path of an encrypted store; altered ones are quarantined."""
         for one in (*_and_above(path), *(row[0] for row in self.rows(path))):
             entry, mark = self.records.get_marked(one)
             if entry.memory is None or entry.data is None:
@@ -95,7 +95,7 @@ class Comparison:
                 self.known.tree.repair(one, entry.data)
 
     def rows_checked(self, under: str) -> list[Row]:
-        """Memories below a path, after comparing their files."""
+        """Memories below a path, after their files were compared."""
         rows = self.rows(under)
         if under in self._clean_below or self.known.database_wins(under):
             return rows
@@ -128,7 +128,7 @@ class Comparison:
             raise Refused("path_folds", path=path)
         if self._taken(path, found) and not (entry.below or entry.above):
             if self.known.tree.state(path) != found:
-                return False  # our file was moved meanwhile: compare again under the lock
+                return False  # another process moved the file; compare again under the lock
             raise Refused("path_taken", path=path)
         clean = self._fits(path, entry, found)
         if clean and self.verified is not None:
@@ -136,7 +136,7 @@ class Comparison:
         return clean
 
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
-        """True if the file system matches the records at a path that has no memory."""
+        """Return whether the file system matches the records at a path where no memory is recorded."""
         match found.kind:
             case Kind.MISSING:
                 return not entry.below and entry.above is None
@@ -154,7 +154,7 @@ class Comparison:
         return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
-        """Text of a file that may be a new memory, else None. Encrypted stores accept no new files."""
+        """Text of a file that may be a new memory, otherwise None. Encrypted stores accept no new files."""
         return None if self.records.seal is not None else self.known.text(path, found)
 
     def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
@@ -199,5 +199,5 @@ def _sizes(entry: Entry) -> tuple[int, ...]:
 
 
 def _and_above(path: str) -> tuple[str, ...]:
-    """A path and those above it; nothing for the root, which cannot be a memory."""
+    """A path and the paths above it. For the root, which cannot be a memory, an empty tuple."""
     return () if path == ROOT else (*ancestors(path), path)

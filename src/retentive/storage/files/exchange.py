@@ -1,12 +1,12 @@
-"""Temporary files, and renames that never overwrite a file: exchange two names, or rename only to a free name.
+"""Temporary files, and two renames that never overwrite a file: exchange of two names, and rename to a free name.
 
 Linux offers both through `renameat2`, which Python lacks. A plain rename onto an existing file also makes ext4 flush
-the new file at once (`auto_da_alloc`): 3 ms in the command without benefit, since the text is already durable in the
-database.
+the new file at once (`auto_da_alloc`). This takes 3 ms of the command and has no benefit, since the text is already
+durable in the database.
 
 A text is written to a temporary file, which is then exchanged with the target. The replaced file is checked once more
-before it is removed. Reusing it for the next text would save a file creation but is unsafe: after a power cut the old
-name can refer to it again, now with the text of another memory.
+before it is removed. Reusing the replaced file for the next text would avoid creating a file but is unsafe: after a
+power failure, the old name can refer to that file again, which then contains the text of another memory.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from functools import cache
 
 from retentive.storage.disk import FILE_MODE
 
-_NO_REPLACE, _EXCHANGE = 1, 2  # linux/fs.h
+_NO_REPLACE, _EXCHANGE = 1, 2  # values from linux/fs.h
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
 class Scratch:
-    """Private directory on the same file system as the memories, open as `directory`. Not thread-safe."""
+    """Private directory on the file system of the memories, open as `directory`. Not thread-safe."""
 
     def __init__(self, directory: int) -> None:
         self.directory = directory
         self._made = 0
 
     def write(self, data: bytes) -> str:
-        """Write `data` to a new file; returns its name. The caller discards the file. Raises OSError."""
+        """Write `data` to a new file and return its name. The caller removes the file. Raises OSError."""
         name = self.new_name()
         descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
         try:
@@ -50,7 +50,7 @@ class Scratch:
         return name
 
     def new_name(self) -> str:
-        """Unused file name."""
+        """A file name that is not in use."""
         self._made += 1
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
@@ -60,7 +60,7 @@ class Scratch:
             os.unlink(name, dir_fd=self.directory)
 
     def clean(self) -> None:
-        """Remove all files, including those of other processes."""
+        """Remove all files in the directory, including those of other processes."""
         for name in os.listdir(self.directory):
             self.discard(name)
 
@@ -71,7 +71,7 @@ class Scratch:
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:
-    """Exchange two names; False if not supported. Raises OSError."""
+    """Exchange two names. False if the file system does not support it. Raises OSError."""
     return _rename(name, directory, other, other_directory, _EXCHANGE)
 
 

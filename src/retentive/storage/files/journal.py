@@ -1,9 +1,9 @@
 """Journal: records which committed versions have been written to the files, for recovery after a kill.
 
-The versions of a commit are its intent: they name the files to write (`numbering.py`). In batches, after a sync of the
-file system, the database records the version up to which the files are durable. For later versions the journal records
-which were written. It is in the lock file, is never synced, and is trusted only while at least one process has held
-the directory open continuously (`live`). After a gap, unsynced writes to files may be lost.
+The versions of a commit name the files to write (`numbering.py`). After each sync of the file system, the database
+records the version up to which the files are durable. For later versions, the journal records which of them were
+written. The journal is in the lock file and is never synced. It is trusted only while at least one process has kept the
+directory open without a gap (`live`), since unsynced writes to files may be lost in a gap.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LAYOUT = struct.Struct("<qqB")
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Version numbers: all up to `applied` are written to the files, all up to `synced` are durable there.
+    """Numbers of versions: up to `applied` they are written to the files, up to `synced` they are durable in the files.
 
-    `busy`: a process may have committed versions after `applied`.
+    If `busy` is true, a process may have committed versions after `applied`.
     """
 
     applied: int = 0
@@ -37,7 +37,7 @@ class Journal:
 
 
 class LockFile:
-    """Lock file over the database and files of one directory, between processes; it also has the journal."""
+    """Lock file for the database and files of one directory, used by all processes. It also contains the journal."""
 
     def __init__(self, path: str, *, read_only: bool = False, directory: int | None = None) -> None:
         mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
@@ -48,7 +48,7 @@ class LockFile:
         wait_until(partial(self.try_to_acquire, shared=shared), "another process holds the memory store")
 
     def try_to_acquire(self, *, shared: bool = False) -> bool:
-        """Acquire the lock if no other process holds it; True if it succeeded."""
+        """Acquire the lock if no other process holds it. Returns True on success."""
         try:
             fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -86,7 +86,7 @@ class LockFile:
             raise OSError("short write")
 
     def close(self) -> None:
-        """Close the file, which releases the lock."""
+        """Close the file, which also releases the lock."""
         with suppress(OSError):
             os.close(self._descriptor)
 

@@ -1,4 +1,4 @@
-"""In-memory state of the files of one memory store: trusted marks, and files still to be written."""
+"""In-memory state of the files of one memory store: trusted marks, and paths of files still to be written."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ class KnownFiles:
     """State of the files of one store. Threads may share it; entries are replaced, never modified.
 
     `unwritten` are paths whose file could not be written after the commit. `pending` are paths of the running batch.
-    At, above and below both the database wins. `folds`: the file system folds case or Unicode form.
+    At, above and below all these paths, the records of the database apply, not the files. If `folds` is true, the file
+    system ignores case or changes the Unicode form.
     """
 
     tree: FileTree
     folds: bool
-    marks: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # path -> version in the file, and its mark
+    marks: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # path -> version and mark of the file
     unwritten: set[str] = field(default_factory=set)
     pending: frozenset[str] = frozenset()
-    unsaved: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # marks not yet saved in the database
-    _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file without a valid memory text
+    unsaved: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # marks that are not yet stored in the database
+    _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that is not the text of a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file holds this version, if its mark is settled."""
+        """Remember that the file at a path contains this version, if the mark of the file is settled."""
         if found.settled:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
@@ -35,7 +36,7 @@ class KnownFiles:
             self.marks[path] = self.unsaved[path] = (version, found.mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
-        """True if the mark proves that the file holds this version. `mark` is the one saved with the memory."""
+        """Return whether the mark proves that the file has this version. `mark` is the one stored with the memory."""
         if self.marks.get(path) == (version, found.mark):
             return True
         if mark is None or mark_text(found.mark) != mark:
@@ -44,7 +45,7 @@ class KnownFiles:
         return True
 
     def database_wins(self, path: str) -> bool:
-        """True if a file at, above or below the path is still to be written."""
+        """Return whether a file at, above or below the path is still to be written."""
         waiting = self.unwritten | self.pending
         return bool(waiting) and any(
             one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting
@@ -53,7 +54,8 @@ class KnownFiles:
     def text(self, path: str, found: Found) -> bytes | None:
         """Text of a file that can be a memory, UTF-8 without NUL; None for any other file.
 
-        A file with a second hard link may be owned outside the store. It is read only to compare it with its record.
+        A file with a second hard link may belong to something outside the store. It is read only to compare it with its
+        record.
         """
         if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
             return None

@@ -16,8 +16,8 @@ from retentive.storage.sql.schema import ForeignSchema
 
 DEFAULT_KEY = "default"
 PRIVATE = ".retentive"
-"""Bookkeeping folder: database, locks, temporary files and quarantine."""
-_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # safe on file systems that fold case
+"""Name of the bookkeeping folder for the database, locks, temporary files and quarantine."""
+_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # valid on file systems that ignore case
 FORMAT = 1
 _NAME = "format"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,7 +26,7 @@ _MAX_BYTES = 64
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """Path components of a store below the root: its key if that is a portable name, else its id."""
+    """Path components of a store below the root: its key if the key is a portable name, otherwise its id."""
     if store.key == DEFAULT_KEY:
         return ("memories",)
     key = store.key or ""
@@ -34,15 +34,16 @@ def parts_of(store: StoreInfo) -> tuple[str, ...]:
 
 
 def check_format(private: str) -> None:
-    """Raise `UnknownSchema` if the bookkeeping folder has an unknown format or is not ours; also OSError."""
+    """Raise `UnknownSchema` if the bookkeeping folder has an unknown or foreign format. Raises OSError too."""
     number = _number(private)
     if number is None:
         others = [name for name in os.listdir(private) if not name.startswith(_NAME)]
-        number = _number(private)  # read again: another process may be creating the folder
+        number = _number(private)  # read again, since another process may be creating the folder
         if number is None and others:
-            raise ForeignSchema("the bookkeeping folder has no format number: retentive did not make it")
+            raise ForeignSchema("the bookkeeping folder has no format number, so retentive did not create it")
     if number is not None and number != FORMAT:
-        raise UnknownSchema(f"the directory has format {number}, this retentive knows {FORMAT}: upgrade it to open it")
+        known = f"this version of retentive knows {FORMAT}"
+        raise UnknownSchema(f"the directory has format {number}, but {known}; upgrade retentive")
 
 
 def write_format(private: str) -> None:
@@ -61,7 +62,7 @@ def write_format(private: str) -> None:
 
 
 def _number(private: str) -> int | None:
-    """Format number of the folder, or None. Raises `UnknownSchema` if it is not a number; also OSError."""
+    """Format number of the folder, or None. Raises `UnknownSchema` if the file contains no number, and OSError."""
     try:
         with os.fdopen(os.open(os.path.join(private, _NAME), _READ), "rb") as file:
             return int(file.read(_MAX_BYTES))

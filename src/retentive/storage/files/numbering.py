@@ -1,7 +1,7 @@
-"""Numbers of versions: they increase with every version of the database, and so track which files are written.
+"""Numbers of versions. They increase with every version in the database, so they show which files are written.
 
-`synced` in the database is the number up to which all versions are durable in the files as well. A later version is an
-intent: it names the files to write.
+`synced` in the database is the number up to which all versions are durable in the files too. Later versions name the
+files that may still have to be written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def synced_number(connection: Connection) -> int:
 
 
 def are_synced(connection: Connection, store: int, newest: str) -> bool:
-    """True if the versions of a store up to `newest` are durable in the files."""
+    """Return whether the versions of a store up to `newest` are durable in the files."""
     later = "SELECT 1 FROM versions WHERE store = ? AND id = ? AND seq > (SELECT seq FROM synced)"
     return not connection.rows(later, (store, newest))
 
@@ -47,7 +47,7 @@ def keep_numbering(connection: Connection) -> None:
 
 
 def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """Paths by memory store that versions after number `seq` wrote, deleted or renamed from."""
+    """Paths, by number of the store, that versions after number `seq` wrote, deleted or renamed."""
     paths: dict[str, set[str]] = defaultdict(set)
     found = connection.rows(
         "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"

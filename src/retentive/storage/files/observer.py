@@ -1,8 +1,8 @@
 """Writes plain files after the commits of a SQLite backend.
 
-A command first commits to the database, where its versions name the files to write. Then it writes the files, under
-the same lock. The text is durable in the database, so the command does not sync files, and an error on a file after
-the commit does not change the reply.
+A command first commits to the database, where its versions name the files to write. Then it writes the files, while it
+holds the same lock. The text is durable in the database, so the command does not sync files, and an error in writing a
+file does not change the reply.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from retentive.storage.sqlite.backend import CommitObserver
 from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
 
-SYNC_AFTER = 512  # versions; amortized, the file system sync costs about 20 microseconds per command
+SYNC_AFTER = 512  # number of versions; a sync of the file system then adds about 20 microseconds to each command
 
 
 class FilesObserver(CommitObserver):
-    """Files below the directory `root`, open as `base`. `folds`: its file system folds case or Unicode form."""
+    """Files below the directory `root`, open as `base`. If `folds`, its file system ignores case or Unicode form."""
 
     def __init__(self, root: str, base: int, scratch: Scratch, *, folds: bool) -> None:
         self._private = os.path.join(root, PRIVATE)
         self._base = base
         self._scratch = scratch
         self._folds = folds
-        self._stores: dict[str, KnownFiles] = {}  # readers add stores at any time, so iterate over copies
+        self._stores: dict[str, KnownFiles] = {}  # readers may add stores at any time, so iterate over copies
         self._journal = Journal()
         self._newest = 0
         self._plans: dict[str, Plan] = {}
@@ -52,16 +52,16 @@ class FilesObserver(CommitObserver):
 
     def _open_locks(self) -> None:
         self._lock = LockFile(os.path.join(self._private, "lock"))
-        self._live = LockFile(os.path.join(self._private, "live"))  # shared while a process has the directory open
+        self._live = LockFile(os.path.join(self._private, "live"))  # shared by each process that has the directory open
         self._is_alone = self._live.try_to_acquire()
         if not self._is_alone:
-            self._live.acquire(shared=True)  # until a sole process has finished its recovery
+            self._live.acquire(shared=True)  # exclusive until a sole process has finished its recovery
 
     def renew_after_fork(self) -> None:
-        """Reopen the lock files in a forked child, which shares the locks of its parent."""
+        """Reopen the lock files in a forked child, because it shares the locks of its parent."""
         if not self._closed:
             lock, live = self._lock, self._live
-            self._open_locks()  # before closing the old ones, to hold the directory open continuously
+            self._open_locks()  # before the old locks are closed, so that the directory stays open without a gap
             lock.close()
             live.close()
 
@@ -73,13 +73,13 @@ class FilesObserver(CommitObserver):
 
     @property
     def is_unsynced(self) -> bool:
-        """True if files were written since the last sync."""
+        """True if files were written after the last sync."""
         return self._journal.applied > self._journal.synced or any(
             known.unsaved for known in tuple(self._stores.values())
         )
 
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
-        """Recover after a dead process, unless another process has the directory open and recovers itself."""
+        """Recover after a killed process, unless another process has the directory open and recovers."""
         try:
             if self._is_alone:
                 with self._lock.held():
@@ -88,7 +88,7 @@ class FilesObserver(CommitObserver):
                 with suppress(RetentiveError), exclusive() as writer:
                     if not self._journal.busy and self._journal.applied > self._journal.synced:
                         self.make_durable(writer)
-            self._live.acquire(shared=True)  # so that other processes can open the directory
+            self._live.acquire(shared=True)  # now other processes can open the directory
         except OSError as error:
             raise os_error(error) from None
 
@@ -151,7 +151,7 @@ class FilesObserver(CommitObserver):
             raise os_error(error) from None
 
     def after_commit(self, writer: Writer) -> None:
-        with suppress(OSError, RetentiveError):  # the commit stands; recovery writes missing files
+        with suppress(OSError, RetentiveError):  # the commit is durable, and recovery writes the missing files
             whole = [
                 sync(writer.connection, self._stores[store_id], store_id, plan)
                 for store_id, plan in self._plans.items()
@@ -163,7 +163,7 @@ class FilesObserver(CommitObserver):
                 self.make_durable(writer)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files of commits whose process was killed or failed to write them."""
+        """Write the files of commits whose process was killed, or failed to write them."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
@@ -173,7 +173,7 @@ class FilesObserver(CommitObserver):
             self._lock.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files and record in the database that they are durable. On failure a later call retries."""
+        """Sync the files, and record in the database that they are durable. If it fails, a later call tries again."""
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)

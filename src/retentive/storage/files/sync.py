@@ -1,4 +1,4 @@
-"""Writes committed texts to the files: after a commit, and during recovery after a kill."""
+"""Writes committed texts to the files, after a commit and during recovery after a kill."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from retentive.storage.files.tree import FileTree, Found, Kind, Mark
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
-_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # kinds that may be written over or removed
-_CHUNK = 500  # values bound in one statement
+_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # kinds that may be overwritten or removed
+_CHUNK = 500  # number of values in one statement
 
 
 @dataclass(slots=True)
 class Plan:
-    """Last change of each path, and the mark of its file before the first; without a mark the file is examined."""
+    """Last change of each path, and the mark of its file before the first. Without a mark, the file is examined."""
 
     changes: dict[str, Change] = field(default_factory=dict)
     expected: dict[str, Mark] = field(default_factory=dict)
@@ -32,13 +32,13 @@ class Plan:
         self.changes[path] = change
 
     def absorb(self, later: Plan) -> None:
-        """Merge the plan of a later transaction of the same commit: its changes win, marks of this plan win."""
+        """Add the plan of a later transaction of the same commit. Later changes and earlier marks have precedence."""
         self.touched_twice |= later.touched_twice | (self.changes.keys() & later.changes.keys())
         self.changes |= later.changes
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """New path -> old path of files touched only by one rename, which can be moved instead of rewritten."""
+        """New path -> old path of files that changed in one rename only. These are moved instead of rewritten."""
         moves: dict[str, str] = {}
         known = self.expected.keys() - self.touched_twice
         for path, change in self.changes.items():
@@ -50,10 +50,10 @@ class Plan:
 
 
 def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -> bool:
-    """Apply a committed plan to the files; True if every step succeeded.
+    """Apply a committed plan to the files. True if every step succeeded.
 
-    Paths that failed become `unwritten`: there the database wins until the file is written. A file edited since the
-    transaction examined it is left alone; the next comparison finds the edit.
+    Paths that failed become `unwritten`: the record in the database applies until the file is written. A file that was
+    edited after the transaction examined it is not overwritten; the next comparison finds the edit.
     """
     changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
@@ -61,7 +61,7 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
     sources = set(moves.values())
     drops = [path for path, change in changes.items() if change.path != path and path not in sources]
     puts = [path for path, change in changes.items() if change.path == path and path not in moves]
-    for path in drops:  # first, since an emptied directory frees its name
+    for path in drops:  # first, since removing files frees the names of directories
         if expected.get(path):
             _attempt(failed, path, partial(tree.drop, path, expected[path]))
     for new, old in moves.items():
@@ -77,10 +77,11 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
 
 
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
-    """Rewrite files that may have missed a commit; True if every step succeeded.
+    """Rewrite files that may lack a committed change. True if every step succeeded.
 
-    Only stale files are touched: missing, empty, or a prefix of or equal to a recorded version of the path. After
-    power cuts hundreds of files held an earlier version and dozens were empty; none held anything else.
+    Only stale files are changed: missing or empty files, and files whose text is a recorded version of the path or the
+    beginning of one. In tests with power failures, hundreds of files had an earlier version and dozens were empty; no
+    file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -115,7 +116,7 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file is a prefix of, or equal to, a text once recorded there."""
+    """Paths whose file is a text once recorded at the path, or the beginning of one."""
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):
@@ -141,7 +142,7 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:
-    """Write or remove a stale file, unless it changed since it was examined."""
+    """Write or remove a stale file, unless it was changed after it was examined."""
     if text is None:
         tree.drop(path, seen.mark)
         return

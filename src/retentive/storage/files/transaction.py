@@ -1,4 +1,4 @@
-"""Snapshot and transaction of a memory store in a directory: its records, after comparing the files."""
+"""Snapshot and transaction of a memory store in a directory: its records, after comparison with the files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class ExternalEdit(Exception):
-    """A file differs from its record. The read is then repeated in a transaction that can record the edit."""
+    """A file differs from its record. The read is repeated in a transaction, which can record the edit."""
 
 
 class Unsynced(Exception):
-    """Versions to remove are still needed as intents: their files are not known to be durable."""
+    """Versions cannot be removed yet, because their files may not be durable."""
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that compares the files of each query. Raises `ExternalEdit` if they differ."""
+    """Snapshot that compares the files that a query concerns. Raises `ExternalEdit` if a file differs."""
 
     def __init__(self, connection: Connection, store_id: str, head: Head, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
@@ -47,9 +47,9 @@ def _raise(path: str) -> None:
 
 
 class DirectoryTransaction(SqlTransaction):
-    """Transaction that first records external edits, and plans the files to write after its commit.
+    """Transaction that first records external edits, and then plans which files to write after the commit.
 
-    Once it has a plan, the files are behind the records and are no longer compared.
+    Once it has a plan, the files are older than the records, so they are no longer compared.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class DirectoryTransaction(SqlTransaction):
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if only external edits were recorded; they are committed even if the command is refused."""
+        """True if the transaction recorded only external edits, which are committed even if the command is refused."""
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Write the head, and mark planned files as pending: later jobs must not take them for external edits."""
+        """Write the head, and mark planned files as pending, so that later jobs do not find external edits in them."""
         super().finish()
         if self.plan.changes:
             self.known.pending |= self.plan.changes.keys()
@@ -87,7 +87,7 @@ class DirectoryTransaction(SqlTransaction):
         return self._comparison.rows(under) if self.plan.changes else self._comparison.rows_checked(under)
 
     def _differs(self, path: str) -> None:
-        """Record external edits at, above and below a path; undo them in an encrypted store."""
+        """Record external edits at, above and below a path. In an encrypted store, undo them."""
         if self.seal is not None:
             self._comparison.repair(path)
             return
@@ -125,7 +125,7 @@ class DirectoryTransaction(SqlTransaction):
             raise Unsynced
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
-        """Refuse a new path that is taken on disk by an entry that is not ours."""
+        """Refuse a new path if the disk has an entry at the path that does not belong to retentive."""
         known, plan = self.known, self.plan
         if (
             path in self._verified.free
@@ -139,7 +139,7 @@ class DirectoryTransaction(SqlTransaction):
             found = known.tree.state(path)
             files = known.tree.scan(path).keys()
             if files and files <= plan.changes.keys() | leaving:
-                plan.expected.pop(path, None)  # the commit empties it, so the path is examined only then
+                plan.expected.pop(path, None)  # only the commit frees this path, so the path is examined after it
                 return
         if found.kind is not Kind.MISSING:
             raise Refused("path_taken", path=path)

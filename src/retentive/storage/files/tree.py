@@ -1,11 +1,11 @@
-"""File tree of a memory store: examines, reads and writes files without ever leaving its directory.
+"""File tree of a memory store. It examines, reads and writes files, and never leaves its directory.
 
-Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. So replacing a
-component with a link during a command has no effect. An entry that is neither a regular file nor a directory is
-`OTHER`: not followed, read, listed or removed.
+Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a component is
+replaced with a link during a command, the command does not follow it. An entry that is neither a regular file nor a
+directory has the kind `OTHER` and is not followed, read, listed or removed.
 
-Nobody edits a file of an encrypted store, so one that differs from its record was tampered with or damaged. It is moved
-to `.retentive/quarantine`, never deleted, and the last recorded text is written in its place.
+Nobody edits the files of an encrypted store, so a file that differs from its record was tampered with or damaged. Such
+a file is moved to `.retentive/quarantine`, never deleted, and the last recorded text is written to its path.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from retentive.storage.files.exchange import Scratch, exchange, rename_if_free
 from retentive.storage.files.layout import PRIVATE
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
 
-RACY_NS = 20_000_000  # a file changed within a clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
+RACY_NS = 20_000_000  # a file that changes within a clock tick of a stat may look unchanged (10 ms); Git's rule
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
-_ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory path up to this length, a plain name is within all limits
+_ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory with a path up to this length, plain names are within all limits
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
 _QUARANTINE = (PRIVATE, "quarantine")
-_NAME_BYTES = 200  # of the old name of a quarantined file; with the time prefix it fits NAME_MAX
+_NAME_BYTES = 200  # part of the old name that a quarantined file keeps; with the time prefix it fits NAME_MAX
 _ALTERED = "a file of an encrypted memory store was altered or removed; it is restored, and was quarantined: %s"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: it may have become a pipe
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 
 
 class Kind(Enum):
@@ -51,11 +51,11 @@ class Kind(Enum):
 
 
 Mark: TypeAlias = tuple[int, ...]
-"""Inode, size, mtime and ctime, which differ whenever the file changes. Empty if the file is missing."""
+"""Inode, size, mtime and ctime. They differ after each change of the file. Empty if the file is missing."""
 
 
 class Found(NamedTuple):
-    """Result of a stat. `mark` can be trusted if `settled`: the last change is older than a clock tick."""
+    """Result of a stat. `settled`: the last change is older than a clock tick, so `mark` can be trusted."""
 
     kind: Kind
     mark: Mark = ()
@@ -82,7 +82,7 @@ class FileTree:
             pass
 
     def state(self, path: str) -> Found:
-        """Entry at a memory path."""
+        """The entry at a memory path."""
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
@@ -95,16 +95,16 @@ class FileTree:
             raise os_error(error) from None
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """Entry in place of a directory: a file, which may be a memory, or another kind."""
+        """The entry where a directory is expected: a file, which may be a memory, or an entry of another kind."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
                 with self._opened(above) as directory:
                     kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except (FileNotFoundError, NotADirectoryError):
-                return MISSING  # removed concurrently; the next check runs under the lock
+                return MISSING  # removed at the same time; the next check runs under the lock
             if kind is not Kind.DIRECTORY and end <= len(self._parts):
-                raise Unavailable("the directory of the memories was replaced by something else")
+                raise Unavailable("the directory of the memories was replaced with another entry")
             if kind is not Kind.DIRECTORY:
                 return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
         return MISSING
@@ -118,12 +118,12 @@ class FileTree:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP:  # replaced by a link meanwhile
+            if error.errno == errno.ELOOP:  # the file was replaced with a link
                 return None
             raise os_error(error) from None
 
     def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
-        """Stat results of all files below a path with a valid memory path, for `found_of` and `mark_of`.
+        """Stat results of all files below a path whose paths are valid memory paths, for `found_of` and `mark_of`.
 
         Paths in `known` are not validated again.
         """
@@ -143,7 +143,8 @@ class FileTree:
     def put(self, path: str, data: bytes, expected: Mark) -> None:
         """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
 
-        `expected` is the mark of the file to replace, () for none. An external edit made meanwhile is kept.
+        `expected` is the mark of the file to replace, or () if no file exists. If the file was edited since, the edit
+        is kept.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
@@ -156,7 +157,7 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
-        """Rename a scratch file to its target; True if its scratch name is free now."""
+        """Rename a scratch file to its target. True if the name of the scratch file is then free."""
         private = self._scratch.directory
         if not expected:
             with suppress(FileExistsError):
@@ -180,7 +181,7 @@ class FileTree:
             self._remove_empty(above)
 
     def drop(self, path: str, expected: Mark) -> None:
-        """Remove the file with the mark `expected`, and directories left empty. Raises OSError."""
+        """Remove the file with the mark `expected`, and directories that become empty. Raises OSError."""
         *above, name = self._names(path)
         private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -203,9 +204,9 @@ class FileTree:
             raise os_error(error) from None
 
     def repair(self, path: str, data: bytes) -> None:
-        """Quarantine the entry at a path and write the recorded text; logs a warning.
+        """Move the entry at a path to quarantine, write the recorded text, and log a warning.
 
-        On failure the next comparison of the file tries again.
+        If this fails, the next comparison of the file tries again.
         """
         with suppress(OSError, RetentiveError):
             if self.state(path).kind is Kind.DIRECTORY:
@@ -216,7 +217,7 @@ class FileTree:
         _warn(_ALTERED, path)
 
     def _quarantine(self, path: str) -> None:
-        """Quarantine the entry at a path, or the entry in place of a directory above it. Raises OSError."""
+        """Move the entry at a path, or an entry that is not a directory above it, to quarantine. Raises OSError."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -229,7 +230,7 @@ class FileTree:
             return
 
     def exact(self, path: str) -> bool:
-        """True if each component that exists on disk has exactly this spelling: not folded, not normalised."""
+        """Return whether each component that exists on disk has exactly this spelling, in case and Unicode form."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -264,7 +265,7 @@ class FileTree:
 
 @contextmanager
 def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """Open the directory `names` below the directory open as `base`; yields its descriptor. Raises OSError."""
+    """Open the directory `names` below the directory open as `base`. Yields its descriptor. Raises OSError."""
     descriptor = base
     try:
         for name in names:
@@ -284,7 +285,7 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
         if not make:
             raise
     except OSError as error:
-        if error.errno == errno.ELOOP:  # macOS reports ELOOP for a link, Linux ENOTDIR
+        if error.errno == errno.ELOOP:  # for a link, macOS reports ELOOP and Linux ENOTDIR
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         raise
     with suppress(FileExistsError):
@@ -306,7 +307,7 @@ def found_of(status: os.stat_result) -> Found:
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
-    """True if the file has this mark. A rename changes ctime, so ctime is not compared."""
+    """Return whether the file has this mark. A rename changes ctime, so ctime is not compared."""
     return found_of(status).mark[:-1] == mark[:-1]
 
 
@@ -340,11 +341,11 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: C
                     with opened(directory, [name]) as inner:
                         _scan(inner, path, files, known)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # removed or replaced by a link meanwhile
+                continue  # the entry was removed or replaced with a link
 
 
 def is_memory_path(path: str) -> bool:
-    """True if a memory can have this path."""
+    """Return whether a memory can have this path."""
     try:
         return MemoryPath.parse(path).text == path
     except Refused:
@@ -368,14 +369,14 @@ _reported: set[str] = set()
 
 
 def _report_name(path: str) -> None:
-    """Log once that a name on disk is not a valid memory path. The entry is left alone."""
+    """Log once that a name on disk is not a valid memory path. The entry is not changed."""
     if path not in _reported and len(_reported) < _MAX_REPORTS:
         _reported.add(path)
         _warn("left alone, as no memory can have this name: %s", path)
 
 
 def _warn(message: str, path: str) -> None:
-    import logging  # noqa: PLC0415 - rarely needed, and not free to import
+    import logging  # noqa: PLC0415 - needed rarely, and slow to import
 
     logging.getLogger("retentive").warning(message, visible(path))
 

@@ -1,8 +1,8 @@
 """Object storage backend for S3 and compatible services, Google Cloud Storage, Azure Blob Storage and memory.
 
 Any number of threads, processes and hosts may write: the manifest of each memory store (`manifest.py`) is replaced by
-compare-and-swap. A read fetches the manifest with If-None-Match and caches immutable objects. So a view costs one
-round trip, and a write at most three in sequence.
+compare-and-swap. A read fetches the manifest with If-None-Match and caches immutable objects. A view therefore needs
+one round trip, and a write at most three in sequence.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ T = TypeVar("T")
 def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
     """Open the backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
-    Credentials come from the environment variables that the cloud's own tools use. Options come from the URL's query:
-    `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises `InvalidInput`.
+    Credentials come from the environment variables that the tools of the cloud use. Options are in the query of the
+    URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
+    `InvalidInput`.
     """
     return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)
 
@@ -49,7 +50,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
 class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     """Memory stores at one location.
 
-    It belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
+    Only the process that opened it may use it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the garbage of a store and the orphans of this process; with `pages`, also all replaced pages."""
+        """Erase the garbage of a store and the orphans of this process. With `pages`, erase all replaced pages too."""
         reader = self._reader(store_id)
         self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
@@ -118,7 +119,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
                     reachability.delete_obsolete(manifest, reader)
-            except Gone:  # another process compacted and swept meanwhile
+            except Gone:  # another process has compacted and swept the store
                 continue
             break
         if refs:
@@ -127,13 +128,14 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._queue(store_id).submit(job)
 
     def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
-        """Delete orphans of crashed writers and pages replaced by compaction, if older than `older_than_s`.
+        """Delete orphans of crashed writers, and pages replaced by compaction, that are older than `older_than_s`.
 
-        Writers may continue meanwhile. Ages below two hours are refused: a slow writer may still commit such objects.
+        Writers may continue during the collection. Ages below two hours are refused: a slow writer may still commit
+        such objects.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
-            raise InvalidInput(f"what is younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
+            raise InvalidInput(f"objects younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
         self._sweep(store_id, pages=False)
@@ -165,7 +167,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._clear(store_id)
             return
         self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact_log())
-        # The fence changes the tag, so a commit in progress fails. Its next attempt writes a mark of its own.
+        # The fence changes the tag, so a commit in progress fails. The next attempt of that commit writes its own mark.
         with self._queue(store_id).paused():
             self._manifests.fence(store_id)
         self._sweep(store_id, pages=True)

@@ -20,17 +20,17 @@ from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
-_MANY = 64  # texts or orphans that make a writer erase them after its commit
-WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection spares younger objects
+_MANY = 64  # number of texts or orphans after which a writer erases them
+WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection does not delete younger objects
 
 
 class _Overtaken(Exception):
-    """The manifest changed since the attempt began."""
+    """The manifest has changed since the attempt began."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Jobs of one commit across its attempts, and all objects uploaded so far. `held` is the manifest to try next."""
+    """Jobs of one commit in all its attempts, and all objects uploaded so far. `held` is the manifest to try next."""
 
     committer: Committer
     reader: Reader
@@ -42,7 +42,7 @@ class _Batch:
     written: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
     marks: list[str] = field(default_factory=list)
-    # State of one attempt, and of it before the job that runs
+    # State of the current attempt, and its state before the job that runs.
     manifest: Manifest = field(init=False)
     pages: NewPages = field(init=False)
     before: tuple[int, NewPages] = field(init=False)
@@ -66,7 +66,7 @@ class _Batch:
         return False
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
-        """Upload pack and pages, and replace the manifest. Raises `_Overtaken`."""
+        """Upload the pack and the pages, and replace the manifest. Raises `_Overtaken`."""
         manifests, known = self.committer.manifests, self.held
         manifest = self._uploaded()
         self.held = alive(self._read_again(ran, all_changed=len(changed) == len(ran)))
@@ -76,7 +76,7 @@ class _Batch:
         if not changed:
             return
         if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
-            raise Unavailable("the command was held up for too long")
+            raise Unavailable("the command took too long; try again")
         if any(transaction.has_removed for transaction in changed):
             self.marks.append(put_mark(self.reader.location.requests, manifest.id))
         self.held, landed = manifests.compare_and_swap(known, manifest, deadline=self.deadline)
@@ -92,7 +92,7 @@ class _Batch:
         raise _Overtaken
 
     def _uploaded(self) -> Manifest:
-        """Upload the pack and pages of an attempt; returns the manifest to commit."""
+        """Upload the pack and the pages of an attempt. Returns the manifest to commit."""
         reader, texts = self.reader, self.texts
         objects = {reader.key(PAGES, name): data for name, (data, _) in self.pages.items()}
         if texts.new:
@@ -106,9 +106,10 @@ class _Batch:
         return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
 
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """Manifest to decide on, read again if needed: a refusal must not come from a stale state or collected objects.
+        """Return the manifest on which a refusal may be based.
 
-        Under contention it is read after the texts are uploaded, to shorten the time between this read and the commit.
+        It is read again if the refusal could come from an old state or from collected objects. Under contention the
+        manifest is read after the texts are uploaded, to shorten the time between this read and the commit.
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)
@@ -120,14 +121,14 @@ class _Batch:
 
 
 class Committer:
-    """Runs batches of writers. Threads may share it; batches of one memory store run one at a time."""
+    """Runs batches of writers. Threads may share it. Batches of one memory store run one at a time."""
 
     def __init__(self, location: Location, manifests: ManifestSwap) -> None:
         self._location = location
         self._lock = threading.Lock()
-        self.compactions_due: dict[str, Held] = {}  # states whose log is due for compaction
-        self.sweeps_due: dict[str, list[str]] = {}  # marks of the stores whose sweep is due
-        self.orphans: dict[str, list[str]] = {}  # of the stores that may have data left to erase
+        self.compactions_due: dict[str, Held] = {}  # states whose log should be compacted
+        self.sweeps_due: dict[str, list[str]] = {}  # marks of the stores that should be swept, by store id
+        self.orphans: dict[str, list[str]] = {}  # orphans to delete, by store id
         self.manifests = manifests
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
@@ -145,25 +146,26 @@ class Committer:
                     run_together(batch.again(), jobs)
                     return
         except RetentiveError as error:
-            if isinstance(error, NotFound):  # store erased meanwhile: delete our uploads
+            if isinstance(error, NotFound):  # the store was erased during the commit, so delete the uploads
                 with suppress(RetentiveError):
                     reader.location.requests.delete(sorted(written))
             raise BatchFailed(error) from None
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
-        """Run the work of a queued writer once to fill the cache; its result is discarded.
+        """Run the work of a queued writer once to fill the cache. Its result is discarded.
 
-        Jobs of a batch run in sequence, and each would wait for its own reads: measured, 48 of the 84 ms of a batch.
+        Jobs of a batch run in sequence, and each would wait for its own reads. These waits were measured as 48 of the
+        84 ms of a batch.
         """
         held = self.manifests.cached(store_id)
         if held is not None:
-            with suppress(Exception):  # the real run raises it again
+            with suppress(Exception):  # the real run raises the same error
                 work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._location), NewTexts(), {}))
 
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
         """Record a commit, its marks, and the orphans of its failed attempts."""
         log = self._location.sizes.log
-        if after.manifest.weight // log > before.weight // log:  # a failed compaction is due again later
+        if after.manifest.weight // log > before.weight // log:  # a failed compaction is retried later
             self.compactions_due[before.id] = after
         if after.manifest.edits or before.edits or marks or orphans:
             self._left_to_erase(before.id, orphans, is_due=_garbage_in(after.manifest.log) >= _MANY, marks=marks)
@@ -176,19 +178,19 @@ class Committer:
                 self.sweeps_due.setdefault(store_id, []).extend(marks)
 
     def take_orphans(self, store_id: str) -> list[str]:
-        """Orphans of a store, handed to the caller for deletion."""
+        """Return the orphans of a store. The caller deletes them."""
         with self._lock:
             return self.orphans.pop(store_id, [])
 
     def prepare(self, held: Held) -> Rebuild:
-        """Upload the pages of a compacted log. Other writers, in this process too, may commit meanwhile."""
+        """Upload the pages of a compacted log. All other writers may commit meanwhile."""
         reader = Reader(held.manifest.id, self._location)
         rebuild = held.manifest.rebuilt(self._location.sizes, reader.pages)
         _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
         return rebuild
 
     def use(self, store_id: str, rebuild: Rebuild) -> None:
-        """Commit a compaction, unless another writer compacted first. The caller pauses the store's queue."""
+        """Commit a compaction, unless another writer has compacted first. The caller pauses the queue of the store."""
 
         def compacted(now: Manifest) -> Manifest:
             is_late = time.time() - rebuild.began > WRITTEN_IS_GOOD_FOR_S
@@ -199,7 +201,7 @@ class Committer:
             reader.keep_pages(rebuild.written)
             self._left_to_erase(store_id, [], is_due=_garbage_in(rebuild.edits) > 0)
             return
-        names = list(rebuild.written)  # they may hold texts redacted since
+        names = list(rebuild.written)  # they may contain texts that were redacted since
         going = names if now.erased else reachable(now, reader, values=False).passed(names)
         reader.location.requests.delete([reader.key(PAGES, name) for name in going])
 

@@ -1,13 +1,13 @@
 """Manifest: one state of a memory store, and its replacement by compare-and-swap.
 
-The manifest is the only mutable object of a memory store. It has the root of the map's tree and a *log*: the latest
-edits of the map that are not in the tree yet. So most commits write only a pack and the manifest. Compaction moves the
-log to the tree. Other writers only add edits to the log, so a compaction also fits every later state until the next
-one, and may run beside them.
+The manifest is the only mutable object of a memory store. It contains the root of the map's tree and a *log*: the
+latest edits of the map that are not in the tree yet. Most commits therefore write only a pack and the manifest.
+Compaction moves the log to the tree. Other writers only add edits to the log, so the result of a compaction can be used
+with every later state until the next compaction, and writers need not wait for it.
 
-Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The
-ids of the latest commits in the manifest show how many processes are writing, and each writer measures how long an
-attempt takes. All writers derive random waits from the same two figures, so none starves.
+Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The ids
+of the latest commits in the manifest show how many processes are writing, and each writer measures how long an attempt
+takes. All writers compute random waits from the same two figures, so no writer waits forever.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 MANIFESTS = "manifests"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
 _WRITER_BYTES = 3
-_LATEST = 32  # latest commits by which active writers are counted
-_ALERT = 16  # commits in a row without a lost race that end contention
+_LATEST = 32  # number of latest commits in which active writers are counted
+_ALERT = 16  # number of consecutive commits without a lost race after which contention has ended
 _LONGEST_S = 1.0
-_SPREAD = 4  # measured with 16 processes: 1.9 attempts for a commit; with 2 it took 2.7, with 1 it took 6
+_SPREAD = 4  # measured with 16 processes: 1.9 attempts for each commit; with 2 it took 2.7, with 1 it took 6
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
-_CHARS_OF_ROW = 128  # characters of edits that count as one row
+_CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
 
 class State(NamedTuple):
@@ -55,7 +55,8 @@ class Manifest:
 
     `generation` counts compactions. `log` is applied on top of the tree.
 
-    `has_gaps`: a memory may be absent although its newest version is not a deletion, in an imported history.
+    If `has_gaps` is true, the history was imported with gaps: a memory may be absent although its newest version is not
+    a deletion.
     """
 
     id: str
@@ -70,7 +71,7 @@ class Manifest:
     tree: Tree = Tree()  # noqa: RUF009 - immutable
     log: Edits = field(default_factory=dict, repr=False)
     has_gaps: bool = False
-    erased: tuple[int, str | None] | None = None  # time and actor
+    erased: tuple[int, str | None] | None = None  # time and actor of the erasure
 
     def info(self) -> StoreInfo:
         created, state = to_datetime(self.created), self.state
@@ -86,17 +87,17 @@ class Manifest:
 
     @property
     def weight(self) -> int:
-        """The weight of the log, in rows."""
+        """Weight of the log, as a number of rows."""
         edits, memories = self.edits, sum(key[0] == MEMORY for key in self.log)
         others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
         return max(memories, others)
 
     def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
-        """Tree that includes the whole log. Upload its pages before using it."""
+        """Build a tree that includes the whole log. Upload its pages before using it."""
         return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
 
     def compacted(self, rebuild: Rebuild) -> Manifest:
-        """This state on a tree rebuilt from it or an earlier one; the same object if another writer compacted since."""
+        """This state with a tree rebuilt from it or an earlier state; unchanged if another writer has compacted."""
         if self.generation != rebuild.generation:
             return self
         missing = object()
@@ -104,7 +105,7 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Encode the manifest as bytes. A row of the log is encoded once, also if its memory is present."""
+        """Encode the manifest. A row of the log is encoded once, even if it is also the row of a present memory."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, Row)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
@@ -127,21 +128,21 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None
     if manifest.id != store_id:
-        raise Damaged("the manifest of a memory store is that of another")
+        raise Damaged("the manifest of a memory store belongs to another memory store")
     return manifest
 
 
 class Held(NamedTuple):
-    """Manifest with the tag of the object it was read from."""
+    """Manifest, and the tag of the object from which it was read."""
 
     tag: Tag
     manifest: Manifest
 
 
 class ManifestSwap:
-    """Manifests of all stores, cached and fetched again only if changed. Threads may share it.
+    """Manifests of all stores. A cached manifest is fetched again only if it has changed. Threads may share it.
 
-    Callers serialize threads that replace the manifest of the same memory store.
+    The caller must prevent threads from replacing the manifest of one memory store at the same time.
     """
 
     def __init__(self, location: Location, cache: Cache) -> None:
@@ -156,11 +157,11 @@ class ManifestSwap:
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
-        """Manifest last seen, or None; no request."""
+        """Manifest last seen, or None. Sends no request."""
         return cast("Held | None", self._cache.get(self.key(store_id)))
 
     def now(self, store_id: str) -> Held:
-        """Current manifest; one round trip. Raises `NotFound`."""
+        """Current manifest, read in one round trip. Raises `NotFound`."""
         held = self.cached(store_id)
         try:
             found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
@@ -174,7 +175,7 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """Like `now`, but raises `NotFound` for an erased memory store too."""
+        """Current manifest. Raises `NotFound` for an erased memory store too."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
@@ -185,11 +186,11 @@ class ManifestSwap:
         return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace a manifest; returns the current one, and True, or False if another writer won, or None if uncertain.
+        """Replace a manifest. Returns the current one, and True on success, False if another writer won, or None.
 
-        None means that the replacement is not in the current state, but a request had an unknown result. Such a
+        None means that the replacement is not in the current state, but the result of a request is unknown. Such a
         request may still take effect. It is sent again with the same bytes and the same condition, so at most one of
-        the two succeeds. Raises `OutcomeUnknown`.
+        the two requests succeeds. Raises `OutcomeUnknown`.
         """
         contention = self.contention(manifest.id)
         manifest = replace(manifest, commits=(*manifest.commits, self._writer + os.urandom(6).hex())[-COMMITS_KEPT:])
@@ -210,13 +211,13 @@ class ManifestSwap:
                 return now, True
             if now is not None and (now.tag != held.tag or not doubtful):
                 if doubtful:
-                    contention.lost()  # Ceph RGW answers 500 to one of two concurrent writers
+                    contention.lost()  # Ceph RGW replies 500 to one of two concurrent writers
                 return now, None if doubtful else False
             if not backoff.wait():
-                raise OutcomeUnknown("the storage did not say whether the change was made")
+                raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """Current manifest; None if it cannot be read while the result of an attempt is unknown."""
+        """Current manifest. None if the result of an attempt is unknown and the manifest cannot be read."""
         try:
             return self.now(store_id)
         except RetentiveError as error:
@@ -225,7 +226,7 @@ class ManifestSwap:
             return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """True if the current state includes this commit, by its commit id or else by its newest version."""
+        """Return whether the current state includes this commit: by its commit id, or else by its newest version."""
         if manifest.commits[-1] in now.manifest.commits:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
@@ -234,7 +235,7 @@ class ManifestSwap:
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
-        """Apply `change` to the manifest, retrying after concurrent commits."""
+        """Apply `change` to the manifest. Retries after concurrent commits."""
         deadline = time.monotonic() + self._requests.timeout_s
         held = self.now(store_id)
         for _ in self._requests.attempts(BUSY):
@@ -247,7 +248,7 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """Rewrite the current state under a new tag, so that commits on the old tag fail. Raises `NotFound`."""
+        """Write the current state again, under a new tag, so that commits with the old tag fail. Raises `NotFound`."""
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 
@@ -259,7 +260,7 @@ def alive(held: Held) -> Held:
 
 
 class WriterTurns:
-    """One writer's view of the other writers of a memory store."""
+    """Waits of one writer, based on the other writers of a memory store."""
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
@@ -270,7 +271,7 @@ class WriterTurns:
 
     @property
     def is_seen(self) -> bool:
-        """True if this writer lost a race recently."""
+        """True if this writer recently lost a race."""
         return self._alert > 0
 
     def lost(self) -> None:
@@ -285,7 +286,7 @@ class WriterTurns:
             self._began = None
 
     def wait(self, commits: Sequence[str]) -> None:
-        """Wait before the next attempt, which begins on return. `commits` are those of the latest manifest."""
+        """Wait until the next attempt should begin. `commits` are those of the latest manifest."""
         if self.is_seen:
             longest = window_s(commits, self._writer, self._attempt_s) / (1 + self._losses)
             time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads the waits, not a secret

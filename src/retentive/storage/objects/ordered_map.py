@@ -1,7 +1,7 @@
-"""Copy-on-write ordered map: a tree of immutable pages under an overlay of the latest edits.
+"""Copy-on-write ordered map: a tree of immutable pages, and an overlay with the latest edits.
 
-No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of a page is the
-lowest key it has now, so a removed key leaves no trace.
+No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of a page is its
+present lowest key, so a removed key leaves no trace.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from retentive.storage.objects.records import Edits, Page, Ref, Value, encode_page, name_for
 
 T = TypeVar("T")
-AHEAD = 16  # most pages that a scan loads at once
+AHEAD = 16  # maximum number of pages that a scan loads at once
 
 
 class Tree(NamedTuple):
-    """Root of a tree; at depth 0 its pages are leaves."""
+    """Root of a tree. At depth 0, its pages are leaves."""
 
     depth: int = 0
     refs: tuple[Ref, ...] = ()
 
 
 Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
-"""Loads pages in parallel."""
+"""Function that loads pages in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Most items in the log, in a leaf, and in a node or the root. They keep a manifest at tens of KB."""
+    """Maximum number of items in the log, a leaf, a node and the root. They limit a manifest to tens of KB."""
 
     log: int = 128
     page: int = 256
@@ -41,7 +41,7 @@ class Sizes:
 
 
 class OrderedMap:
-    """Tree under an overlay; None in the overlay removes a key."""
+    """Tree and overlay. In the overlay, None removes a key."""
 
     def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
@@ -52,7 +52,7 @@ class OrderedMap:
         return self.get_all([key])[0]
 
     def get_all(self, keys: Sequence[str]) -> list[Value | None]:
-        """Values of keys, None for absent ones; one round trip for each level of the tree."""
+        """Values of keys; None for a key that does not exist. Needs one round trip for each level of the tree."""
         found = {key: self._overlay.get(key) for key in keys}
         level = [(Page(refs=self._tree.refs), [key for key in found if key not in self._overlay])]
         for _ in range(self._tree.depth + 1 if self._tree.refs else 0):
@@ -69,7 +69,8 @@ class OrderedMap:
     ) -> Iterator[list[tuple[str, Value]]]:
         """Items with `low <= key < high`, one list for each leaf, ascending within a list.
 
-        `reverse` yields the last leaf first. The first `ahead` leaves are loaded at once, then twice as many each time.
+        With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded at once, then twice as many
+        each time.
         """
         own = sorted(key for key in self._overlay if low <= key < high)
         if not self._tree.refs:
@@ -84,12 +85,12 @@ class OrderedMap:
             ahead = min(2 * ahead, AHEAD)
 
     def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[Value]:
-        """Values with `low <= key < high`, in key order or reversed."""
+        """Values of the keys with `low <= key < high`, in key order or in reverse order."""
         for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
 
     def has_any(self, low: str, high: str) -> bool:
-        """True if the map has a key with `low <= key < high`."""
+        """Return whether the map has a key with `low <= key < high`."""
         if any(value is not None and low <= key < high for key, value in self._overlay.items()):
             return True
         return any(self.chunks(low, high, ahead=1))
@@ -102,7 +103,7 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """Leaves that may have keys in a range, each with its part of the range."""
+        """Leaves that may have keys in a range, each with the part of the range that it covers."""
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
@@ -120,9 +121,9 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """Tree with edits applied. Pages without edits are reused; `written` has new pages and their bytes, by name.
+    """Tree with edits applied. Pages without edits are reused. `written` has new pages and their bytes, by name.
 
-    `began` is a time before their upload.
+    `began` is a time before the upload of the new pages.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
@@ -135,7 +136,7 @@ class Rebuild:
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
     def _grown(self, refs: Sequence[Ref], depth: int) -> Tree:
-        """Tree over these pages, with levels added or removed as needed."""
+        """Tree over these pages. Levels are added or removed as needed."""
         while len(refs) > self._sizes.fan_out:
             depth, refs = depth + 1, self._new_nodes(refs)
         while depth and len(refs) == 1:
@@ -144,7 +145,7 @@ class Rebuild:
         return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
-        """Pages of one level with the edits of these keys. Adjacent edited pages are split evenly again."""
+        """Pages of one level with the edits of these keys. Adjacent edited pages are split again into even parts."""
         if not keys:
             return list(refs)
         if not refs:
@@ -164,7 +165,7 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
-        """Indexes of the pages to rewrite: edited pages, plus a neighbour of each that may become too small."""
+        """Indexes of the pages to rewrite: edited pages, and a neighbour of each that may become too small."""
         touched = set(shares)
         for at, share in shares.items():
             removed = 0 if depth else sum(self.edits[key] is None for key in share)
@@ -193,7 +194,7 @@ class Rebuild:
 
 
 def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:
-    """Group keys by the index of the page they belong to; a key below the first page belongs to the first."""
+    """Group keys by the index of their page. A key lower than the first page belongs to the first page."""
     found: dict[int, list[str]] = {}
     for key in keys:
         found.setdefault(_index(refs, key), []).append(key)
@@ -201,7 +202,7 @@ def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:
 
 
 def _evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """Split into parts of nearly equal length, at most `most` each."""
+    """Split a sequence into parts of nearly equal length, with at most `most` items each."""
     parts = -(-len(items) // most)
     for number in range(parts):
         yield items[number * len(items) // parts : (number + 1) * len(items) // parts]

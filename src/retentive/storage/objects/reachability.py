@@ -1,8 +1,8 @@
-"""Reachability of objects: the check reports orphans, collection deletes them, and purge deletes removed data.
+"""Reachability of objects. The check reports orphans, collection deletes orphans, and purge deletes removed data.
 
 The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. A
-commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds the leftovers of a
-crashed writer without reading the manifest of every store.
+commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds data left by a crashed
+writer without reading the manifest of every store.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.paths import ROOT
 
 COLLECT_AFTER_S = 86_400.0
-_CHECKS = 5  # of a store; purge and collection delete objects that the manifest just read still refers to
+_CHECKS = 5  # attempts for one store; purge and collection delete objects to which the manifest just read still refers
 _MARKS = "purging"
 
 
 @dataclass(slots=True)
 class Reach:
-    """Names of the objects reachable from a manifest; `garbage` are packs with texts to erase."""
+    """Names of the objects reachable from a manifest. `garbage` lists the packs with texts to erase."""
 
     generation: int
     pages: set[str] = field(default_factory=set)
@@ -39,7 +39,7 @@ class Reach:
     garbage: set[str] = field(default_factory=set)
 
     def add(self, items: Iterable[tuple[str, Value | None]]) -> None:
-        """Add the packs that items of the map refer to."""
+        """Add the packs to which items of the map refer."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
                 self.garbage.add(pack_of(key[1:]))
@@ -47,20 +47,20 @@ class Reach:
                 self.packs.add(pack_of(text))
 
     def is_known(self, name: str) -> bool:
-        """True for an object that may be in use, named as `kind/name`."""
+        """Return whether an object, named as `kind/name`, may be in use."""
         kind, _, rest = name.partition("/")
         return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """Pages among `names` that no present or later manifest can refer to."""
+        """Pages among `names` to which no present or later manifest can refer."""
         return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
-    """Find all objects reachable from a manifest; without `values`, only pages, and no leaf is read.
+    """Find all objects reachable from a manifest. Without `values`, find only pages, and read no leaf.
 
-    With a list `damaged`, the walk continues at an unreadable page, and adds its name if the page exists. Without it,
-    raises `Damaged`.
+    If the list `damaged` is given, the walk continues after a page that cannot be read, and adds its name to the list
+    if the page exists. Otherwise such a page raises `Damaged`.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -86,10 +86,11 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
 
 
 def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
-    """Delete unreachable objects last written before `before`; returns their number.
+    """Delete unreachable objects that were last written before `before`. Returns their number.
 
-    Objects are listed before the state is read, so objects committed in between count as reachable. A fence precedes
-    the deletion: a commit over an earlier state then fails, and no writer retries with objects that are an hour old.
+    Objects are listed before the state is read, so objects committed in between count as reachable. A fence is written
+    before the deletion: a commit on an earlier state then fails, and no writer retries with objects that are an hour
+    old.
     """
     old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
@@ -129,14 +130,14 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) ->
         try:
             data, _ = reader.location.requests.get(reader.key(name))
             unpack(SIDE, check_name(name, data))
-        except Missing:  # merged into another part meanwhile
+        except Missing:  # the object was merged into another part during the check
             continue
         except Damaged:
             yield found("object_damaged", reader.store_id, f"{SIDE}/" + name.rpartition("/")[2])
 
 
 def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> Iterator[Finding]:
-    """Compare reachable objects with existing ones. If some could not be read, orphans are not reported."""
+    """Compare reachable objects with existing objects. If some pages could not be read, orphans are not reported."""
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
     wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
@@ -149,7 +150,7 @@ def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], be
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Manifest with counts recomputed from its memories and versions; the same object if they were right."""
+    """Manifest with counts recomputed from its memories and versions. Unchanged if its counts were right."""
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)
@@ -161,14 +162,14 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Write a mark for a store; returns its key."""
+    """Write a mark for a store. Returns the key of the mark."""
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
-    """Keys of marks by store id, for all stores or for one."""
+    """Keys of marks by store id, for all stores or for one store."""
     marks: dict[str, list[str]] = {}
     for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         marks.setdefault(key.split("/")[1], []).append(key)
@@ -176,9 +177,9 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 
 
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
-    """Rewrite packs without these texts; delete packs left empty.
+    """Rewrite packs without these texts. Delete packs that have no other text.
 
-    A reader of an earlier state that finds a text missing starts over.
+    If a reader of an earlier state misses a text, it reads again from the start.
     """
     requests, packs = reader.location.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
@@ -188,7 +189,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
 
 def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
-    """Rewrite one pack by compare-and-swap; returns its key if no text would remain."""
+    """Rewrite one pack by compare-and-swap. Returns its key if no text would remain."""
     try:
         data, tag = requests.get(key)
     except Missing:
@@ -200,7 +201,7 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
 
 
 def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page that no present or later manifest can refer to."""
+    """Delete every page to which no present or later manifest can refer."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
     reader.location.requests.delete([reader.key(PAGES, name) for name in passed])

@@ -1,8 +1,8 @@
 """Pages and texts of memory stores, read through an LRU cache.
 
-All texts of one commit are in one object, a pack. A reference to a text is its location when its pack was first
-written: pack, offset, length and digest. Erasing a text rewrites the pack without it, which moves other texts; the
-table at the end of the pack maps original offsets to current positions.
+All texts of one commit are in one object, a pack. A reference to a text gives its position when the pack was first
+written: pack, offset, length and digest. Erasing a text rewrites the pack without this text, which moves the other
+texts. The table at the end of the pack maps original offsets to current positions.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from retentive.storage.objects.requests import Missing, Requests, together
 
 PAGES, PACKS = "pages", "packs"
 _CACHE_BYTES = 64 * 1024 * 1024
-SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object: measured
-_MANY = 4  # above this number of wanted texts, a pack is read whole
+SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as measured
+_MANY = 4  # if more texts are wanted, the whole pack is read
 _HEAD = head_of("pack")
 _LENGTH_DIGITS = 8
 
@@ -46,11 +46,11 @@ class TextRef(NamedTuple):
             pack, offset, length, expected = ref.split("-")
             return cls(pack, int(offset, 16), int(length, 16), expected)
         except ValueError:
-            raise Damaged("a reference to a text cannot be read") from None
+            raise Damaged("a reference to a text is malformed") from None
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Reference to a text; empty string for an empty text."""
+    """Reference to a text. For an empty text, the empty string."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
@@ -60,7 +60,7 @@ def pack_of(ref: str) -> str:
 
 
 def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
-    """Group references by pack; references to empty texts are skipped."""
+    """Group references by pack. References to empty texts are left out."""
     found = defaultdict[str, list[str]](list)
     for ref in filter(None, refs):
         found[pack_of(ref)].append(ref)
@@ -86,11 +86,11 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
         texts = {offset: data[position : position + length] for offset, position, length in table}
         return {ref_to(name, offset, text): text for offset, text in texts.items()}
     except (ValueError, TypeError):
-        raise Damaged("a pack of the memory store was cut or altered") from None
+        raise Damaged("a pack of the memory store is truncated or was modified") from None
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Pack without some texts: the same bytes object if it never had them, None if it has no other text."""
+    """Pack without some texts: the same bytes object if it had none of them, None if it has no other text."""
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
     left = {offset: text for offset, text in texts.items() if offset not in erased}
@@ -100,9 +100,9 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """Texts of a batch that is about to be committed. A later attempt reuses texts uploaded by earlier ones.
+    """Texts of a batch that is about to be committed. A later attempt reuses texts uploaded by earlier attempts.
 
-    `pack` is the name of the pack for new texts, until they are `written`.
+    `pack` is the name of the pack for new texts, until `written` is called.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text; returns a reference that no other text of this attempt has."""
+        """Add a text. Returns a reference that no other text of this attempt has."""
         if free := self._free[data]:
             ref = free.pop()
         else:
@@ -126,7 +126,7 @@ class NewTexts:
         return ref
 
     def get(self, ref: str) -> bytes | None:
-        """Text of this batch, uploaded or not; None if unknown."""
+        """Text of this batch, even if it is not uploaded yet; None if unknown."""
         return self.new.get(ref) or self._written.get(ref)
 
     def undo(self, mark: int) -> None:
@@ -142,12 +142,12 @@ class NewTexts:
         return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
 
     def written(self) -> None:
-        """Record that the new texts are uploaded; later texts go to another pack."""
+        """Record that the new texts are uploaded. Later texts go to another pack."""
         self._written |= self.new
         self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """Leftovers of earlier attempts: unused texts in packs still in use, and names of entirely unused packs."""
+        """Data left by earlier attempts: unused texts in packs that are used, and names of packs without used texts."""
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)
@@ -160,14 +160,14 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 
 
 class Gone(Damaged):
-    """An object is missing. The reader's state may be stale and the object collected since."""
+    """An object is missing. The state of the reader may be old, and the object may have been collected."""
 
 
 class Cache:
     """LRU cache of values, at most 64 MB in total. Threads may share it."""
 
     def __init__(self) -> None:
-        self._held: dict[Hashable, tuple[object, int]] = {}  # the least recently used first
+        self._held: dict[Hashable, tuple[object, int]] = {}  # the least recently used value first
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -179,7 +179,7 @@ class Cache:
             return value
 
     def put(self, key: Hashable, value: object, size_bytes: int) -> None:
-        """Cache a value, unless it is larger than a quarter of the cache."""
+        """Cache a value, unless its size exceeds a quarter of the cache."""
         if size_bytes > _CACHE_BYTES // 4:
             return
         with self._lock:
@@ -200,7 +200,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Resources and settings that all memory stores of one backend share. `cache` holds immutable objects."""
+    """Resources and settings that all memory stores of one backend share. `cache` contains immutable objects."""
 
     requests: Requests
     cache: Cache
@@ -219,11 +219,11 @@ class Reader:
     new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
-        """Object name of a page or pack; `names` are `PAGES` or `PACKS` and a name."""
+        """Object name of a page or pack. `names` are `PAGES` or `PACKS`, and a name."""
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Objects of the store as `kind/name`, and when each was last written."""
+        """Objects of the store, named as `kind/name`, and the time when each was last written."""
         skipped = len(self.key()) + 1
         return {key[skipped:]: modified for key, modified in self.location.requests.names(self.key(*kinds))}
 
@@ -250,11 +250,11 @@ class Reader:
             self.location.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
-        """Read a text: one range request, or two requests if its pack was rewritten."""
+        """Read a text with one range request, or with two if its pack was rewritten."""
         return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read texts in parallel; a pack with many of them is read whole."""
+        """Read texts in parallel. A pack with many of these texts is read as a whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
@@ -286,7 +286,7 @@ class Reader:
                 return data
         found = self._whole(pack).get(ref)
         if found is None:
-            raise Gone("a text of the memory store was erased, cut or altered")
+            raise Gone("a text of the memory store was erased, truncated or modified")
         return found
 
     def _whole(self, pack: str) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """Keys and values in the map of a memory store, and their encoding. No I/O.
 
 The map has four key spaces, each with a one-letter prefix: garbage (texts to erase), memories by path, records by kind
-and key, and versions by id. The value of a present memory is the row of its newest version, under its path.
+and key, and versions by id. The value of a present memory, whose key is its path, is the row of its newest version.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from retentive.storage.contract import Actor, Memory, Operation, Version, to_dat
 FORMAT = 1
 SPACES = GARBAGE, MEMORY, RECORD, VERSION = "g", "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
-INLINE, PACKED = "=", "@"  # prefix of an inline record value, or of the reference to a packed one
+INLINE, PACKED = "=", "@"  # prefix of a record value in the map, or of a reference to a record value in a pack
 _DIGEST_BYTES = 8
-_LEVEL = 1  # of zlib: twice as fast as the default, a tenth larger
+_LEVEL = 1  # level of zlib: twice as fast as the default, with output a tenth larger
 
 
 class Row(NamedTuple):
-    """A version. `text` is the reference to its text, and an empty string for an empty text.
+    """A version. `text` is the reference to its text, which for an empty text is the empty string.
 
-    `first` marks a version known to be the first of its memory.
+    `first` is true if the version is known to be the first of its memory.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Row(NamedTuple):
     provenance: str | None = None
 
     def as_memory(self) -> Memory:
-        """Memory as of this version; not for a deletion."""
+        """Memory as of this version, which must not be a deletion."""
         born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
         return Memory(
             self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal, self.provenance
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 Value: TypeAlias = Row | str
 Edits: TypeAlias = "Mapping[str, Value | None]"
-"""Edits of the map: new values by key; None removes a key."""
+"""Edits of the map: new values by key. None removes a key."""
 
 
 def record_key(kind: str, key: str) -> str:
@@ -81,25 +81,25 @@ def record_key(kind: str, key: str) -> str:
 
 
 def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
-    """Value of a record as stored in the map; a long one is a reference to a text."""
+    """Value of a record as stored in the map. A long value is stored as a text; the map has a reference to it."""
     is_long = len(value) > LONG_CHARS
     return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
 
 def text_in(value: Value) -> str | None:
-    """Reference to the text of a row or of a packed record value; None if it has no text."""
+    """Reference to the text of a row or of a long record value. None if the value has no text."""
     if isinstance(value, Row):
         return value.text
     return value[1:] if value.startswith(PACKED) else None
 
 
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Edits of the map that turn texts into garbage."""
+    """Edits of the map that record texts as garbage."""
     return {GARBAGE + text: "" for text in texts if text}
 
 
 def unsealed(seal: str | None) -> bytes | None:
-    """Decode a seal."""
+    """Decode a seal from its form in the map."""
     return None if seal is None else b64decode(seal)
 
 
@@ -112,7 +112,7 @@ class Ref(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Page of the map's tree: a leaf has sorted keys and their values, a node has references to the pages below."""
+    """Page of the map's tree. A leaf has sorted keys and their values; a node has references to the pages below it."""
 
     keys: Sequence[str] = ()
     values: Sequence[Value] = ()
@@ -144,7 +144,7 @@ def decode_page(data: bytes) -> Page:
         keys, values = zip(*garbage, *present, *records, *history, strict=True) if not refs else ((), ())
         return Page(keys, values, all_of(Ref, refs))
     except (TypeError, ValueError):
-        raise Damaged("a page of a memory store cannot be read") from None
+        raise Damaged("a page of a memory store cannot be decoded") from None
 
 
 N = TypeVar("N", bound=tuple[Any, ...])
@@ -158,7 +158,7 @@ def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
 
 
 def pack(kind: str, value: object) -> bytes:
-    """Encode a value with its kind and format number in front."""
+    """Encode a value, preceded by its kind and format number."""
     return head_of(kind) + zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
 
 
@@ -168,11 +168,11 @@ def unpack(kind: str, data: bytes) -> Any:
     try:
         return json.loads(zlib.decompress(body))
     except (zlib.error, ValueError, RecursionError):
-        raise Damaged(f"a {kind} of a memory store was cut or altered") from None
+        raise Damaged(f"a {kind} of a memory store is truncated or was modified") from None
 
 
 def head_of(kind: str) -> bytes:
-    """First line of objects of a kind."""
+    """First line of each object of a kind."""
     return f"retentive {kind} {FORMAT}\n".encode()
 
 
@@ -183,23 +183,23 @@ def check_head(kind: str, data: bytes) -> bytes:
         return body
     other = re.fullmatch(rf"retentive {kind} (\d+)".encode(), line)
     if other is None:
-        raise Damaged(f"a {kind} of a memory store was cut or altered")
-    known = f"this retentive knows format {FORMAT} only"
+        raise Damaged(f"a {kind} of a memory store is truncated or was modified")
+    known = f"but this version of retentive knows format {FORMAT}; upgrade retentive"
     raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 
 
 def name_for(data: bytes, *, generation: int | None = None) -> str:
-    """New unique name for an immutable object; it includes a digest of the data.
+    """New unique name for an immutable object. The name includes a digest of the data.
 
-    Names of pages also include the generation of their manifest. Once the manifest has a later generation and does not
-    refer to a page, no later manifest will.
+    Names of pages also include the generation of their manifest. If a manifest with a later generation does not refer
+    to a page, no later manifest refers to it.
     """
     name = os.urandom(8).hex() + digest(data)
     return name if generation is None else f"{generation:x}-{name}"
 
 
 def is_obsolete(name: str, generation: int) -> bool:
-    """True if a page that a manifest of this generation does not refer to can never become reachable."""
+    """Return whether a page can never become reachable again if a manifest of this generation does not refer to it."""
     found = re.match("([0-9a-f]+)-", name)
     return found is not None and int(found[1], 16) < generation
 
@@ -207,7 +207,7 @@ def is_obsolete(name: str, generation: int) -> bool:
 def check_name(name: str, data: bytes) -> bytes:
     """Return the data if it matches the digest in the name. Raises `Damaged`."""
     if name[-2 * _DIGEST_BYTES :] != digest(data):
-        raise Damaged("an object of the memory store was cut or altered")
+        raise Damaged("an object of the memory store is truncated or was modified")
     return data
 
 

@@ -1,8 +1,8 @@
-"""Requests to object storage through obstore. Every driver error is mapped to one of ours here.
+"""Requests to object storage through obstore. This module maps every driver error to an error of retentive.
 
 obstore runs requests on its own threads, which start with the first request of a process. A forked child does not
-inherit them, so every request of the child would hang. Therefore a request raises `InvalidInput` in a child of a
-process that made requests. A child may use object storage if its parent made no request before the fork.
+inherit these threads, so every request of the child would hang. A request therefore raises `InvalidInput` in a child of
+a process that made requests. A child may use object storage if its parent made no request before the fork.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FORKED = (
     "parent has not used object storage, or start processes with spawn"
 )
 _RETRIES = 3
-_CONFIG = {  # our option names and obstore's names for them
+_CONFIG = {  # names of the URL options, and obstore's names for them
     "s3": {"endpoint": "endpoint", "region": "region"},
     "gs": {"endpoint": "base_url"},
     "az": {"account": "account_name", "endpoint": "endpoint"},
@@ -59,7 +59,7 @@ _ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 
 @cache
 def library() -> ModuleType:
-    """obstore, imported on first use: the import dominates the time to open a location."""
+    """obstore, imported on first use, because the import takes most of the time to open a location."""
     import obstore.exceptions  # noqa: PLC0415 - see above
     import obstore.store  # noqa: PLC0415 - see above
 
@@ -71,7 +71,7 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if the current process is not `opened_in`."""
+    """Raise `InvalidInput` if the current process is not the process `opened_in`."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 
@@ -95,21 +95,22 @@ class Place:
             parts = urlsplit(url)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
         except ValueError:
-            raise InvalidInput("the place is no URL such as s3://bucket/prefix?region=eu-central-1") from None
+            raise InvalidInput("invalid URL: use a form such as s3://bucket/prefix?region=eu-central-1") from None
         scheme, bucket, prefix = parts.scheme, unquote(parts.netloc), unquote(parts.path).strip("/") or None
         if scheme not in _CONFIG:
-            raise InvalidInput(f"object storage is named by {', '.join(f'{one}://' for one in _CONFIG)}")
+            schemes = ", ".join(f"{one}://" for one in _CONFIG)
+            raise InvalidInput(f"unknown scheme {scheme!r}: an object storage URL starts with one of {schemes}")
         if "@" in parts.netloc:
-            raise InvalidInput("credentials belong into the environment, not into the place")
+            raise InvalidInput("the URL contains credentials; set them in the environment instead")
         known = [*_CONFIG[scheme], *_OWN.get(scheme, ["allow_http", "timeout_s"])]
         for name in options:
             if name not in known:
-                raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; known are {', '.join(known)}")
+                raise InvalidInput(f"unknown option {name[:40]!r} of {scheme}://; choose from {', '.join(known)}")
         if scheme != "memory" and not bucket:
-            raise InvalidInput(f"name a bucket: {scheme}://bucket/prefix")
+            raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
         quirk, allow_http = options.get("quirk"), options.get("allow_http", "false")
         if quirk not in {None, "none", UNQUOTED_ETAG}:
-            raise InvalidInput(f"quirk must be none or {UNQUOTED_ETAG}")
+            raise InvalidInput(f"the option quirk must be none or {UNQUOTED_ETAG}")
         if allow_http not in {"true", "false"}:
             raise InvalidInput("allow_http must be true or false")
         timeout = options.get("timeout_s", "30")
@@ -119,7 +120,7 @@ class Place:
         return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 
     def clients(self) -> list[Any]:
-        """obstore clients without and with retries. Raises `InvalidInput`."""
+        """Create obstore clients without and with retries. Raises `InvalidInput`."""
         obstore = library()
         if self.scheme == "memory":
             return [_memories.setdefault(f"{self.bucket}/{self.prefix or ''}", obstore.store.MemoryStore())] * 2
@@ -134,7 +135,8 @@ class Place:
             return [kind(self.bucket, retry_config=one, **options) for one in retries]
         except (obstore.exceptions.BaseError, ValueError):
             raise InvalidInput(
-                "the object storage cannot be opened: look at bucket, options and the credentials in the environment"
+                "the object storage cannot be opened:"
+                " check the bucket, the options and the credentials in the environment"
             ) from None
 
 
@@ -150,11 +152,11 @@ class Missing(Exception):
 
 
 class Taken(Exception):
-    """The condition of a request failed: nothing was written."""
+    """The condition of a request was not met, so nothing was written."""
 
 
 class Unsure(Exception):
-    """A conditional write failed with an unknown result: it may have taken effect, or still may."""
+    """A conditional write failed with an unknown result. It may have taken effect, or may still take effect."""
 
 
 class Requests:
@@ -163,29 +165,29 @@ class Requests:
     def __init__(self, place: Place) -> None:
         check_process(_used_by)
         self._once, self._patient = place.clients()
-        self.timeout_s = place.timeout_s  # longest time a command waits for the storage
+        self.timeout_s = place.timeout_s  # maximum time that a command waits for the storage
         self._probing = threading.Lock()
-        # The clouds' own services honour conditional writes; other endpoints are probed.
+        # The services of the clouds support conditional writes; other endpoints are probed.
         is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & place.config.keys()
         self._probed = place.scheme == "memory" or not is_elsewhere or place.quirk is not None
         self._unquoted = place.quirk == UNQUOTED_ETAG
 
     def client(self, *, retries: bool = True) -> Any:
-        """obstore client. Without `retries`, no request is sent twice."""
-        global _used_by  # noqa: PLW0603 - obstore's threads belong to one process
+        """obstore client. Without `retries`, the client sends no request twice."""
+        global _used_by  # noqa: PLW0603 - the threads of obstore belong to one process
         check_process(_used_by)
         _used_by = _used_by or os.getpid()
         return self._patient if retries else self._once
 
     def attempts(self, said: str = _FAILED) -> Iterator[None]:
-        """Yield until the timeout of a command, then raise `Unavailable`."""
+        """Yield repeatedly until the timeout of a command has passed, then raise `Unavailable`."""
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             yield
         raise Unavailable(said)
 
     def until_done(self, step: Callable[[], T]) -> T:
-        """Result of `step`, called again while it raises `Taken` or `Unsure`. Raises `Unavailable`."""
+        """Result of `step`, which is called again while it raises `Taken` or `Unsure`. Raises `Unavailable`."""
         for _ in self.attempts():
             with suppress(Taken, Unsure):
                 return step()
@@ -198,7 +200,7 @@ class Requests:
         return found
 
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """Read an object and its tag; None if it still has `tag`. Raises `Missing`."""
+        """Read an object and its tag; None if the object still has `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
         with suppress(Taken), _mapped():
             found = self.client().get(key, options=options)
@@ -206,12 +208,12 @@ class Requests:
         return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a byte range; other bytes if the object was replaced. Raises `Missing` if it is absent or shorter."""
+        """Read a byte range, which differs if the object was replaced. Raises `Missing` if it is absent or shorter."""
         with _mapped():
             return bytes(self.client().get_range(key, start=start, length=length))
 
     def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
-        """Keys of objects under a prefix in order, and when each was last written; `after` is a full key."""
+        """Keys of the objects under a prefix, in order, with the time of the last write. `after` is a full key."""
         with _mapped():
             for part in self.client().list(under, offset=after, chunk_size=1000):
                 yield from [(one["path"], one["last_modified"]) for one in part]
@@ -222,7 +224,7 @@ class Requests:
             self.client().put(key, data, use_multipart=False)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; missing ones are ignored."""
+        """Delete objects. Objects that do not exist are ignored."""
         for start in range(0, len(keys), 1000):
             part = list(keys[start : start + 1000])
             try:
@@ -232,7 +234,7 @@ class Requests:
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
 
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace an object if it still has `tag`; None creates it. Raises `Taken` if it changed, `Unsure`."""
+        """Replace an object if it still has `tag` (None: create it). Raises `Taken` if it has changed, or `Unsure`."""
         self.probe()
         return self._put_if(key, data, tag, unquoted=self._unquoted)
 
@@ -245,14 +247,14 @@ class Requests:
             made = self.client(retries=False).put(key, data, mode=mode, use_multipart=False)
             return Tag(made["e_tag"], made["version"])
         except (library().exceptions.BaseError, OSError, ValueError) as error:
-            if "409 Conflict" in str(error):  # S3 on concurrent conditional writes: this one was not done
+            if "409 Conflict" in str(error):  # S3 replies this to a concurrent conditional write that it did not do
                 raise Taken from None
             found = _meaning(error, is_write=True)
             is_sent = not _NEVER_SENT.search(str(error))
             raise Unsure if isinstance(found, Unavailable) and is_sent else found from None
 
     def probe(self) -> None:
-        """Check once that the endpoint honours conditional writes. Raises `InvalidInput` if it ignores them."""
+        """Check once whether the endpoint supports conditional writes. Raises `InvalidInput` if it does not."""
         with self._probing:
             if self._probed:
                 return
@@ -260,14 +262,14 @@ class Requests:
             try:
                 self._unquoted = self._probe(key)
             except Unsure:
-                raise Unavailable("the object storage did not answer") from None
+                raise Unavailable("the object storage did not respond") from None
             finally:
-                with suppress(RetentiveError):  # the probe's result matters more than its leftover object
+                with suppress(RetentiveError):  # the result of the probe matters more than the object that it leaves
                     self.delete([key])
             self._probed = True
 
     def _probe(self, key: str) -> bool:
-        """True if the server expects ETags without quotes (Ceph RGW 16)."""
+        """Return whether the server expects ETags without quotes, as Ceph RGW 16 does."""
         tag = self._put_if(key, b"1", None)
         if self._holds(key, None):
             raise InvalidInput(_IGNORES)
@@ -277,7 +279,7 @@ class Requests:
                 raise InvalidInput(_IGNORES)
             if self._holds(key, tag, unquoted=unquoted):
                 return unquoted
-        raise InvalidInput("the object storage refuses conditional writes (If-Match), which are needed")
+        raise InvalidInput("the object storage rejects conditional writes (If-Match), which retentive needs")
 
     def _holds(self, key: str, tag: Tag | None, *, unquoted: bool = False) -> bool:
         with suppress(Taken):
@@ -288,7 +290,7 @@ class Requests:
 
 @contextmanager
 def _mapped(*, is_write: bool = False) -> Iterator[None]:
-    """Context in which errors of the driver are raised as ours."""
+    """Context that converts errors of the driver to errors of retentive."""
     try:
         yield
     except (library().exceptions.BaseError, OSError, ValueError) as error:
@@ -296,7 +298,7 @@ def _mapped(*, is_write: bool = False) -> Iterator[None]:
 
 
 def _meaning(error: Exception, *, is_write: bool) -> Exception:
-    """Map a driver error to ours. The driver's text is dropped, since it has URLs and keys."""
+    """Map a driver error to an error of retentive. The driver's text is dropped, since it contains URLs and keys."""
     errors, text = library().exceptions, str(error)
     if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError | errors.NotModifiedError):
         return Taken()
@@ -311,7 +313,7 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls, up to 16 in parallel; raises the first error after all have finished. Do not nest."""
+    """Run calls, up to 16 in parallel. Raises the first error after all calls have finished. Do not nest."""
     if len(calls) < 2:
         return [call() for call in calls]
     futures = [_threads().submit(call) for call in calls]
@@ -321,5 +323,5 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """One thread pool for the process, so that threads do not grow with stores."""
+    """One thread pool for the process, so that the number of threads does not grow with the number of stores."""
     return ThreadPoolExecutor(16, thread_name_prefix="retentive-objects")

@@ -1,9 +1,9 @@
-"""Side records: each write is one object, a *part*, so it never waits for writers of the store.
+"""Side records. Each write creates one object, a *part*, so it never waits for writers of the store.
 
-They are not in the map of the store, since every write to the map replaces the manifest and would contend with its
-writers. Names of parts sort by time. When there are many parts of similar size, the next caller merges them into one.
-The merged part is written before its sources are deleted, and each value keeps its timestamp. So a concurrent merge or
-a crash loses nothing, and the latest value of a key wins no matter which part it is in.
+Side records are not in the map of the store, since every write to the map replaces the manifest and would compete with
+other writers. Names of parts sort by time. When there are many parts of similar size, the next caller merges them into
+one. The merged part is written before its sources are deleted, and each value keeps its timestamp. A concurrent merge
+or a crash therefore loses nothing, and the latest value of a key is the valid one no matter which part it is in.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from retentive.storage.objects.records import check_name, name_for, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, together
 
 SIDE = "side"
-MOST = 32  # parts of similar size before they are merged
-_KEPT_S = 86_400.0  # how long a removal is kept, since an older write may still arrive
+MOST = 32  # parts of similar size, after which they are merged
+_KEPT_S = 86_400.0  # removals are kept this long, since an older write may still arrive
 _TIME_DIGITS, _STAMP_CHARS = 14, 22
 _NAME = re.compile(r"[0-9a-f]{39}")
 
 
 class Stamped(NamedTuple):
-    """Value, None if removed, with a stamp that sorts by time of the write."""
+    """Value, or None if the record was removed, with a stamp that sorts by the time of the write."""
 
     value: str | None
     stamp: str
@@ -45,7 +45,7 @@ class SideRecords:
     """Side records of the stores at one location. Threads may share it.
 
     `check` raises `NotFound` if the store with an id was erased. It is called after each write, so that no object
-    remains in a store erased meanwhile.
+    remains if the store was erased during the write.
     """
 
     def __init__(self, location: Location, check: Callable[[str], object]) -> None:
@@ -57,14 +57,14 @@ class SideRecords:
         self._written: Counter[str] = Counter()
 
     def write(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write records: two requests, plus the occasional merge."""
+        """Write records with two requests, and sometimes merge parts."""
         stamp, under = self._new_stamp(), _under(store_id, kind)
         self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
         with self._lock:
             self._written[under] += 1
             is_due = self._written[under] % MOST == 0
         if is_due:
-            with suppress(RetentiveError):  # the records are written
+            with suppress(RetentiveError):  # the records are already written
                 self._merge(store_id, under)
 
     def all(self, store_id: str, kind: str) -> dict[str, str]:
@@ -77,17 +77,17 @@ class SideRecords:
             if parts is not None:
                 break
         if _to_merge(names):
-            with suppress(RetentiveError):  # the records are read
+            with suppress(RetentiveError):  # the records are already read
                 self._merge(store_id, under)
         found = sorted(_newest(parts or []).items())
         return {key: one.value for key, one in found if one.value is not None}
 
     def _merge(self, store_id: str, under: str) -> None:
-        """Merge parts if there are many of similar size."""
+        """Merge parts, if there are many of similar size."""
         names = self._names(under)
         chosen = _to_merge(names)
         parts = self._read(under, chosen)
-        if parts:  # else there is nothing to merge, or another process is merging
+        if parts:  # otherwise there is nothing to merge, or another process is merging
             merged = _newest(parts, forget_removals=len(chosen) == len(names))
             if merged:
                 self._put(store_id, under, self._new_stamp(), merged)
@@ -99,7 +99,7 @@ class SideRecords:
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
-        """Read parts by name; None if one was merged and deleted meanwhile."""
+        """Read parts by name. None if another process has merged and deleted one of them."""
         parts = together([partial(self._part, under, name) for name in names])
         return None if None in parts else cast("list[Part]", parts)
 
@@ -113,7 +113,7 @@ class SideRecords:
         except Missing:
             return None
         except (AttributeError, TypeError):
-            raise Damaged("side records of a memory store cannot be read") from None
+            raise Damaged("side records of a memory store cannot be decoded") from None
         self._cache.put((under, name), values, len(data) * SIZE_OF_PARSED)
         return values
 
@@ -128,14 +128,14 @@ class SideRecords:
             raise
 
     def _new_stamp(self) -> str:
-        """Stamp that sorts after all earlier stamps of this process; stamps of different processes sort by clock."""
+        """Stamp that sorts after all earlier stamps of this process. Those of other processes sort by their clocks."""
         with self._lock:
             self._last_us = max(int(time.time() * 1_000_000), self._last_us + 1)
             return f"{self._last_us:0{_TIME_DIGITS}x}{os.urandom(4).hex()}"
 
 
 def _under(store_id: str, kind: str) -> str:
-    """Object prefix for a kind, hashed since a kind may have characters that object names may not."""
+    """Object prefix for a kind. It is a hash, since a kind may contain characters that object names may not."""
     digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return f"stores/{store_id}/{SIDE}/{digest}"
 
@@ -146,7 +146,7 @@ def _level(count: int) -> int:
 
 
 def _to_merge(names: Sequence[str]) -> list[str]:
-    """Parts to merge: if a size class has many, all parts of that class and of smaller ones."""
+    """Parts to merge: if a size class has many parts, all parts of this class and of smaller classes."""
     levels = [int(name[_STAMP_CHARS : _STAMP_CHARS + 1], 16) for name in names]
     many = [level for level, count in Counter(levels).items() if count > MOST]
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
@@ -155,8 +155,8 @@ def _to_merge(names: Sequence[str]) -> list[str]:
 def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
     """Newest value of each key.
 
-    `forget_removals` leaves out old removals of keys without a value in any part. The removal of a key with a value is
-    kept, since the part with the value may survive a crash.
+    With `forget_removals`, old removals are left out if no part has a value for their key. If a part has a value, the
+    removal is kept, since that part may remain after a crash.
     """
     found: dict[str, Stamped] = {}
     for part in parts:

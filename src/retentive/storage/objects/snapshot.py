@@ -39,7 +39,7 @@ class ObjectsSnapshot(Snapshot):
         self._see(manifest.log)
 
     def _see(self, overlay: Edits) -> None:
-        """Replace the overlay that reads go through."""
+        """Replace the overlay through which values are read."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
@@ -113,7 +113,7 @@ class ObjectsSnapshot(Snapshot):
         begun, changed = set[str](), set[str]()
         for row in self._rows(before, None):
             (begun if row.first else changed).add(row.memory)
-        for row in self._present(ROOT):  # memories unchanged since then
+        for row in self._present(ROOT):  # memories that have not changed since
             if row.id < before and row.memory not in changed | begun:
                 yield row.as_version()
         sought, older = changed - begun, self._rows("", before)
@@ -138,7 +138,7 @@ class ObjectsSnapshot(Snapshot):
         return cast("Iterator[Row]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
 
     def _of_revision(self, version_id: str) -> list[Row]:
-        """Versions in the same revision as a version, newest first: its neighbours in id order."""
+        """Versions in the same revision as a version, newest first. They are its neighbours in the order of ids."""
         row = self._row(version_id)
         if row is None:
             return []
@@ -159,7 +159,7 @@ class ObjectsSnapshot(Snapshot):
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
     def _contents(self, values: Iterable[Value]) -> list[str]:
-        """Values of records; packed ones are read in parallel."""
+        """Values of records. Values in packs are read in parallel."""
         found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
         return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]

@@ -1,7 +1,7 @@
 """Creates, finds, lists and erases memory stores in object storage.
 
-A key is an object with the id of its store. When the store is erased, the object is kept and marked free by
-compare-and-swap: deleting it could hit a new store that has just taken the key.
+For each store key there is an object with the id of its store. When the store is erased, this object is kept and marked
+free by compare-and-swap: deleting the object could affect a new store that has just taken the key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoresBackend(Backend):
         self._is_closed = True
 
     def _begin(self, store_id: str | None = None) -> None:
-        """Check process, state, format of the location and store id before a call."""
+        """Check the process, the state of the backend, the format of the location, and the store id before a call."""
         check_process(self._process)
         if self._is_closed:
             raise Unavailable("the backend is closed")
@@ -54,7 +54,7 @@ class StoresBackend(Backend):
             raise NotFound(f"there is no memory store {store_id}")
 
     def _reads_marker(self, *, create: bool = False) -> bool:
-        """Read the format marker of the location; False if it is missing. `create` writes it first."""
+        """Read the format marker of the location. False if it is missing. With `create`, write it first."""
         with suppress(Missing):
             if create:
                 with suppress(Taken):
@@ -70,13 +70,13 @@ class StoresBackend(Backend):
         at = now_us(self._location.clock) if created_at is None else to_us(created_at)
         new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
         if not _ID.fullmatch(new.id):
-            raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
+            raise InvalidInput("store ids on object storage may contain only letters, digits, '_' and '-'")
         if key is None:
             return self._made(new)
         return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
 
     def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
-        """Take a key for a new store, and create it; or return the store that exists. Raises `Taken`, `Unsure`."""
+        """Reserve a key for a new store and create it, or return the store with the key. Raises `Taken`, `Unsure`."""
         tag, begun = self._key(key)
         if begun is not None and (made := self._made(begun)).key == key:
             return made
@@ -88,7 +88,7 @@ class StoresBackend(Backend):
         return self._made(new)
 
     def _key(self, key: str) -> tuple[Tag | None, Manifest | None]:
-        """Tag of a key's object (None if missing), and the initial manifest of its store (None if free)."""
+        """Tag of the object for a key (None if missing), and the initial manifest of its store (None if it is free)."""
         try:
             data, tag = self._requests.get(_key_object(key))
         except Missing:
@@ -97,13 +97,13 @@ class StoresBackend(Backend):
         try:
             begun = None if value is None else Manifest(*value)
         except TypeError:
-            raise Damaged("the key of a memory store cannot be read") from None
+            raise Damaged("the object for the key of a memory store cannot be decoded") from None
         if begun is not None and begun.key != key:
-            raise Damaged("the key of a memory store is that of another")
+            raise Damaged("the object for the key of a memory store belongs to another key")
         return tag, begun
 
     def _made(self, manifest: Manifest) -> StoreInfo:
-        """Complete the creation of a store begun here or by a crashed process."""
+        """Complete the creation of a store that this or a crashed process began."""
         is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
         data = manifest.encoded()
         for _ in self._requests.attempts():
@@ -142,9 +142,9 @@ class StoresBackend(Backend):
         return None
 
     def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest with a tombstone, which keeps the key until it is freed.
+        """Replace the manifest with a tombstone, which contains the key until the key is free.
 
-        The caller pauses the store's queue.
+        The caller pauses the queue of the store.
         """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
@@ -157,7 +157,7 @@ class StoresBackend(Backend):
         self._manifests.change(store_id, emptied)
 
     def _clear(self, store_id: str) -> int:
-        """Delete the remaining objects of an erased store and free its key; returns their number. Idempotent."""
+        """Delete the remaining objects of an erased store, and free its key. Returns their number. Idempotent."""
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
@@ -174,5 +174,5 @@ class StoresBackend(Backend):
 
 
 def _key_object(key: str) -> str:
-    """Object name for a key, hashed since a key may have characters that object names may not."""
+    """Object name for a key. It is a hash, since a key may contain characters that object names may not."""
     return f"keys/{hashlib.sha256(json.dumps(key).encode()).hexdigest()}"

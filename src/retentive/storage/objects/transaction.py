@@ -1,4 +1,4 @@
-"""Transaction on a memory store in object storage: changes in memory on top of a manifest."""
+"""Transaction on a memory store in object storage: changes in memory, based on a manifest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, rec
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_LONG_LOG = 8  # a transaction that adds so many times the compaction threshold in keys compacts at once
+_LONG_LOG = 8  # a transaction compacts at once if it adds this many times the keys that make a compaction due
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Memory store while it is being changed. Upload `pages` and `texts` before committing the `finished` manifest."""
+    """Transaction that changes a memory store. Upload `pages` and `texts` before committing the `finished` manifest."""
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
@@ -40,7 +40,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.has_removed = False
 
     def _edit(self, edits: Mapping[str, Row | str | None]) -> None:
-        """Apply edits of the map, visible to this transaction."""
+        """Apply edits of the map. This transaction sees them."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
@@ -48,14 +48,14 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def finished(self) -> Manifest:
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
-        is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
+        is_left = self.has_removed and manifest.weight > 0  # pages may contain records that were removed with versions
         if is_left or len(manifest.log) - len(self._manifest.log) >= _LONG_LOG * self._reader.location.sizes.log:
             self._compact()
             return self._manifest
         return manifest
 
     def _compact(self) -> None:
-        """Move the log, including the additions of this transaction, to the tree."""
+        """Move the log to the tree, including the edits of this transaction."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
         rebuild = manifest.rebuilt(self._reader.location.sizes, self._reader.pages)
         self._pages.update(rebuild.written)
@@ -63,7 +63,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._see(self._manifest.log)
 
     def compact_log(self) -> None:
-        """Compact the whole log; the next purge deletes the replaced pages."""
+        """Compact the whole log. The next purge deletes the replaced pages."""
         if self._manifest.weight:
             self.changed = True
             self._compact()
@@ -92,12 +92,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._count(row, source)
         vacant = None
         if source is not None and source.path != change.path:
-            there = self._row_at(source.path)  # another memory may have taken the path in the same write
+            there = self._row_at(source.path)  # another memory may have this path since the same write
             vacant = source.path if there is not None and there.memory == memory else None
         return self._add(row, vacant=vacant)
 
     def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
-        """Row with path and text: a deletion has no text, a rename has the text of the version before."""
+        """Row with path and text. A deletion has no text; a rename has the text of the previous version."""
         kept = change.kept(row.memory, row.id)
         elsewhere = "" if change.origin is None else change.origin.path
         path = change.path or (elsewhere if source is None else source.path)
@@ -110,14 +110,14 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: Row | None) -> Row | None:
-        """Current row of the memory to change. Raises `Conflict` if it moved."""
+        """Current row of the memory to change. Raises `Conflict` if the memory was moved."""
         before = change.before
         if before is None:
             return None
         now = self._row_at(before.path)
         source = now if now is not None and now.memory == before.id else source
         if source is None or source.memory != before.id:
-            raise Conflict("a memory is no longer where it was")
+            raise Conflict("a memory was moved or deleted since it was read")
         return source
 
     def _memory(self, change: Change, source: Row | None, at: int) -> tuple[str, int]:
@@ -139,18 +139,18 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return Recorded(row.memory, row.id)
 
     def _count(self, row: Row | None, source: Row | None) -> None:
-        """Update the usage for a row that replaces another; None for an absent memory."""
+        """Update the usage for a row that replaces another. None means that there is no memory."""
         is_present = row is not None and row.operation != "deleted"
         memories = self._state.memories + is_present - (source is not None)
         before, after = (0 if one is None else one.size or 0 for one in (source, row))
         self._state = self._state._replace(memories=memories, size_bytes=self._state.size_bytes + after - before)
 
     def _tick(self, origin: Version | None) -> int:
-        """Time of the next version: now, but always later than the last version, even if the clock went back."""
+        """Time of the next version: the present time, or just after the last version if the clock went back."""
         last = self._state.last_at
         at = max(now_us(self._reader.location.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
-            raise InvalidInput("versions from elsewhere must be later than those that are there")
+            raise InvalidInput("imported versions must be later than all existing versions")
         revision = max(self._state.revision, 0 if origin is None else origin.revision)
         self._state = self._state._replace(last_at=at, revision=revision)
         return at
@@ -167,7 +167,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         for memory in memories:
             source = self._row_at(memory.path)
             if source is None or source.memory != memory.id:
-                raise Conflict("a memory is no longer where it was")
+                raise Conflict("a memory was moved or deleted since it was read")
             self._edit({MEMORY + source.path: None})
             self._count(None, source)
         self._manifest = replace(self._manifest, has_gaps=True)
@@ -207,7 +207,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         ]
 
     def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
-        """Texts that removed versions share with remaining ones, and the ids of the versions that wrote them."""
+        """Texts that removed versions share with remaining ones, and the ids of the versions that wrote these texts."""
         ids, memories = {row.id for row in going}, {row.memory for row in going}
         texts = {row.text for row in going if row.text}
         stay, oldest = set[str](), dict[str, str]()
@@ -222,7 +222,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
-        """Edit versions, turn texts that are not `shared` into garbage, and compact the log, which has their paths."""
+        """Edit versions, record texts that are not `shared` as garbage, and compact the log, which contains paths."""
         if edits:
             self._begin_revision()
             self._edit(garbage({row.text for row in edits} - shared))

@@ -1,8 +1,8 @@
-"""Encryption at rest over any backend: the inner backend stores encrypted data, callers read and write plain data.
+"""Encryption at rest over any backend: the inner backend stores encrypted data, and callers read and write plain data.
 
-Every memory store has a random data key, stored with it and wrapped with a key-encryption key from `keys.py`. Texts,
-hashes and (with `seal_paths`) names are encrypted. Everything read is verified first; stored data that was modified,
-moved or planted raises `Damaged`. docs/encryption.md lists the limits of the protection.
+Every memory store has a random data key. It is stored with the store, encrypted with a key-encryption key from
+`keys.py`. Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is returned; stored
+data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists the limits of the protection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
 from retentive.storage.sealed.store_seal import StoreSeal, timestamp
 
 T = TypeVar("T")
-_MAX_STORES = 1_000  # with keys in the cache
+_MAX_STORES = 1_000  # stores whose keys are in the cache
 
 
 class _Pending(Exception):
@@ -45,7 +45,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self.keys = keys
         self.clock = clock
         self._seal_paths = seal_paths
-        self._opened: dict[str, tuple[str, StoreKeys]] = {}  # store -> its seal, and the keys in it
+        self._opened: dict[str, tuple[str, StoreKeys]] = {}  # store id -> its seal, and the keys in the seal
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         if new.get("seal") is not None:
@@ -81,7 +81,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return self._with_key(store_id, lambda: self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve))
 
     def _with_key(self, store_id: str, call: Callable[[], T]) -> T:
-        """Result of `call`. If the store has no data key yet, gives it one and calls again."""
+        """Result of `call`. If the store has no data key yet, create one and call again."""
         try:
             return call()
         except _Pending as pending:
@@ -102,7 +102,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
-        """The keys of a store, from the cache if they are in it."""
+        """The keys of a store, from the cache if possible."""
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
@@ -113,7 +113,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
                 yield from self._check_seals(store)
 
     def _check_seals(self, store: StoreInfo) -> Iterator[Finding]:
-        """Ids of the records whose seal cannot be opened. Skips a store without its key."""
+        """Findings for the records whose encrypted metadata cannot be decrypted. A store without its key is skipped."""
 
         def work(inner: Snapshot) -> list[Finding]:
             sealed = SealedSnapshot(inner, self._keys_of(store.id, inner.seal))
@@ -122,7 +122,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         try:
             yield from self.inner.read(store.id, work)
         except (RetentiveError, _Pending):
-            return  # the checks that read the store report it
+            return  # the checks that read the store report the problem
 
     def repair(self) -> None:
         capabilities.repair(self.inner)
@@ -132,7 +132,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self.inner.close()
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
-        """The keys of a store for its present seal, so that changes of other processes take effect at once."""
+        """The keys in the present seal of a store, so that changes by other processes apply at once."""
         held = self._opened.get(store_id)
         if held is not None and held[0] == seal:
             return held[1]
@@ -149,7 +149,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return keys
 
     def _give_key(self, store_id: str, pending: str) -> str:
-        """Give a new store its data key, unless another process did. Returns the resulting seal."""
+        """Create the data key of a new store, unless another process did. Returns the resulting seal."""
         given = StoreSeal.parse(pending).holding(os.urandom(KEY_BYTES), store_id, self.keys).to_text()
 
         def work(tx: Transaction) -> str | None:
@@ -164,7 +164,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """Encryption of one memory store. `readable`: with the present keys; `current`: wrapped with the current key."""
+    """Encryption of one memory store. `readable`: the present keys decrypt it; `current`: with the current key."""
 
     id: str
     key: str | None
@@ -182,7 +182,7 @@ class StoreStatus:
 
 @dataclass(slots=True, kw_only=True)
 class Rotated:
-    """Numbers of memory stores in a rotation: rewrapped, already current, and skipped for three reasons."""
+    """Numbers of memory stores in a rotation: newly wrapped, already current, and skipped for three reasons."""
 
     rewrapped: int = 0
     current: int = 0
@@ -192,15 +192,15 @@ class Rotated:
 
     @property
     def total(self) -> int:
-        """All memory stores."""
+        """Number of all memory stores."""
         return sum(asdict(self).values())
 
 
 def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = None) -> Rotated:
-    """Wrap the data keys of all memory stores with the current key. Texts stay unchanged; others may read and write.
+    """Wrap the data keys of all memory stores with the current key. Texts stay unchanged. The stores may be in use.
 
-    Can be interrupted and run again. `progress` is called with the number of stores so far. When it returns, no file of
-    the backend holds the old wrapped keys.
+    A rotation can be interrupted and run again. `progress` is called with the number of stores done. After the
+    rotation, no file of the backend contains the old wrapped keys.
     """
     done = Rotated()
     for store in all_stores(backend):
@@ -219,9 +219,9 @@ def status(backend: Backend) -> list[StoreStatus]:
 
 
 def destroy(backend: Backend, store_id: str) -> str:
-    """Destroy the data key of a memory store, so that nobody can read it again. Returns the time of destruction.
+    """Destroy the data key of a memory store, so that nobody can read the store again. Returns the time.
 
-    Needs no keys. Earlier copies, such as backups, stay readable until the key-encryption key is destroyed.
+    No keys are needed. Earlier copies, such as backups, stay readable until the key-encryption key is destroyed.
     """
     inner = backend.inner if isinstance(backend, SealedBackend) else backend
     clock = backend.clock if isinstance(backend, SealedBackend) else time.time
@@ -242,11 +242,11 @@ def destroy(backend: Backend, store_id: str) -> str:
 
 def _purge(backend: Backend) -> None:
     if not capabilities.purge(backend):
-        raise Unavailable("a reader keeps the database log open, which still holds old wrapped keys: try again later")
+        raise Unavailable("a reader keeps the database log open, and it contains old wrapped keys: try again later")
 
 
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
-    """Wrap one data key with the current key. Returns the field of `Rotated` to count it in."""
+    """Wrap one data key with the current key. Returns the name of the field of `Rotated` that counts it."""
     while store.seal is not None:
         old = store.seal
         seal = StoreSeal.parse(old)
@@ -263,12 +263,12 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
         found = backend.inner.write(store.id, partial(_exchange, old=old, new=new))
         if found == old:
             return "rewrapped"
-        store = replace(store, seal=found)  # another process replaced the seal: try again
+        store = replace(store, seal=found)  # another process has replaced the seal, so try again
     return "unsealed"
 
 
 def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
-    """Replace the seal if it is still the old one. Returns the seal found."""
+    """Replace the seal if it is still `old`. Returns the seal that was found."""
     found = tx.seal
     if found == old:
         tx.set_metadata(seal=new)

@@ -1,7 +1,8 @@
-"""Byte formats of an encrypted memory store: texts, seals and names under the keys of one store.
+"""Byte formats of an encrypted memory store: texts, seals (encrypted metadata) and names, with the keys of one store.
 
-AES-256-GCM with random 96-bit nonces. The clear fields of a row (store, memory, version, path) are bound to its seal as
-associated data, and the seal names the text. A row that was moved, swapped, renamed or truncated cannot be decrypted.
+The cipher is AES-256-GCM with random 96-bit nonces. The fields of a row that are not encrypted (store, memory, version,
+path) are bound to its seal as associated data, and the seal identifies the text. A row that was moved, swapped, renamed
+or truncated cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from retentive.storage.contract import Kept
 from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES
 from retentive.values.paths import ROOT
 
-TEXT_HEADER = b"\xffCPT\x01"  # invalid UTF-8, so no reader takes it for a text; the last byte is the format
+TEXT_HEADER = b"\xffCPT\x01"  # invalid UTF-8, so it cannot begin a plain text; the last byte is the format
 SEAL_HEADER = b"\xffCPS\x01"
 _TEXT_START = len(TEXT_HEADER) + NONCE_BYTES
 _SEAL_START = len(SEAL_HEADER) + NONCE_BYTES
 _RECORD = struct.Struct(">B32sQH")  # 1 if there is a text, its sha256, its size, length of its version id
 _NO_TEXT = _RECORD.pack(False, b"", 0, 0)
 _NAME_BYTES = 16
-_MAX_KNOWN = 20_000  # opened seals in the cache, some 600 bytes each
+_MAX_KNOWN = 20_000  # decrypted seals in the cache, about 600 bytes each
 
 
 class Unsealed(NamedTuple):
     """Contents of a seal: hash and size of the text (None for a deletion), the real path if paths are encrypted, and
     the provenance.
 
-    `text_of` is the version whose row holds the text: a rename stores none.
+    `text_of` is the version whose row contains the text, since a rename stores no text.
     """
 
     sha256: str | None = None
@@ -48,7 +49,7 @@ class Unsealed(NamedTuple):
 
 
 class StoreKeys:
-    """The keys of one memory store. Threads may share them."""
+    """The keys of one memory store. Threads may share the object."""
 
     def __init__(self, data_key: bytes, store_id: str, *, seal_paths: bool) -> None:
         self.seal_paths = seal_paths
@@ -58,14 +59,14 @@ class StoreKeys:
         self._naming = _derived(data_key, b"names")
         self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
         self._paths: dict[str, str] = {}
-        self._settings: tuple[str | None, str | None] = (None, None)  # encrypted, and decrypted
+        self._settings: tuple[str | None, str | None] = (None, None)  # encrypted and decrypted form
 
     def seal_settings(self, settings: str | None) -> str | None:
-        """The encrypted settings, as text."""
+        """Encrypt the settings, as text."""
         return None if settings is None else self._encrypted(settings, self._bound_settings())
 
     def open_settings(self, sealed: str | None) -> str | None:
-        """The settings. Raises `Damaged`."""
+        """Decrypt the settings. Raises `Damaged`."""
         if sealed is None:
             return None
         if sealed != self._settings[0]:
@@ -74,11 +75,11 @@ class StoreKeys:
         return self._settings[1]
 
     def seal_record(self, kind: str, key: str, value: str) -> str:
-        """The encrypted value of a record or side record, as text."""
+        """Encrypt the value of a record or side record, as text."""
         return self._encrypted(value, self._bound_record(kind, key))
 
     def open_record(self, kind: str, key: str, sealed: str) -> str:
-        """The value of a record. Raises `Damaged`."""
+        """Decrypt the value of a record. Raises `Damaged` if it was modified or belongs to another key."""
         damage = "the stored record was modified or belongs to another key"
         return self._decrypted(sealed, self._bound_record(kind, key), damage)
 
@@ -100,12 +101,12 @@ class StoreKeys:
         return f"settings|{self._store_id}".encode()
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
-        """The encrypted text, bound to the version that wrote it."""
+        """Encrypt a text. It is bound to the version that wrote it."""
         nonce = os.urandom(NONCE_BYTES)
         return TEXT_HEADER + nonce + self._text.encrypt(nonce, data, self._bound_text(version_id))
 
     def open_text(self, sealed: bytes | None, unsealed: Unsealed) -> bytes | None:
-        """The text that belongs to a seal, None for a deletion. Raises `Damaged` for any other."""
+        """Decrypt the text to which a seal belongs; None for a deletion. Raises `Damaged` for any other text."""
         if unsealed.text_of is None:
             if sealed is not None:
                 raise Damaged("a deletion in an encrypted memory store has a text")
@@ -119,7 +120,7 @@ class StoreKeys:
         except (InvalidTag, ValueError):
             raise Damaged("decryption failed: the stored text was modified or belongs to another version") from None
         if len(data) != unsealed.size_bytes:
-            raise Damaged("a decrypted text differs from the size in its seal")
+            raise Damaged("the size of a decrypted text differs from the size in its encrypted metadata")
         return data
 
     def _bound_text(self, version_id: str) -> bytes:
@@ -147,13 +148,13 @@ class StoreKeys:
         nonce = os.urandom(NONCE_BYTES)
         bound = self._bound(memory_id, version_id, hidden_path)
         seal = SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, bound)
-        self._remember(seal, bound, unsealed)  # the next command most likely reads this version
+        self._remember(seal, bound, unsealed)  # the next command usually reads this version
         return seal
 
     def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
-        """The contents of the seal of a version. Raises `Damaged` if it is missing, modified or of another version."""
+        """Decrypt the seal of a version. Raises `Damaged` if the seal is missing, modified or of another version."""
         if not isinstance(seal, bytes) or not seal.startswith(SEAL_HEADER):
-            raise Damaged("a memory or version in an encrypted memory store has no seal")
+            raise Damaged("a memory or version in an encrypted memory store has no encrypted metadata")
         bound = self._bound(memory_id, version_id, hidden_path)
         known = self._known.get(seal)
         if known is not None and known[0] == bound:
@@ -161,7 +162,8 @@ class StoreKeys:
         try:
             record = self._seal.decrypt(seal[len(SEAL_HEADER) : _SEAL_START], seal[_SEAL_START:], bound)
         except (InvalidTag, ValueError):
-            raise Damaged("decryption failed: the stored seal was modified or belongs to another version") from None
+            damage = "the encrypted metadata of this version was modified or belongs to another version"
+            raise Damaged(f"decryption failed: {damage}") from None
         unsealed = self._unpacked(record)
         self._remember(seal, bound, unsealed)
         return unsealed
@@ -182,7 +184,7 @@ class StoreKeys:
         return Unsealed(digest.hex(), size, record[_RECORD.size : end].decode(), path, provenance)
 
     def _bound(self, memory_id: str, version_id: str, hidden_path: str) -> bytes:
-        # Ids and paths hold no NUL, so different rows have different associated data.
+        # Ids and paths contain no NUL, so different rows have different associated data.
         text = f"seal 1\0{self._store_id}\0{memory_id}\0{version_id}\0{hidden_path}"
         return text.encode("utf-8", "surrogatepass")
 
@@ -207,7 +209,7 @@ class StoreKeys:
         return "/".join(parts)
 
     def _name(self, path: str) -> str:
-        """The hidden name of the last segment of a real path. It depends on the whole path and the store."""
+        """The hidden name for the last segment of a real path. It depends on the whole path and on the store."""
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()
 

@@ -1,7 +1,7 @@
 """Key-encryption keys, which wrap the data keys of encrypted memory stores.
 
-A `KeyRing` holds them, from a file or the environment; `CallableKeys` calls a key service. If they are lost, so are the
-memories.
+A `KeyRing` has keys from a file or the environment; `CallableKeys` calls a key service. If the keys are lost, the
+memories cannot be read any more.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from retentive.storage.disk import FILE_MODE, os_error, sync_directory
 KEY_BYTES = 32
 NONCE_BYTES = 12  # 96 bits, the recommended size for AES-GCM (NIST SP 800-38D, 5.2.1.1)
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"
-# Windows has neither; opening a pipe must not block
+# Windows has neither flag. Opening a pipe must not block.
 _READING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 NOT_HERE = "the key of the encrypted memory store is not available"
 
 
 @runtime_checkable
 class KeyWrapper(Protocol):
-    """Wraps and unwraps data keys of 32 bytes. A wrapped key is bound to its `context` and unwraps with no other.
+    """Wraps (encrypts) and unwraps data keys of 32 bytes. A wrapped key can be unwrapped only with its `context`.
 
-    Threads may share it. Raises `Locked` if it cannot unwrap a key, and `Unavailable` if it does not answer.
+    Threads may share it. Raises `Locked` if it cannot unwrap a key, and `Unavailable` if it does not respond.
     """
 
     @property
@@ -44,10 +44,10 @@ class KeyWrapper(Protocol):
         """The id of the key that wraps new data keys."""
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """The id of the wrapping key, and the wrapped data key."""
+        """Wrap a data key. Returns the id of the wrapping key, and the wrapped data key."""
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """The data key."""
+        """Unwrap a data key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Kek:
     created_at: str
 
     def __repr__(self) -> str:
-        return f"Kek(created_at={self.created_at!r})"  # keys must not appear in logs
+        return f"Kek(created_at={self.created_at!r})"  # logs must not contain keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _Ring:
 
 
 class KeyRing:
-    """Key-encryption keys by id, one of them current. A ring from a file reloads the file when it changes."""
+    """Key-encryption keys by id, with a current one. A ring from a file reloads the file when the file changes."""
 
     def __init__(
         self, current: str, keys: Mapping[str, Kek], *, path: str | None = None, mark: tuple[int, ...] = ()
@@ -81,19 +81,19 @@ class KeyRing:
 
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
-        """A ring of one new random key."""
+        """Create a ring with one new random key."""
         key_id, key = _new_key(clock)
         return cls(key_id, {key_id: key})
 
     @classmethod
     def from_text(cls, text: str) -> KeyRing:
-        """From JSON: {"current": id, "keys": {id: {"key": base64 of 32 bytes, "created_at": time}}}."""
+        """Parse JSON: {"current": id, "keys": {id: {"key": base64 of 32 bytes, "created_at": time}}}."""
         ring = _parsed(text)
         return cls(ring.current, ring.keys)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
-        """From a file that only its owner may read. Raises `NotFound` if it does not exist."""
+        """Read a file to which only its owner has access. Raises `NotFound` if it does not exist."""
         absolute = os.path.abspath(os.fspath(path))
         text, mark = _read(absolute)
         ring = _parsed(text)
@@ -101,10 +101,10 @@ class KeyRing:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
-        """From RETENTIVE_KEYS (the JSON) or RETENTIVE_KEYS_FILE (a path); None if neither is set."""
+        """Read RETENTIVE_KEYS (the JSON) or RETENTIVE_KEYS_FILE (a path). None if neither is set."""
         text, path = environ.get(KEYS_VARIABLE), environ.get(FILE_VARIABLE)
         if text and path:
-            raise InvalidInput(f"give {KEYS_VARIABLE} or {FILE_VARIABLE}, not both")
+            raise InvalidInput(f"set {KEYS_VARIABLE} or {FILE_VARIABLE}, not both")
         if text:
             return cls.from_text(text)
         return cls.from_file(path) if path else None
@@ -120,20 +120,20 @@ class KeyRing:
         return list(self._newest().keys)
 
     def to_text(self) -> str:
-        """The JSON, including the keys."""
+        """The ring as JSON, including the keys."""
         return _written(self._ring)
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """The id of the current key, and the data key wrapped with it."""
+        """Wrap a data key with the current key. Returns the id of the current key, and the wrapped data key."""
         ring = self._newest()
         nonce = os.urandom(NONCE_BYTES)
         return ring.current, nonce + AESGCM(ring.keys[ring.current].key).encrypt(nonce, data_key, context)
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """The data key. Raises `Locked` if the wrapping key is missing or wrong."""
+        """Unwrap a data key. Raises `Locked` if the wrapping key is missing or wrong."""
         key = self._ring.keys.get(kek_id)
         if key is None:
-            with suppress(NotFound, InvalidInput):  # a missing or invalid key file has no further keys
+            with suppress(NotFound, InvalidInput):  # a missing or invalid key file has no new keys
                 key = self._newest().keys.get(kek_id)
         if key is None:
             raise Locked(NOT_HERE)
@@ -143,7 +143,7 @@ class KeyRing:
             raise Locked("the key of the memory store is wrong, or its wrapped data key was modified") from None
 
     def _newest(self) -> _Ring:
-        """The present keys of the file: another process may have added one."""
+        """The present keys of the file, since another process may have added one."""
         if self._path is not None:
             with suppress(OSError):
                 if _mark(os.stat(self._path)) == self._mark:
@@ -154,9 +154,9 @@ class KeyRing:
 
 
 class CallableKeys:
-    """A key service: `wrap(data_key, context)` returns bytes, `unwrap(wrapped, context)` the data key.
+    """Keys of a key service: `wrap(data_key, context)` returns bytes, and `unwrap(wrapped, context)` the data key.
 
-    `key_id` names the key of the service. `unwrap` is also called for keys wrapped under one of `old_ids`.
+    `key_id` is the id of the key in the service. `unwrap` is also called for data keys wrapped with a key of `old_ids`.
     """
 
     def __init__(
@@ -173,11 +173,11 @@ class CallableKeys:
         self._unwrap = unwrap
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """The key id, and the data key wrapped by the service."""
+        """Let the service wrap a data key. Returns the key id, and the wrapped data key."""
         return self.current_id, self._wrap(data_key, context)
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """The data key. Raises `Locked` for an unknown key id."""
+        """Let the service unwrap a data key. Raises `Locked` for an unknown key id."""
         if kek_id not in self._known:
             raise Locked(NOT_HERE)
         return self._unwrap(wrapped, context)
@@ -186,7 +186,7 @@ class CallableKeys:
 def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     """Add a new key to the key file, make it current, and return its id. Creates the file if it does not exist.
 
-    The old keys stay. The file is durable when this returns. Two processes can add keys at the same time.
+    The old keys are kept. The file is durable when the function returns. Two processes can add keys at the same time.
     """
     absolute = os.path.abspath(os.fspath(path))
     key_id, key = _new_key(clock)
@@ -200,7 +200,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
 
 
 def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
-    """The result of an application's key wrapper; its own errors become `Unavailable`."""
+    """Call an application's key wrapper. Errors that it raises itself become `Unavailable`."""
     try:
         return call()
     except RetentiveError:
@@ -233,7 +233,7 @@ def _parsed(text: str) -> _Ring:
         }
         current = given["current"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
-        raise InvalidInput("the keys do not have the format of `retentive keys new`") from None
+        raise InvalidInput("the keys do not have the format that `retentive keys new` writes") from None
     if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
         raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be among them")
     return _Ring(current, keys)
@@ -259,7 +259,7 @@ def _read(path: str) -> tuple[str, tuple[int, ...]]:
         if not stat.S_ISREG(status.st_mode):
             raise InvalidInput("the key file must be a regular file")
         if os.name == "posix" and status.st_mode & 0o077:
-            raise InvalidInput("the key file must be accessible to its owner only: chmod 600")
+            raise InvalidInput("only the owner may have access to the key file: run chmod 600 on it")
         return file.read(), _mark(status)
 
 
@@ -269,7 +269,7 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 
 @contextmanager
 def _directory_lock(path: str) -> Iterator[None]:
-    """Excludes other processes that add keys in this directory. Raises OSError."""
+    """Exclude other processes that add keys in this directory. Raises OSError."""
     if os.name != "posix":  # Windows cannot lock a directory
         yield
         return

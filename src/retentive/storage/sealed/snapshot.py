@@ -1,4 +1,4 @@
-"""Decrypting view of an encrypted memory store: every record is verified before it is returned."""
+"""Decrypting view of an encrypted memory store. Every record is verified before it is returned."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SealedSnapshot(Overlay):
         return iter(sorted(found, key=lambda memory: memory.path)) if self._keys.seal_paths else found
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        # Sizes are stored in clear, yet every seal is opened: an unverified path must not reach a model.
+        # Sizes are stored unencrypted. Every seal is opened anyway, because an unverified path must not reach a model.
         found = self._verified_sizes(self._inner.memories(self._keys.hidden(under)))
         return iter(sorted(found)) if self._keys.seal_paths else found
 
@@ -109,7 +109,7 @@ class SealedSnapshot(Overlay):
         return _plain_version(version, unsealed), self._keys.open_text(data, unsealed)
 
     def altered(self) -> Iterator[str]:
-        """Ids of the memories and versions whose seal cannot be opened."""
+        """Ids of the memories and versions whose encrypted metadata cannot be decrypted."""
         for memory in self._inner.memories(ROOT):
             if not _opens(self._unsealed, memory):
                 yield f"memory {memory.id}"
@@ -120,7 +120,7 @@ class SealedSnapshot(Overlay):
     def _unsealed(self, memory: Memory) -> Unsealed:
         unsealed = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
         if unsealed.text_of is None or unsealed.size_bytes != memory.size_bytes:
-            raise Damaged("a memory of an encrypted store differs from its seal")
+            raise Damaged("a memory of an encrypted store differs from its encrypted metadata")
         return unsealed
 
     def _unsealed_version(self, version: Version) -> Unsealed:
@@ -128,7 +128,7 @@ class SealedSnapshot(Overlay):
             return Unsealed()
         unsealed = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
         if unsealed.size_bytes != version.size_bytes or (unsealed.text_of is None) != (version.operation == "deleted"):
-            raise Damaged("a version of an encrypted store differs from its seal")
+            raise Damaged("a version of an encrypted store differs from its encrypted metadata")
         return unsealed
 
 
@@ -197,19 +197,19 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 
 
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
-    """The sealed deletion of a memory that is not present, from an imported history."""
+    """The encrypted deletion of a memory that is not present, from an imported history."""
     hidden = keys.hidden(origin.path)
     unsealed = Unsealed(path=origin.path if keys.seal_paths else None, provenance=origin.provenance_text)
     return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
 
 
 def _keeper(keys: StoreKeys, unsealed: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
-    """A function that seals a version without a text."""
+    """Return a function that encrypts the metadata of a version without a text."""
     return lambda memory, version: Kept(None, None, keys.seal(unsealed, memory, version, hidden))
 
 
 def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
-    """A memory under the path that the inner backend uses."""
+    """The memory with the path that the inner backend uses."""
     return replace(memory, path=keys.hidden(memory.path))
 
 
@@ -225,12 +225,12 @@ def _plain_version(version: Version, unsealed: Unsealed) -> Version:
 
 
 def _cut(path: str, hidden_above: str) -> str:
-    """The ancestor of `path` with as many segments as its hidden path has."""
+    """The ancestor of `path` that has as many segments as the hidden path."""
     return "/".join(path.split("/")[: hidden_above.count("/") + 1])
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
-    """The refusal with hidden paths replaced by real ones."""
+    """The refusal with real paths in place of hidden paths."""
     path = str(refusal.values.get("path"))
     if real.get(path, path) == path:
         return refusal

@@ -31,12 +31,12 @@ class StoreSeal:
 
     @classmethod
     def parse(cls, text: str) -> StoreSeal:
-        """From the JSON stored with the store. Raises `Damaged`, or `UnknownSchema` for a newer format."""
+        """Parse the JSON stored with the store. Raises `Damaged`, or `UnknownSchema` for a newer format."""
         try:
             given = json.loads(text)
             version = given["format"]
             if isinstance(version, int) and version > FORMAT:
-                raise UnknownSchema("the memory store was encrypted by a newer retentive")
+                raise UnknownSchema("the memory store was encrypted by a newer version of retentive; upgrade retentive")
             key = given.get("key")
             kek_id = None if given.get("kek") is None else plain_name("a key id", given["kek"])
             wrapped = None if key is None else base64.b64decode(key, validate=True)
@@ -48,7 +48,7 @@ class StoreSeal:
         return cls(bool(given.get("paths")), created, kek_id, wrapped, rotated, destroyed)
 
     def to_text(self) -> str:
-        """The JSON."""
+        """The seal as JSON."""
         key = None if self.wrapped is None else base64.b64encode(self.wrapped).decode()
         given = {"format": FORMAT, "kek": self.kek_id, "key": key, "paths": self.paths}
         given |= {name: getattr(self, name) for name in _TIMES}
@@ -56,14 +56,14 @@ class StoreSeal:
 
     @property
     def pending(self) -> bool:
-        """True between the creation of the store and of its key, which is bound to the id of the store."""
+        """True after the store was created and before its data key, which is bound to the store id, is created."""
         return self.wrapped is None and self.destroyed_at is None
 
     def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
-        """The data key. Raises `Locked`."""
+        """Unwrap the data key. Raises `Locked`."""
         kek_id, wrapped = self.kek_id, self.wrapped
         if self.destroyed_at is not None:
-            raise Locked(f"the key of the memory store was destroyed at {self.destroyed_at}")
+            raise Locked(f"the encryption key of the memory store was destroyed at {self.destroyed_at}")
         if kek_id is None or wrapped is None:
             raise Locked(NOT_HERE)
         data_key = cast("bytes", call_wrapper(lambda: keys.unwrap(kek_id, wrapped, self._context(store_id))))
@@ -72,21 +72,21 @@ class StoreSeal:
         return data_key
 
     def opened(self, store_id: str, keys: KeyWrapper) -> StoreKeys:
-        """The keys of the store. Raises `Locked`."""
+        """Unwrap the data key and derive the keys of the store. Raises `Locked`."""
         return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
-        """The same seal with this data key, wrapped with the current key."""
+        """A copy of the seal with this data key, wrapped with the current key."""
         result = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
         kek_id, wrapped = cast("tuple[str, bytes]", result)
         return replace(self, kek_id=kek_id, wrapped=wrapped)
 
     def destroyed(self, clock: Clock) -> StoreSeal:
-        """The same seal without the key."""
+        """A copy of the seal without the data key."""
         return replace(self, kek_id=None, wrapped=None, destroyed_at=timestamp(clock))
 
     def _context(self, store_id: str) -> bytes:
-        """Associated data of the wrapped key: it cannot move to another store, nor can `paths` be changed."""
+        """Associated data of the wrapped key. The key cannot be moved to another store, nor `paths` be changed."""
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
 
 
@@ -96,7 +96,7 @@ def timestamp(clock: Clock) -> str:
 
 
 def _time(text: str | None) -> str | None:
-    """A validated time of a seal, in the same format. Raises `ValueError`."""
+    """Validate a time in a seal, and return it in the same format. Raises `ValueError`."""
     if text is None:
         return None
     return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,6 +1,6 @@
 """Database server backend, with one `Dialect` for PostgreSQL and one for MariaDB.
 
-`postgresql.open_postgresql` and `mariadb.open_mariadb` are not imported here, since they import their drivers.
+This package does not import `postgresql.open_postgresql` and `mariadb.open_mariadb`, since these import their drivers.
 """
 
 from retentive.storage.server.backend import ServerBackend

@@ -1,9 +1,9 @@
-"""Database server backend: the common part of PostgreSQL and MariaDB.
+"""Database server backend: the part that PostgreSQL and MariaDB have in common.
 
-A write locks the row of its store before its first read: with the lock taken later, 847 of 1,000 concurrent edits were
-lost on PostgreSQL and 702 on Galera. In one process the writers of a store share a queue and commits, so they neither
-contend for the row nor hold a connection each. A transaction undone by a conflict or a lost connection is retried. A
-commit without a reply is never repeated; its versions are looked up instead.
+A write locks the row of its store before its first read. When writes locked it later, 847 of 1,000 concurrent edits
+were lost on PostgreSQL and 702 on Galera. In one process, the writers of a store share a queue and commits, so they do
+not wait for each other's row lock and need one connection. If a conflict or a lost connection undid a transaction, it
+is retried. A commit without a reply is never repeated; the backend looks up its versions instead.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from retentive.storage.sql.transaction import SqlTransaction, was_committed
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
-# These undo the whole transaction.
+# These errors undo the whole transaction.
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict)
 
 
 @dataclass(slots=True, eq=False)
 class _TimedJob(StoreJob):
-    """Job with a deadline that includes its time in the queue."""
+    """Job with a deadline. The time in the queue counts."""
 
     deadline: float = field(kw_only=True)
 
@@ -74,7 +74,7 @@ class ServerBackend(SqlBackend, Clocked):
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Renew pool and locks in a forked child, which lacks the parent's other threads."""
+        """Renew the pool and the locks in a forked child, in which the other threads of the parent do not exist."""
         dialect = self.dialect
         self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
         self._queues: WeakValueDictionary[str, WriteQueue[_TimedJob]] = WeakValueDictionary()
@@ -82,7 +82,7 @@ class ServerBackend(SqlBackend, Clocked):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Context without open connections, used around a fork."""
+        """Context without open connections, for the time of a fork."""
         with self._pool.held():
             yield
 
@@ -91,21 +91,21 @@ class ServerBackend(SqlBackend, Clocked):
             self._closed = True
 
     def __del__(self) -> None:
-        with suppress(Exception):  # partly constructed, or interpreter shutdown
+        with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._pool.drop()
 
     def check_schema(self) -> None:
-        """Create the tables in an empty database. Raises `UnknownSchema` if the schema is older or newer."""
+        """Create the tables in an empty database. Raises `UnknownSchema` if an existing schema is older or newer."""
         if self._persevere(self.schema.is_current):
             return
         self.migrate(only_new=True)
 
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
-        """Upgrade the schema; returns the numbers of the applied migrations.
+        """Upgrade the schema and return the numbers of the applied migrations.
 
-        `partitions` splits memories and versions by the hash of their store; it applies only when tables are created.
-        `only_new` creates missing tables, but raises `OlderSchema` instead of upgrading existing ones. Other
-        processes may have the database open meanwhile.
+        When the tables are created, `partitions` splits memories and versions by the hash of their store. `only_new`
+        creates missing tables, but raises `OlderSchema` instead of upgrading existing ones. Other processes may have
+        the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"partitions must be 0 to {MAX_PARTITIONS}, not {partitions}")
@@ -116,7 +116,7 @@ class ServerBackend(SqlBackend, Clocked):
                 if self.schema.is_current(connection):
                     return []
                 if only_new and self.schema.version(connection):
-                    raise OlderSchema("the store has an older schema: run `retentive migrate-schema`")
+                    raise OlderSchema("the tables have an older schema: run `retentive migrate-schema`")
                 applied = self.schema.upgrade(connection, now_us(self.clock), partitions=partitions)
                 connection.commit()
                 return applied
@@ -161,16 +161,16 @@ class ServerBackend(SqlBackend, Clocked):
         run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
-        """Run and commit within the deadline of the oldest job."""
+        """Run the jobs and commit, before the deadline of the oldest job."""
         deadline, store_id = jobs[0].deadline, jobs[0].store_id
         if deadline < time.monotonic():
-            raise DeadlineExceeded("other writers held the memory store for too long")
+            raise DeadlineExceeded("other writers locked the memory store for too long")
         self._persevere(
             lambda connection: run_together(_SharedTransaction(self, connection, store_id), jobs), deadline=deadline
         )
 
     def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
-        """Commit. If the reply is lost, find out if the commit took place."""
+        """Commit. If the reply is lost, look up whether the commit took place."""
         try:
             connection.commit()
         except ConnectionLost:
@@ -178,10 +178,11 @@ class ServerBackend(SqlBackend, Clocked):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
-        """True if a commit without a reply took place. Raises `OutcomeUnknown` if the server remains unreachable.
+        """Return whether a commit without a reply took place.
 
-        Locking the store's row waits until the server has committed or rolled back the transaction. The trivial write
-        waits until the cluster has replicated the state read here.
+        Locking the row of the store waits until the server has committed or rolled back the transaction. The small
+        write waits until the cluster has replicated the state that was read. Raises `OutcomeUnknown` if the server
+        remains unreachable.
         """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
@@ -193,13 +194,13 @@ class ServerBackend(SqlBackend, Clocked):
                     return landed
             except (RetentiveError, SerializationConflict) as error:
                 if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
-                    raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
+                    raise OutcomeUnknown("the connection was lost during the commit") from None
 
     def _deadline(self) -> float:
         return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
-        """Run `attempt` in its own transaction, retrying after lost connections and conflicts until the deadline."""
+        """Run `attempt` in its own transaction. Lost connections and conflicts are retried until the deadline."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
@@ -209,7 +210,7 @@ class ServerBackend(SqlBackend, Clocked):
                     raise
             except SerializationConflict:
                 if not backoff.wait():
-                    raise DeadlineExceeded("other writers held the memory store for too long") from None
+                    raise DeadlineExceeded("other writers locked the memory store for too long") from None
 
     def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
         with self._pool.connection() as connection:
@@ -218,7 +219,7 @@ class ServerBackend(SqlBackend, Clocked):
             try:
                 return attempt(connection)
             except ConnectionLost:
-                self._pool.drop()  # the idle ones are probably lost too
+                self._pool.drop()  # the idle connections are probably lost too
                 raise
             finally:
                 connection.roll_back()
@@ -227,7 +228,8 @@ class ServerBackend(SqlBackend, Clocked):
 class _SharedTransaction:
     """Transaction of a batch on one store, with its row locked.
 
-    It has no savepoints, which cost round trips: a job that fails after a change undoes the other jobs too.
+    It has no savepoints, because each costs round trips. A job that fails after a change therefore undoes the other
+    jobs too.
     """
 
     def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
@@ -242,7 +244,7 @@ class _SharedTransaction:
         return ServerTransaction(self._connection, self._store_id, self._head, clock=clock, new_id=new_id)
 
     def finish(self, transaction: ServerTransaction) -> None:
-        """Do nothing: the head is written once, at the commit."""
+        """Do nothing: the head is written once, during the commit."""
 
     def undo(self, transaction: ServerTransaction | None, error: Exception) -> bool:
         if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
@@ -250,7 +252,7 @@ class _SharedTransaction:
         return False
 
     def commit(self, ran: Sequence[Ran[ServerTransaction]], changed: Sequence[ServerTransaction]) -> None:
-        """Write the head and commit. The last version of the batch identifies the commit if its reply is lost."""
+        """Write the head and commit. If the reply is lost, the last version of the batch identifies the commit."""
         for earlier, later in pairwise(changed):
             later.newest = later.newest or earlier.newest
             later.untraced = later.untraced or earlier.untraced

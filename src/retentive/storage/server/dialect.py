@@ -1,4 +1,4 @@
-"""Interface between the backend and each kind of database server: connections, errors, and options of URLs."""
+"""Interface between the backend and each kind of database server: connections, errors, and URL options."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class ConnectionLost(Unavailable):
 
 
 class DeadlineExceeded(Unavailable):
-    """The command timed out while other writers held the store."""
+    """The command timed out while other writers locked the store."""
 
 
 class SerializationConflict(Exception):
-    """The server rolled the transaction back because of a concurrent one. Retry it."""
+    """The server rolled the transaction back because of a concurrent transaction. The transaction can be retried."""
 
 
 class ServerConnection(Connection, Protocol):
-    """Connection to a server, outside a transaction or in one begun by `begin_*`."""
+    """Connection to a server: outside a transaction, or in a transaction that `begin_write` or `begin_read` started."""
 
     def begin_write(self) -> None:
-        """Start a write transaction. It sees commits up to each statement, or up to its first read."""
+        """Start a write transaction. It sees all commits before each statement, or before its first read."""
 
     def begin_read(self) -> None:
         """Start a read-only transaction on one consistent state."""
 
     def commit(self) -> None:
-        """Commit. After `ConnectionLost` the outcome is unknown; after any other error it was not committed."""
+        """Commit. After `ConnectionLost` the outcome is unknown; after any other error nothing was committed."""
 
     def roll_back(self) -> None:
-        """Roll back the transaction, if any. Never raises."""
+        """Roll back the open transaction, if there is one. Never raises."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -51,7 +51,7 @@ class ServerConnection(Connection, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Limits of one process: timeout of one command, and open connections."""
+    """Limits for one process: the timeout of a command, and the number of open connections."""
 
     timeout_s: float = 30.0
     connections: int = 16
@@ -84,9 +84,9 @@ class Dialect(ABC):
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
-    """Split the part after `scheme://` into the address, our options and the remaining query options.
+    """Split the part after `scheme://` into the address, the options of retentive, and the other query options.
 
-    Raises `InvalidInput`; its message omits the URL, which may have a password.
+    Raises `InvalidInput`; the message omits the URL, which may contain a password.
     """
     address, _, query = rest.partition("?")
     try:
@@ -95,5 +95,5 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
             timeout_s=float(given.pop("timeout_s", "30")), connections=int(given.pop("connections", "16"))
         )
     except ValueError:
-        raise InvalidInput("the options of a place are `?name=value&name=value`; timeouts are numbers") from None
+        raise InvalidInput("URL options have the form `?name=value&name=value`; timeouts are numbers") from None
     return address, ours, given

@@ -33,7 +33,7 @@ T = TypeVar("T")
 DEFAULT_PORT = 3306
 _SCHEMA_LOCK = "retentive-schema"
 _TLS_OPTIONS = ("ssl_ca", "ssl_cert", "ssl_key")
-# InnoDB takes the snapshot of a transaction at its first plain read, which comes after locking the store's row.
+# InnoDB takes the snapshot of a transaction at its first plain read, which comes after the row of the store is locked.
 _SETTINGS = (
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
@@ -51,9 +51,9 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 class MariadbConnection(ServerConnection):
     """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`.
 
-    Statements without rows are sent with the next query or the commit, except on a node of a cluster. There a
+    Statements without rows are sent with the next query or the commit, except on a node of a cluster. On such a node, a
     transaction can be rolled back between two statements of one packet. The server then runs the remaining statements
-    outside the transaction and commits half a change (seen on Galera 4 with MariaDB 10.11).
+    outside the transaction and commits half of a change (seen on Galera 4 with MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -89,7 +89,7 @@ class MariadbConnection(ServerConnection):
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
         if size > self._max_bytes:
-            raise Refused("too_large_to_keep")  # escaping may double the size; a larger packet ends the connection
+            raise Refused("too_large_to_keep")  # escaping may double the size, and a larger packet ends the connection
         if self._batch and (self._one_by_one or self._batch_bytes + size > self._max_bytes):
             self._send()
         with self._guarded(), self._raw.cursor() as cursor:
@@ -114,7 +114,7 @@ class MariadbConnection(ServerConnection):
         _cut(self._raw)
 
     def _send(self) -> list[Row]:
-        """Send the batched statements; returns the rows of the last one."""
+        """Send the batched statements. Returns the rows of the last one."""
         statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
         with self._guarded(), self._raw.cursor() as cursor:
             cursor.execute(statements)
@@ -130,13 +130,13 @@ class MariadbConnection(ServerConnection):
             meant = meaning(error)
             self._failed = self._failed or isinstance(meant, ConnectionLost)
             raise meant from None
-        except BaseException:  # interrupted while reading a reply
+        except BaseException:  # for example an interrupt while reading a reply
             self._failed = True
             raise
 
 
 class MariadbDialect(Dialect):
-    """Connects to the first reachable host; hosts that failed are tried last."""
+    """Connects to the first host that can be reached. Hosts that failed before are tried last."""
 
     name = "mariadb"
     now_us = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
@@ -158,7 +158,7 @@ class MariadbDialect(Dialect):
         raise refusal
 
     def _connect_to(self, host: str, port: int) -> MariadbConnection:
-        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for a retry
+        answer_s = max(self.timeout_s / 3, 1.0)  # a third of the timeout leaves time for a retry
         try:
             raw = pymysql.connect(
                 host=host,
@@ -184,10 +184,10 @@ class MariadbDialect(Dialect):
     @contextmanager
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
         if connection.rows("SELECT GET_LOCK(?, ?)", (_SCHEMA_LOCK, int(self.timeout_s / 4)))[0][0] != 1:
-            raise SerializationConflict("another process changes the schema")
+            raise SerializationConflict("another process is changing the schema")
         try:
             yield
-        finally:  # the lock belongs to the connection, not the transaction
+        finally:  # the lock belongs to the connection, not to the transaction
             with suppress(ConnectionLost):
                 connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
 
@@ -201,17 +201,17 @@ def _cut(raw: Any) -> None:
 def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
     """Open the backend at `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
 
-    Without `check`, the schema is not checked or created.
+    If `check` is false, the schema is neither checked nor created.
     """
     address, options, given = split_options(rest)
     for name in given:
         if name not in _TLS_OPTIONS:
             known = f"timeout_s, connections, {_TLS_OPTIONS}"
-            raise InvalidInput(f"unknown option {name!r} of the place; known are {known}")
+            raise InvalidInput(f"unknown option {name!r} in the URL; the known options are {known}")
     login, separator, place = address.rpartition("@")
     hosts, slash, database = place.partition("/")
     if not separator or not slash or not database:
-        raise InvalidInput("the place of a MariaDB database is mariadb://user:password@host:port/database")
+        raise InvalidInput("the URL of a MariaDB database must be mariadb://user:password@host:port/database")
     user, _, password = login.partition(":")
     named = {"user": user, "password": password, "database": database}
     access = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
@@ -227,13 +227,13 @@ def _host(text: str) -> tuple[str, int]:
     if not colon:
         return text, DEFAULT_PORT
     if not port.isdecimal() or not name:
-        raise InvalidInput("a host is written name:port")
+        raise InvalidInput("a host must have the form name:port")
     return name.strip("[]"), int(port)
 
 
 @cache
 def _translated(sql: str) -> str:
-    """Convert placeholders to PyMySQL's."""
+    """Convert placeholders to those of PyMySQL."""
     return sql.replace("?", "%s")
 
 
@@ -243,7 +243,7 @@ def _code(error: BaseException) -> int:
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """Map a failure to connect. The driver's text is dropped, since it has hosts and users."""
+    """Map a failure to connect to an error of retentive. The driver's text is dropped: it contains hosts and users."""
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
         return PermissionDenied("the database server refuses this user")
@@ -259,13 +259,13 @@ _TOO_LARGE = {ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG}
 _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
 _NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR}
 _LOST = {
-    0,  # PyMySQL's code for a connection closed by the other side
+    0,  # PyMySQL's code for a connection that the other side closed
     CR.CR_SERVER_GONE_ERROR,
     CR.CR_SERVER_LOST,
     CR.CR_COMMANDS_OUT_OF_SYNC,
     ER.SERVER_SHUTDOWN,
     ER.QUERY_INTERRUPTED,
-    ER.OPTION_PREVENTS_STATEMENT,  # --read-only: a replica
+    ER.OPTION_PREVENTS_STATEMENT,  # the server runs with --read-only: a replica
     _KILLED,
     _WSREP_UNREADY,
     1158, 1159, 1160, 1161,  # network failure within a packet
@@ -273,7 +273,7 @@ _LOST = {
 
 
 def meaning(error: BaseException) -> Exception:
-    """Map a MariaDB error to ours. An error that only a bug can cause is returned unchanged."""
+    """Map an error of MariaDB to one of retentive. An error that only a bug can cause is returned unchanged."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
         (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),

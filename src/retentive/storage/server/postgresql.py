@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: connections and error mapping.
 
-A transaction pooler (pgbouncer) does not preserve session state. Behind one, settings are sent with each transaction
-and no statement is prepared. A pooler is detected by the backend process id in its greeting, which differs from
-`pg_backend_pid()`.
+A transaction pooler (PgBouncer) does not preserve session state. Behind a pooler, settings are sent with each
+transaction and statements are not prepared. A pooler is detected by the backend process id in its greeting, which
+differs from `pg_backend_pid()`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from retentive.storage.server.dialect import (
 from retentive.storage.server.postgresql_wire import NoAnswer, Wire
 from retentive.storage.sql.connection import Row, Value
 
-_SCHEMA_LOCK = 0x636F6D6D6F6E  # arbitrary, but the same in every process: "common"
+_SCHEMA_LOCK = 0x636F6D6D6F6E  # any number works that is the same in every process: "common"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _COMMIT = "current_setting('synchronous_commit')"
@@ -41,7 +41,7 @@ _SETTINGS = (
     " set_config('tcp_keepalives_count', '3', LOCAL),"
     f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
 )
-_MAX_BYTES = 512 * 1024 * 1024  # the limit of a value is 1 GB, and its text form may be twice as long
+_MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and its text form may be twice as long as the bytes
 
 
 class PostgresqlConnection(ServerConnection):
@@ -95,7 +95,7 @@ class PostgresqlConnection(ServerConnection):
             self._wire.send("COMMIT")
             self._wire.sync()
         self._begun = False
-        if self._wire.done != b"COMMIT":  # for a failed transaction the server answers ROLLBACK instead of an error
+        if self._wire.done != b"COMMIT":  # for a failed transaction, the server replies ROLLBACK instead of an error
             raise SerializationConflict("the server rolled the transaction back")
 
     def roll_back(self) -> None:
@@ -103,7 +103,7 @@ class PostgresqlConnection(ServerConnection):
             return
         self._begun = False
         try:
-            with suppress(psycopg.Error):  # errors of statements sent earlier
+            with suppress(psycopg.Error):  # errors of statements that were sent earlier
                 self._wire.send("ROLLBACK")
                 self._wire.sync()
             if not self._wire.idle:  # the failed batch skipped the ROLLBACK
@@ -129,7 +129,7 @@ class PostgresqlConnection(ServerConnection):
             raise meant from None
         except Refused:
             raise
-        except BaseException:  # interrupted while reading a reply
+        except BaseException:  # for example an interrupt while reading a reply
             self._failed = True
             raise
 
@@ -145,7 +145,7 @@ class PostgresqlDialect(Dialect):
         self._conninfo = conninfo
 
     def connect(self) -> PostgresqlConnection:
-        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for a retry
+        answer_s = max(self.timeout_s / 3, 1.0)  # a third of the timeout leaves time for a retry
         try:
             raw: psycopg.Connection[Any] = psycopg.Connection.connect(
                 self._conninfo, autocommit=True, connect_timeout=max(int(answer_s), 2), client_encoding="utf8"
@@ -158,19 +158,19 @@ class PostgresqlDialect(Dialect):
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
         connection.rows("SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))
         if connection.rows("SHOW server_encoding")[0][0] != "UTF8":
-            raise InvalidInput("the database must have the encoding UTF8, to keep every text")
+            raise InvalidInput("the database must have the encoding UTF8, which can store every text")
         yield
 
 
 def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
-    """Open the backend at `postgresql://` + `rest`. Without `check`, the schema is not checked or created."""
+    """Open the backend at `postgresql://` + `rest`. If `check` is false, the schema is neither checked nor created."""
     address, options, given = split_options(rest)
     query = urllib.parse.urlencode(given)
     conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error:
-        raise InvalidInput("the place is not a valid URL of a PostgreSQL database") from None
+        raise InvalidInput("invalid URL: use postgresql://user:password@host:port/database") from None
     backend = ServerBackend(PostgresqlDialect(conninfo, options), clock=clock, new_id=new_id)
     if check:
         backend.check_schema()
@@ -178,7 +178,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 
 
 def _unreachable(error: psycopg.Error) -> Exception:
-    """Map a failure to connect. The driver's text is dropped, since it has hosts and users."""
+    """Map a failure to connect to an error of retentive. The driver's text is dropped: it contains hosts and users."""
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
@@ -200,7 +200,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Map a PostgreSQL error to ours. An error that only a bug can cause is returned unchanged."""
+    """Map an error of PostgreSQL to one of retentive. An error that only a bug can cause is returned unchanged."""
     for kinds, meant in _MEANINGS:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()

@@ -1,7 +1,7 @@
 """Batches statements to PostgreSQL through libpq's pipeline mode, using psycopg's wrapper.
 
-A statement without a result stays in libpq's buffer until the next query, so an edit takes three round trips.
-psycopg's cursors send each statement separately, which took twice as long.
+A statement without a result stays in libpq's buffer until the next query, so an edit takes three round trips. psycopg's
+cursors send each statement separately; with them, an edit took twice as long.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from psycopg.pq.abc import PGconn, PGresult
 from retentive.storage.sql.connection import Row, Value
 
 _INT8, _BYTEA, _INFERRED = 20, 17, 0
-_INTEGERS = {20, 21, 23, 26}  # int8, int2, int4, oid
+_INTEGERS = {20, 21, 23, 26}  # types int8, int2, int4, oid
 _MAX_PREPARED = 200
-_Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # SQL and value types
+_Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # SQL, and the types of the values
 
 
 class NoAnswer(Exception):
@@ -30,19 +30,19 @@ class NoAnswer(Exception):
 
 
 class Wire:
-    """Connection in pipeline mode, for one thread at a time. Unusable after `NoAnswer`."""
+    """Connection in pipeline mode, for one thread at a time. It cannot be used after `NoAnswer`."""
 
     def __init__(self, pgconn: PGconn, *, answer_s: float) -> None:
         self._pgconn = pgconn
         self._answer_s = answer_s
         self._poll = select.poll()
-        self._pending: deque[bool] = deque()  # one item for each request without a reply yet; True for a sync
+        self._pending: deque[bool] = deque()  # one item for each request that has no reply yet; true for a sync
         self._prepared: dict[_Statement, bytes] = {}
-        self._doubtful: list[_Statement] = []  # prepared in the current batch; lost if it fails
+        self._doubtful: list[_Statement] = []  # prepared in the current batch; lost if the batch fails
         self._names = 0
         self._last: list[Row] = []
         self.done = b""  # command tag of the last completed command
-        self.prepares = False  # a pooler may share the session, and names would clash
+        self.prepares = False  # a pooler may share the session, so names of prepared statements could clash
         pgconn.enter_pipeline_mode()
 
     @property
@@ -79,18 +79,18 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch and a statement; returns its rows. Raises `psycopg.Error` of the first failed statement.
+        """Send the batch and a statement, and return the rows of the statement. Raises the first `psycopg.Error`.
 
-        It sends a sync, not only a flush: the server's idle timeout starts at a sync. So the server releases the locks
-        of a client that disappeared silently.
+        The batch ends with a sync, not only with a flush: the idle timeout of the server starts at a sync. After it,
+        the server releases the locks of a client that has disappeared.
         """
         self.send(sql, values)
         return self.sync()
 
     def sync(self) -> list[Row]:
-        """Send the batch; returns the rows of its last statement. Raises `psycopg.Error` of the first failed statement.
+        """Send the batch and return the rows of its last statement. Raises the first `psycopg.Error`.
 
-        After an error the server has skipped the rest of the batch, and runs the next batch normally.
+        After an error, the server skips the rest of the batch. It runs the next batch normally.
         """
         try:
             self._pgconn.pipeline_sync()
@@ -132,7 +132,7 @@ class Wire:
         try:
             while self._pgconn.flush():
                 self._wait(select.POLLIN | select.POLLOUT, deadline)
-                self._pgconn.consume_input()  # the server may stop reading until its output is read
+                self._pgconn.consume_input()  # the server may stop reading until the client reads its output
         except errors.Error:
             self._broken()
 
@@ -144,7 +144,7 @@ class Wire:
             result = self._pgconn.get_result()
         except errors.Error:
             self._broken()
-        if result is None and self._pgconn.status == ConnStatus.BAD:  # no further reply will come
+        if result is None and self._pgconn.status == ConnStatus.BAD:  # no further reply will arrive
             self._broken()
         return result
 
@@ -161,7 +161,7 @@ class Wire:
 
 @cache
 def _numbered(sql: str) -> bytes:
-    """Convert placeholders to PostgreSQL's: `$1` for the first `?`."""
+    """Convert placeholders to those of PostgreSQL: `$1` for the first `?`."""
     first, *rest = sql.split("?")
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 

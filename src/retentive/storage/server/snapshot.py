@@ -9,10 +9,10 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class LazySnapshot(SqlSnapshot):
-    """Read snapshot that opens a transaction only if a read needs several statements: most views take one round trip.
+    """Snapshot that opens a transaction only if a read needs several statements. Most views need one round trip.
 
-    Each statement returns the revision it saw. If the revision changes during a read, the read is retried
-    (`SerializationConflict`).
+    Each statement returns the revision that it saw. If the revision changes during a read, `SerializationConflict` is
+    raised and the read is retried.
     """
 
     def __init__(self, connection: ServerConnection, store_id: str) -> None:
@@ -24,12 +24,12 @@ class LazySnapshot(SqlSnapshot):
 
     @property
     def head(self) -> Head:  # type: ignore[override]
-        """Head as of the first statement."""
+        """Head that the first statement saw."""
         return self._first or self._saw(select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
-        """Number of the store. Reads with several statements need it, so it starts a transaction for them."""
+        """Number of the store. Only reads with several statements use it, so it starts their transaction."""
         if not self._begun:
             self._begun = True
             self._server.begin_read()
@@ -51,7 +51,7 @@ class LazySnapshot(SqlSnapshot):
 
 
 class ServerTransaction(SqlTransaction):
-    """Memory store while it is being changed, with its row locked."""
+    """Transaction that changes a memory store whose row is locked."""
 
     def get(self, path: str) -> Entry:
         return entry_with_head(self.connection, self.store_id, path)[1]

@@ -1,4 +1,4 @@
-"""Backend on a SQL database: everything except connections, transactions on memories, and retries."""
+"""Backend on a SQL database, except connections, transactions on memories, and retries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SqlBackend(Backend, Checkable, Discarding):
 
     @abstractmethod
     def transact(self, work: Callable[[Connection], T]) -> T:
-        """Run and commit work that changes no memories. If the reply to the commit is lost, it may run again."""
+        """Run work that changes no memories, and commit. If the reply to the commit is lost, the work may run again."""
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         created_at = new.get("created_at")
@@ -67,7 +67,7 @@ class SqlBackend(Backend, Checkable, Discarding):
         self.transact(partial(self._erase, store_id=store_id, actor=actor))
 
     def _erase(self, connection: Connection, store_id: str, actor: Actor | None) -> None:
-        with suppress(NotFound):  # already erased
+        with suppress(NotFound):  # the store is already erased
             number = select_head(connection, store_id, lock=self.lock).no
             by = None if actor is None else str(actor)
             stores.erase_store(connection, number, at=now_us(self.clock), by=by)

@@ -10,7 +10,7 @@ from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
 
-_MOST = 1_000  # findings of one code
+_MOST = 1_000  # limit for the findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _ORPHANS = (
     "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
@@ -37,7 +37,7 @@ _NAMES = {
 
 
 def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
-    """Check the schema, rows without a store, and texts without a version."""
+    """Check the schema, and find rows without a store and texts without a version."""
     if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
@@ -56,7 +56,7 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """Finding if the schema is not the current one, else None."""
+    """Finding if the schema is not the current one, otherwise None."""
     try:
         if schema.is_current(connection):
             return None
@@ -78,7 +78,7 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
 
 
 def repair_indexes(connection: Connection, schema: Schema) -> None:
-    """Create missing indexes, unless an id is duplicated. The caller commits."""
+    """Create missing indexes, unless an id occurs twice. The caller commits."""
     for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
             connection.run(_INDEXES[schema.dialect][name])

@@ -10,15 +10,15 @@ Row: TypeAlias = tuple[Value, ...]
 
 
 class Connection(Protocol):
-    """Connection to a database. It raises the errors of `retentive.errors`."""
+    """Connection to a database. Its methods raise the errors of `retentive.errors`."""
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Run a statement and fetch all its rows."""
+        """Run a statement and return all its rows."""
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Run a statement. It may be sent, and its error raised, as late as the next `rows` or the commit."""
+        """Run a statement. It may be sent, and an error raised, as late as the next `rows` or the commit."""
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each item of `values`, like `run`."""
+        """Run a statement once for each item of `values`. Like with `run`, errors may be raised later."""
         for each in values:
             self.run(sql, each)

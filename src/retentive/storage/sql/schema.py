@@ -1,4 +1,4 @@
-"""Schema of a database: existing tables and their version."""
+"""Schema of a database: the existing tables and their version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TABLE_NAMES = {
 
 
 class OlderSchema(UnknownSchema):
-    """The database must be migrated first."""
+    """The database must be migrated before it can be used."""
 
 
 class ForeignSchema(UnknownSchema):
@@ -27,46 +27,46 @@ class ForeignSchema(UnknownSchema):
 
 
 def refuse_newer(version: int, newest: int) -> None:
-    """Raise `UnknownSchema` for a schema version newer than this retentive."""
+    """Raise `UnknownSchema` for a schema version that is newer than this version of retentive."""
     if version > newest:
         raise UnknownSchema(
-            f"the store has schema {version}, this retentive knows {newest}: upgrade it to open the store"
+            f"the store has schema {version}, but this version of retentive knows {newest}; upgrade retentive"
         )
 
 
 class Schema:
-    """Schema in databases of one dialect. On a server a table records the version, with a row for each migration."""
+    """Schema in databases of one dialect. On a server, a table has a row for each applied migration."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     @property
     def newest(self) -> int:
-        """Latest version known to this retentive."""
+        """Latest version that this version of retentive knows."""
         return migrations.migrations(self.dialect)[-1][0]
 
     def version(self, connection: Connection) -> int:
-        """Version of the tables, 0 for an empty database.
+        """Version of the tables; 0 for an empty database.
 
         Raises `ForeignSchema` for tables of another application, `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
         done = self._version(connection, tables)
-        # Another process may be creating the tables: if the version says it is done, list them again.
+        # Another process may be creating the tables. If the version says that they exist, list the tables again.
         if done and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
-            raise Damaged(f"tables of the database are not there: {', '.join(sorted(missing))}")
+            raise Damaged(f"tables of the database are missing: {', '.join(sorted(missing))}")
         return done
 
     def is_current(self, connection: Connection) -> bool:
-        """True if the schema is current. Raises `UnknownSchema` if it is newer or of another application."""
+        """Return whether the schema is current. Raises `UnknownSchema` if it is newer or of another application."""
         done = self.version(connection)
         refuse_newer(done, self.newest)
         return done == self.newest
 
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
-        """Upgrade the schema; returns the versions applied. The caller holds the schema lock, and commits.
+        """Upgrade the schema and return the versions applied. The caller holds the schema lock and commits.
 
-        `partitions` splits memories and versions by the hash of their store when the tables are created.
+        When the tables are created, `partitions` splits memories and versions by the hash of their store.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

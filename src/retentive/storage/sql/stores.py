@@ -1,4 +1,4 @@
-"""Memory stores, their records and side records in SQL. Records and side records share a table; their kinds differ."""
+"""Memory stores, their records and side records in SQL. Records and side records share a table, but no kinds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def insert_store(
 
 
 def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
-    """Remove everything in a store except its id. The caller holds the lock on its row."""
+    """Remove everything in a store except its id. The caller holds the lock on the row of the store."""
     for table in TABLES_OF_STORES:
         connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(
@@ -36,21 +36,21 @@ def erase_store(connection: Connection, number: int, *, at: int, by: str | None)
 
 
 def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
-    """Store with this id, else the store with this key, else None."""
+    """The store with this id, or else the store with this key, or else None."""
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
-        return None  # no database stores NUL or lone surrogates
+        return None  # no database can store a NUL or a lone surrogate
     by_id = _select(connection, "id", id_or_key) if id_or_key.startswith("memstore_") else None
     return by_id or _select(connection, "store_key", id_or_key)
 
 
 def select_store_taking(connection: Connection, key: str | None, store_id: str) -> StoreInfo | None:
-    """Store with this key, else the store with this id, even if it is erased, else None."""
+    """The store with this key, or else the store with this id (even if it is erased), or else None."""
     by_key = None if key is None else _select(connection, "store_key", key)
     return by_key or _select(connection, "id", store_id)
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
-    """Store with this id. Raises `NotFound`."""
+    """The store with this id. Raises `NotFound`."""
     found = _select(connection, "id", store_id)
     if found is None:
         raise no_store(store_id)
@@ -58,7 +58,7 @@ def find_store(connection: Connection, store_id: str) -> StoreInfo:
 
 
 def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
-    """Stores in id order."""
+    """Stores in order of their ids."""
     sql, values = f"SELECT {_STORE} FROM stores WHERE erased_at IS NULL", list[Value]()
     if after is not None:
         sql, values = sql + " AND id > ?", [after]
@@ -82,7 +82,7 @@ def no_store(store_id: str) -> NotFound:
 
 
 def select_records(connection: Connection, store: int, kind: str, *, after: str = "") -> list[tuple[str, str]]:
-    """Keys and values of a kind with keys greater than `after`, in key order."""
+    """Keys and values of the records of a kind, in key order, for keys greater than `after`."""
     found = connection.rows(
         "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name", (store, kind, after)
     )
@@ -90,7 +90,7 @@ def select_records(connection: Connection, store: int, kind: str, *, after: str 
 
 
 def write_records(connection: Connection, store: int, kind: str, values: Mapping[str, str | None]) -> None:
-    """Replace records by delete and insert, since no upsert is common to all databases. None removes."""
+    """Replace records with delete and insert, since the databases share no upsert. None removes a record."""
     connection.run_many(
         "DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", [(store, kind, key) for key in values]
     )

@@ -13,13 +13,13 @@ from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, select_head
 from retentive.values.records import Kept, Operation, Recorded, now_us, sortable_id, to_us
 
-_AT_ONCE = 200  # ids in one statement
+_AT_ONCE = 200  # limit for the ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """Memory store while it is being changed. The caller holds the lock, calls `finish` and commits.
+    """Transaction that changes a memory store. The caller holds the lock, calls `finish` and commits.
 
-    Transactions of one commit may share a `head`; each continues after the one before.
+    Transactions of one commit may share a `head`. Each of them continues where the previous one ended.
     """
 
     def __init__(
@@ -30,12 +30,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._new_id = new_id
         self._revision_before = self.head.revision
         self.changed = False
-        self.untraced = False  # True after a change that neither a version nor the head shows
+        self.untraced = False  # true after a change that appears in no version and not in the head
         self.newest: str | None = None  # id of the latest version
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if the records are committed although the work was refused."""
+        """True if the changes are committed even though the work was refused."""
         return False
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -54,7 +54,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
             if moves:
-                self._carry_out(moves)  # a later change may reuse a vacated path, or rename from a new one
+                self._carry_out(moves)  # a later change may use a path that a rename leaves, or rename from a new path
             recorded.append(self._record_one(change, who))
         self._carry_out(moves)
         return recorded
@@ -72,7 +72,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
             recorded = self._put_bare(change, before.id, "deleted", before.path, who)
             self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
             return recorded
-        if change.path is None and origin is not None:  # a deletion without an earlier version
+        if change.path is None and origin is not None:  # a deletion that has no earlier version
             return self._put_bare(change, origin.memory_id, "deleted", origin.path, who)
         if change.path is None or size is None:
             raise InvalidInput("a new memory needs a path and a text")
@@ -80,7 +80,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self._put(change, change.path, size, who)
 
     def _carry_out(self, moves: list[Sequence[Value]]) -> None:
-        """Apply the queued renames in one batch and clear the queue."""
+        """Apply the queued renames in one batch, and empty the queue."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, provenance = ?,"
@@ -135,7 +135,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
     def prune(self, version_ids: Sequence[str]) -> None:
         self._changes_memories()
         self.untraced = True
-        newest_first = sorted(version_ids, reverse=True)  # a text is older than the versions that refer to it
+        newest_first = sorted(version_ids, reverse=True)  # a text is stored in the oldest version that has it
         for start in range(0, len(newest_first), _AT_ONCE):
             chosen = self._without_present(newest_first[start : start + _AT_ONCE])
             places = ", ".join("?" * len(chosen))
@@ -148,7 +148,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """These version ids, except newest versions of present memories."""
+        """These version ids without newest versions of present memories."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -190,7 +190,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 " provenance = ?, mark = NULL WHERE store = ? AND path = ?",
                 (version, version, size, kept.sha256, at, kept.seal, kept.provenance, self.store, before.path),
             )
-            if path != before.path:  # separately, since updating a key column rewrites the row
+            if path != before.path:  # only if it differs, since updating a key column rewrites the row
                 self.connection.run(
                     "UPDATE memories SET path = ? WHERE store = ? AND path = ?", (path, self.store, before.path)
                 )
@@ -243,16 +243,16 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self.head.revision if change.origin is None else change.origin.revision
 
     def _tick(self, change: Change) -> tuple[int, str]:
-        """Time and id of the next version: now, or just after the version before if the clock went back."""
+        """Time and id of the next version: now, or just after the previous version if the clock went back."""
         if change.origin is None:
             self.head.last_at = at = max(int(self._clock() * 1_000_000), self.head.last_at + 1)
-            # `sortable_id` inlined, to save a call for each version
+            # The same as `sortable_id`, without a call for each version.
             is_usual = self._new_id is sortable_id
             self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)
             return at, self.newest
         at = to_us(change.origin.created_at)
         if at <= self.head.last_at:
-            raise InvalidInput("imported versions must be later than the present ones")
+            raise InvalidInput("imported versions must be later than all existing versions")
         self.head.last_at, self.newest = at, change.origin.id
         self.head.revision = max(self.head.revision, change.origin.revision)
         return at, change.origin.id
@@ -269,9 +269,9 @@ _IS_PRESENT = (
 
 
 def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
-    """True if the changes of a transaction were committed; locks the store's row. The caller commits.
+    """Return whether the changes of a transaction were committed. Locks the row of the store; the caller commits.
 
-    A commit of records alone is reported as lost, since applying it twice is harmless.
+    A commit that contained only records is reported as lost, since applying it twice does no harm.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:

@@ -1,8 +1,11 @@
 """SQLite backend: memory stores in one file (or in memory), for any number of threads and processes of one host.
 
-It adds to SQLite: a fair queue with group commit (`queue.py`); a failed commit stays failed (`commit.py`); a full disk
-does not block deletions (`space.py`); a fork inherits no connection (`forking.py`); deleting or replacing the open
-file is detected.
+It adds to SQLite:
+- a fair queue with group commit (`queue.py`)
+- commits that stay failed once they have failed (`commit.py`)
+- deletions on a full disk (`space.py`)
+- forks that inherit no connection (`forking.py`)
+- detection of a deleted or replaced file
 """
 
 from __future__ import annotations
@@ -32,26 +35,27 @@ from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
-SPACE_CHECK_EVERY = 16  # commits; if space is low, it is checked after each
-PURGE_WAIT_S = 5.0  # for readers of the log
+SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit
+PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
 
 
 class CommitObserver:
-    """Base class for copies of the memories that follow the commits, such as plain files; does nothing.
+    """Base class for copies of the memories that are updated after each commit, such as plain files. It does nothing.
 
-    Every call except `snapshot` comes from the thread that leads the writers.
+    The thread that leads the writers calls every method except `snapshot`.
 
-    An error before the commit refuses the batch. After the commit the observer must handle its own errors.
+    If an error is raised before the commit, the batch is refused. After the commit the observer must handle its own
+    errors.
     """
 
     def lock(self, writer: Writer) -> None:
-        """Acquire the observer's lock for a batch. May first recover the unfinished work of a killed process."""
+        """Acquire the observer's lock for a batch. It may first recover the unfinished work of a killed process."""
 
     def unlock(self) -> None:
         """Release the observer's lock."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        """Snapshot for a reader of one store. Called from any thread."""
+        """Snapshot for a reader of one store. Any thread may call this method."""
         return SqlSnapshot(connection, store_id)
 
     def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
@@ -62,13 +66,13 @@ class CommitObserver:
         """Prepare for the commit of these transactions, as the last step of their database transaction."""
 
     def after_commit(self, writer: Writer) -> None:
-        """Handle the commit, which is durable. The next batch waits for this call. Must not raise."""
+        """Update the copy after the commit, which is durable. The next batch waits for this call. Must not raise."""
 
 
 class SqliteBackend(SqlBackend, Purgeable):
     """Memory stores in the SQLite file at `path`; `None` keeps them in memory until the backend is closed.
 
-    An `observer` follows the commits.
+    The `observer` is called for each commit.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class SqliteBackend(SqlBackend, Purgeable):
     ) -> None:
         super().__init__(SCHEMA, clock, new_id)
         self._observer = observer or CommitObserver()
-        self._commits, self._is_space_low = 0, True  # until the first commit checks
+        self._commits, self._is_space_low = 0, True  # assume low space until the first commit checks it
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
@@ -112,7 +116,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             self._drop_all()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # partly constructed, or interpreter shutdown
+        with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._drop_all()
 
     def _drop_all(self) -> None:
@@ -123,19 +127,19 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Context without readers, writers or open file connections, used around a fork."""
+        """Context without readers, writers or open file connections, for the time of a fork."""
         with self._queue.paused(), self._readers.held():
             if self._path is not None:
                 self._writer.close()
             yield
 
     def renew_after_fork(self) -> None:
-        """Renew locks and connections in a forked child, which lacks the parent's other threads."""
+        """Renew locks and connections in a forked child, in which the other threads of the parent do not exist."""
         self._queue: WriteQueue[StoreJob] = WriteQueue(partial(run_batch, attempt=self._attempt, admit=self._admitted))
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
-        """Raise `Unavailable` if the backend was closed or its file moved."""
+        """Raise `Unavailable` if the backend was closed, or if its file was moved."""
         if self._closed:
             raise Unavailable("the backend is closed")
         if self._path is not None and _identity(self._path) != self._identity:
@@ -162,9 +166,9 @@ class SqliteBackend(SqlBackend, Purgeable):
     def reading(self) -> Iterator[SqliteConnection]:
         """Connection for reading, outside a transaction."""
         self.check_open()
-        if self._path is None:  # readers and writers share the one connection of an in-memory database
+        if self._path is None:  # an in-memory database has one connection, for readers and writers
             with self._queue.paused():
-                self.check_open()  # it may have been closed while we waited
+                self.check_open()  # the backend may have been closed during the wait
                 yield self._writer.connection
         else:
             with self._readers.connection() as connection:
@@ -193,7 +197,7 @@ class SqliteBackend(SqlBackend, Purgeable):
                 self._observer.unlock()
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
-        """Jobs that may run: while the reserve is incomplete, only jobs that may use it."""
+        """Jobs that may run now. While the reserve is incomplete, only jobs that may use it can run."""
         if self._space is None or self._space.is_reserved or self._space.keep():
             return jobs
         for job in jobs:
@@ -201,13 +205,13 @@ class SqliteBackend(SqlBackend, Purgeable):
         return [job for job in jobs if job.may_use_reserve]
 
     def _attempt(self, jobs: Sequence[StoreJob], *, is_locked: bool = False) -> None:
-        """Run and commit; on a full disk, a deletion may use the reserve."""
+        """Run the jobs and commit. On a full disk, a deletion may use the reserve."""
         if not is_locked:
             with _fails_all_jobs():
                 self.check_open()
                 self._observer.lock(self._writer)
         try:
-            with _fails_all_jobs():  # another process may hold the database
+            with _fails_all_jobs():  # another process may have locked the database
                 self._writer.begin()
             before_commit = self._observer.before_commit
             shared = SharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
@@ -220,7 +224,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         except StoreFull:
             if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
                 raise
-            self._attempt(jobs, is_locked=True)  # retried once, since the reserve is free now
+            self._attempt(jobs, is_locked=True)  # retried once, since the space of the reserve is now free
         finally:
             if not is_locked:
                 self._observer.unlock()

@@ -13,13 +13,13 @@ from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # they undo the whole transaction
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # these undo the whole transaction
 
 
 class Writer:
     """The only write connection of this process to the file at `path` (None: a database in memory).
 
-    For one thread at a time. `space` is None if no space is reserved.
+    Only one thread may use it at a time. `space` is None if no space is reserved.
     """
 
     def __init__(self, path: str | None, space: Space | None) -> None:
@@ -30,13 +30,13 @@ class Writer:
 
     @property
     def connection(self) -> SqliteConnection:
-        """Connection, opened on demand and reopened after a fork."""
+        """The connection. It is opened on demand, and again after a fork."""
         if self._connection is None:
             self._connection = connect(self._path, timeout_s=0.0)
         return self._connection
 
     def close(self) -> None:
-        """Close the connection; it is reopened on demand."""
+        """Close the connection. It is opened again on demand."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -52,22 +52,21 @@ class Writer:
         return done
 
     def begin(self) -> None:
-        """Start a write transaction, waiting for other processes."""
+        """Start a write transaction. This waits for other processes."""
         if self._overwrite_due:
             self._overwrite_failed_commit()
         self.connection.begin()
 
     def roll_back(self) -> None:
-        """Roll back the transaction, if any."""
+        """Roll back the open transaction, if there is one."""
         self.connection.roll_back()
 
     def commit(self) -> None:
-        """Commit. If the commit fails, ensure that recovery cannot apply it later.
+        """Commit. If the commit fails, make sure that recovery cannot apply the transaction later.
 
         When the sync fails, the WAL may still contain all frames of the transaction and its commit record. The next
-        recovery would then apply a change that was reported as failed. To prevent that, a trivial commit overwrites
-        those frames before any other write.
-        Raises `OutcomeUnknown` if the trivial commit fails too.
+        recovery would then apply a change that was reported as failed. To prevent this, a commit of a header field
+        overwrites these frames before any other write. Raises `OutcomeUnknown` if that commit fails too.
         """
         try:
             self.connection.run("COMMIT")
@@ -77,7 +76,7 @@ class Writer:
             try:
                 self._overwrite_failed_commit()
             except RetentiveError:
-                raise OutcomeUnknown("the commit failed and could not be undone") from error
+                raise OutcomeUnknown("the commit failed, and it is unknown if recovery applies it later") from error
             raise
 
     def _overwrite_failed_commit(self) -> None:
@@ -94,7 +93,8 @@ class Writer:
         connection = self.connection
         try:
             connection.begin()
-            # SQLite increments this header field itself, so a change only makes other connections reread the schema.
+            # SQLite increments this header field itself, so the change has no effect except that other connections read
+            # the schema again.
             number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
             connection.run(f"PRAGMA schema_version = {number + 1}")
             connection.run("COMMIT")
@@ -104,7 +104,7 @@ class Writer:
 
 @dataclass(slots=True)
 class SharedTransaction:
-    """Open transaction with a savepoint for each job, or without one if a job is `alone`."""
+    """Open transaction with a savepoint for each job. If a job is `alone`, the transaction has no savepoint."""
 
     writer: Writer
     before_commit: Callable[[Writer, Sequence[SqlTransaction]], None]

@@ -14,7 +14,7 @@ from retentive.storage.sql.connection import Row, Value
 
 READ_TIMEOUT_S = 30.0
 _PRAGMAS = (
-    "PRAGMA synchronous = FULL",  # each commit syncs the log, so a reply is durable
+    "PRAGMA synchronous = FULL",  # each commit syncs the log, so a change is durable when the call returns
     "PRAGMA secure_delete = ON",  # overwrites deleted content
     "PRAGMA temp_store = MEMORY",  # keeps texts out of temporary files
     "PRAGMA trusted_schema = OFF",
@@ -47,8 +47,8 @@ class SqliteConnection:
             return self._raw.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise meaning(error) from None
-        except UnicodeDecodeError:  # SQLite quotes damaged bytes in the message of its error
-            raise Damaged("the database file is damaged, or no database") from None
+        except UnicodeDecodeError:  # SQLite quotes the damaged bytes in its error message
+            raise Damaged("the database file is damaged, or is not a SQLite database") from None
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         try:
@@ -63,22 +63,22 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def begin(self) -> None:
-        """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time, ours at most 2."""
+        """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time; this one at most 2 ms."""
         if self._answer("BEGIN IMMEDIATE") is None:
             wait_until(lambda: self._answer("BEGIN IMMEDIATE") is not None, "another process holds the memory store")
 
     def use_log(self) -> None:
-        """Enable the write-ahead log. SQLite's busy handler does not cover this if many processes open a new file."""
+        """Enable the write-ahead log. SQLite's busy handler does not wait if many processes open a new file at once."""
         wait_until(self._uses_log, "another process has locked the database; try again later")
 
     def _uses_log(self) -> bool:
         mode = self._answer("PRAGMA journal_mode = WAL")
         if mode is not None and mode != [("wal",)]:
-            raise Unavailable("the database cannot keep a write-ahead log here")
+            raise Unavailable("the file system does not support a write-ahead log")
         return mode is not None
 
     def _answer(self, sql: str) -> list[Row] | None:
-        """Rows of a statement, or None if another process holds a lock."""
+        """Rows of a statement; None if another process holds a lock."""
         try:
             return self._raw.execute(sql).fetchall()
         except sqlite3.Error as error:
@@ -87,7 +87,7 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def clear_log(self, *, wait_s: float) -> bool:
-        """Checkpoint and truncate the write-ahead log; False if a reader still uses it."""
+        """Checkpoint and truncate the write-ahead log. False if a reader still uses the log."""
         backoff = lock_backoff(timeout_s=wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if not backoff.wait():
@@ -95,13 +95,13 @@ class SqliteConnection:
         return True
 
     def roll_back(self) -> None:
-        """Roll back the transaction, if any."""
+        """Roll back the open transaction, if there is one."""
         if self._raw.in_transaction:
             with suppress(sqlite3.Error):  # closing the connection rolls back too
                 self._raw.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the connection; an open transaction is rolled back."""
+        """Close the connection. An open transaction is rolled back."""
         with suppress(sqlite3.Error):
             self._raw.close()
 
@@ -112,9 +112,9 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
 
 
 def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
-    """Open a read-only connection; invalid UTF-8 is decoded to lone surrogates.
+    """Open a read-only connection that decodes invalid UTF-8 to lone surrogates.
 
-    `immutable`: it creates no files beside the database, takes no locks, and ignores the log.
+    With `immutable`, the connection creates no files beside the database, acquires no locks, and ignores the log.
     """
     connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
     return _prepared(connection, ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF"))
@@ -141,7 +141,7 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """Map a SQLite error to ours. An error that only a bug can cause is returned unchanged."""
+    """Map an error of SQLite to one of retentive. An error that only a bug can cause is returned unchanged."""
     primary = _primary_code(error)
     if primary == sqlite3.SQLITE_TOOBIG:
         return Refused("too_large_to_keep")

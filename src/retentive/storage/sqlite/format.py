@@ -1,7 +1,8 @@
-"""Format and integrity of a SQLite file. The format is our application id and the schema version, both in its header.
+"""Format and integrity of a SQLite file.
 
-A file of another application or of a newer version is refused before any write to it or beside it. Setting its journal
-mode would already be a write.
+The header of a file contains its format: the application id of retentive and the schema version. A file of another
+application or of a newer version is refused before retentive writes to the file or creates other files beside it.
+Setting the journal mode would already be a write.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection
 
 _MOST_FINDINGS = 100
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
-APPLICATION_ID = 0x52544E56  # "RTNV", as `file` shows it
+APPLICATION_ID = 0x52544E56  # "RTNV" in ASCII
 
 
 class SqliteSchema(Schema):
-    """Schema of a SQLite file; `user_version` is its version."""
+    """Schema of a SQLite file. The field `user_version` of the header is the schema version."""
 
     def __init__(self) -> None:
         super().__init__("sqlite")
@@ -32,7 +33,7 @@ class SqliteSchema(Schema):
         return {str(row[0]) for row in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _version(self, connection: Connection, tables: set[str]) -> int:
-        # One statement: between two, another process may commit the tables it creates.
+        # One statement: between two statements, another process may commit the tables that it creates.
         row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
         application, version = (int(value or 0) for value in row)
         if application == APPLICATION_ID:
@@ -52,7 +53,7 @@ SCHEMA = SqliteSchema()
 
 
 def check_format(path: str) -> None:
-    """Raise `UnknownSchema` if the file at `path` is not ours or is newer. A missing or empty file is accepted."""
+    """Raise `UnknownSchema` if the file at `path` has another or newer format. A missing or empty file is valid."""
     if _size(path):
         with closing(_connect(path)) as connection:
             SCHEMA.is_current(connection)
@@ -61,7 +62,7 @@ def check_format(path: str) -> None:
 def _connect(path: str) -> SqliteConnection:
     """Open a connection that writes only if an interrupted transaction must be rolled back.
 
-    Only SQLite may open the file: closing another descriptor of it would drop the locks of this process.
+    No other code may open the file: closing another descriptor of it would drop the locks of this process.
     """
     if _size(path + "-journal"):
         return SqliteConnection(path, timeout_s=READ_TIMEOUT_S)
@@ -76,7 +77,7 @@ def _size(path: str) -> int:
 
 
 def integrity(connection: Connection) -> Iterator[Finding]:
-    """Findings of SQLite's integrity check of pages, rows and indexes."""
+    """Findings of SQLite's integrity check, which checks pages, rows and indexes."""
     try:
         said = [str(row[0]) for row in connection.rows(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
     except RetentiveError as error:

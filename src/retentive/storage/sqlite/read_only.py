@@ -1,4 +1,4 @@
-"""Read-only access to the memory stores in a SQLite file: writes, creates and recovers nothing."""
+"""Read-only access to the memory stores in a SQLite file. Nothing is written, created or recovered."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 
 class ReadOnlyBackend(SqlBackend):
-    """Memory stores in the SQLite file at `path`. Writing raises `PermissionDenied`."""
+    """Memory stores in the SQLite file at `path`. Methods that write raise `PermissionDenied`."""
 
     def __init__(self, path: str) -> None:
         super().__init__(SCHEMA, time.time, sortable_id)
         self._lock = threading.RLock()
         if not os.path.exists(path):
-            raise NotFound("there is no database at the place")
+            raise NotFound("there is no database at this location")
         try:
             check_format(path)
         except UnknownSchema:
             raise
-        except RetentiveError:  # damaged files are opened too
+        except RetentiveError:  # damaged files can be opened too
             pass
         self._connection = connect_to_look(path)
 
@@ -50,15 +50,15 @@ class ReadOnlyBackend(SqlBackend):
                 self._connection.roll_back()
 
     def check(self) -> Iterator[Finding]:
-        with self._lock:  # one by one: if the file is damaged, the next statement may fail
+        with self._lock:  # one read at a time: if the file is damaged, the next statement may fail
             yield from integrity(self._connection)
             yield from examine(self._connection, SCHEMA)
 
     def transact(self, work: Callable[[Connection], T]) -> T:
-        raise PermissionDenied("the location was opened for reading only")
+        raise PermissionDenied("the location was opened read-only")
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        raise PermissionDenied("the location was opened for reading only")
+        raise PermissionDenied("the location was opened read-only")
 
     def close(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Keeps a reserve of disk space beside a SQLite file and a short log, so that a full disk permits deletions."""
+"""Keeps a reserve of disk space beside a SQLite file, and the log short, so that deletions work on a full disk."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from retentive.errors import RetentiveError
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, local_file_system
 from retentive.storage.sqlite.connection import SqliteConnection
 
-RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: some 8 pages of 4 KB
+RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: about 8 pages of 4 KB
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
 class Space:
-    """Disk space for the database file at `path`, and a reserve of it in another. The caller has exclusive access."""
+    """Disk space for the database file at `path`, and a second file that reserves space. Needs exclusive access."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -24,14 +24,14 @@ class Space:
         self._file_system = local_file_system(os.path.dirname(path))
 
     def keep(self) -> bool:
-        """Allocate the reserve if space permits; True if it is complete."""
+        """Allocate the reserve if there is enough space. True if the reserve is complete."""
         if not self.is_reserved:
             with suppress(OSError):
                 self.is_reserved = os.path.getsize(self._reserve) >= RESERVE_BYTES
         if not self.is_reserved:
             with suppress(OSError):
                 descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY | CLOSE_ON_EXEC, FILE_MODE)
-                try:  # written, not only extended: a sparse file reserves no space
+                try:  # bytes are written, because a sparse file reserves no space
                     self.is_reserved = os.write(descriptor, bytes(RESERVE_BYTES)) == RESERVE_BYTES
                     os.fsync(descriptor)
                 except OSError:
@@ -42,7 +42,7 @@ class Space:
         return self.is_reserved
 
     def give_up(self) -> bool:
-        """Free the reserve; True if it had any space."""
+        """Free the reserve. True if it contained any space."""
         self.is_reserved = False
         try:
             size = os.path.getsize(self._reserve)
@@ -53,14 +53,14 @@ class Space:
 
     @property
     def is_low(self) -> bool:
-        """True if so little space is left that the log must be kept short."""
+        """Return whether so little space is left that the log must be kept short."""
         return _free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
-        """Truncate the log and allocate the reserve, on a full or nearly full disk.
+        """On a full or nearly full disk, truncate the log and allocate the reserve.
 
-        A checkpoint frees the space of the log, but first needs space for new pages of the database. Without enough
-        space, a failed checkpoint would use up the space left for deletions.
+        A checkpoint frees the space of the log, but first needs space for new pages of the database. If the space is
+        not enough, the failed checkpoint uses up the space that deletions need.
         """
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
@@ -71,7 +71,7 @@ class Space:
 
 
 def _free_bytes(path: str, file_system: str) -> int:
-    """Bytes this process can still write next to `path`; `sys.maxsize` if unknown."""
+    """Bytes that this process can still write in the directory of `path`; `sys.maxsize` if unknown."""
     if not hasattr(os, "statvfs"):
         return sys.maxsize
     try:
@@ -80,5 +80,5 @@ def _free_bytes(path: str, file_system: str) -> int:
         return sys.maxsize
     if os.geteuid() != 0:
         return found.f_bavail * found.f_frsize
-    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # reserved even from root, and not reported
+    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # reserved even from root, but not reported
     return max(found.f_bfree - kept, 0) * found.f_frsize

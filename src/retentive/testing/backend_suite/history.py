@@ -24,7 +24,7 @@ class HistorySuite(SuiteOpening):
     """Tests of earlier states, imported versions, redaction, pruning and erasure."""
 
     def test_a_change_returns_its_memories_and_versions(self, store: Opened) -> None:
-        """In the order of the changes."""
+        """Ids are returned in the order of the changes."""
         store.create({A: b"a", B: b"b"})
         a, b = store.memory(A), store.memory(B)
         changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
@@ -51,7 +51,7 @@ class HistorySuite(SuiteOpening):
         assert store.versions(before="\0") == []
 
     def test_earlier_states_can_be_read(self, store: Opened) -> None:
-        """After each version: the newest version of every memory at that time."""
+        """After each version, the state consists of the newest version of every memory at that time."""
         states: list[dict[str, bytes | None]] = [{}]
         for step in steps(store):
             step()
@@ -62,7 +62,7 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[3].id) == states[3]
 
     def test_all_texts_are_returned_together(self, store: Opened) -> None:
-        """With their memories, in path order."""
+        """`texts` returns each memory with its bytes, in order of the paths."""
         files = {f"/memories/{number:03}/{number % 7}": b"%d" % number for number in range(150)}
         store.create(files)
         store.put(A, b"\xc3\xa9")
@@ -74,7 +74,7 @@ class HistorySuite(SuiteOpening):
         assert [data for _, data in below] == [b"3"]
 
     def test_a_deleted_memory_can_be_recreated(self, store: Opened) -> None:
-        """With its id, its creation time and its whole history."""
+        """The recreated memory has the same id, creation time and history."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.delete(A)
@@ -105,7 +105,7 @@ class HistorySuite(SuiteOpening):
         assert other.versions()[0].created_at > store.versions()[0].created_at
 
     def test_a_history_with_gaps_is_imported(self, backend: Backend, store: Opened) -> None:
-        """A deletion without earlier versions, and a memory whose path is free only by a missing deletion."""
+        """A deletion has no earlier versions. The path of another memory is free only because a deletion is missing."""
         store.create({A: b"1", B: b"2"})
         store.delete(A)
         store.create({A: b"3"})
@@ -129,7 +129,7 @@ class HistorySuite(SuiteOpening):
         assert another.found(deleted.memory_id) is None
 
     def test_a_redacted_version_records_actor_and_time(self, store: Opened) -> None:
-        """Its text, path, size and hash are removed, and a search by path no longer finds it."""
+        """The text, path, size and hash are removed, and a search by path no longer finds the version."""
         store.create({A: b"secret"}, PERSON)
         store.put(A, b"public")
         newest, first = store.versions()
@@ -154,7 +154,7 @@ class HistorySuite(SuiteOpening):
         assert [version.path for version in store.read(lambda found: list(found.as_of(newest.id)))] == [""]
 
     def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
-        """Nor can a redacted one. A text shared with a rename stays for the other version."""
+        """A redacted version cannot be redacted again. A text shared with a rename is kept for the other version."""
         store.create({A: b"one"})
         store.move(A, B)
         store.move(B, C)
@@ -171,7 +171,7 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {C: b"two"}
 
     def test_a_deletion_can_be_redacted(self, store: Opened) -> None:
-        """All versions of a deleted memory."""
+        """All versions of a deleted memory can be redacted."""
         store.create({A: b"one"})
         store.move(A, B)
         store.delete(B)
@@ -183,7 +183,7 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {B: b"other"}
 
     def test_pruned_versions_are_removed(self, store: Opened) -> None:
-        """All other versions and their texts stay."""
+        """All other versions and their texts are kept."""
         for number in range(6):
             store.put(A, b"%d" % number)
         store.create({B: b"b"})
@@ -198,7 +198,7 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {A: b"5"}
 
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
-        """The newest version of a current memory stays, and so does a text shared with a rename."""
+        """The newest version of a present memory is kept, and so is a text shared with a rename."""
         store.create({A: b"one"})
         store.move(A, B)
         store.create({C: b"c"})
@@ -210,7 +210,7 @@ class HistorySuite(SuiteOpening):
         assert [store.version_text(version.id) for version in store.versions()] == [b"two", b"c"]
 
     def test_redaction_and_pruning_are_new_revisions(self, store: Opened) -> None:
-        """Data cached for an older revision may be invalid."""
+        """Data that a caller cached for an older revision may be invalid after them."""
         store.create({A: b"one"})
         store.put(A, b"two")
         store.put(A, b"three")
@@ -221,7 +221,7 @@ class HistorySuite(SuiteOpening):
         assert len(store.versions()) == 2
 
     def test_an_erased_store_is_removed(self, backend: Backend, store: Opened) -> None:
-        """Its id stays reserved; its key can be used again."""
+        """The id of the store stays reserved; its key can be used again."""
         store.create({A: b"one", C: b"two"}, PERSON)
         store.write(lambda tx: tx.put_record("kind", "key", "value"))
         backend.put_side_records(store.id, "beside", {"key": "value"})
@@ -266,7 +266,7 @@ def steps(store: Opened) -> Sequence[Callable[[], None]]:
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
-    """Tree at an earlier version."""
+    """The tree at an earlier version."""
     return store.read(lambda found: {version.path: found.text(version.id) for version in found.as_of(before)})
 
 

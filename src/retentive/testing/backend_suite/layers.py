@@ -21,7 +21,7 @@ class LayersSuite(SuiteOpening):
     """Tests of records, side records, and the seals of stores, versions and memories."""
 
     def test_records_are_stored_by_kind_and_key(self, store: Opened) -> None:
-        """In key order. A new record replaces the old one, and None removes it."""
+        """`records` returns them in order of the keys. A new record replaces the old one, and None removes it."""
         put(store, "first", {"b": "1", "a": "é \U0001f600 'x'", "c": LONG})
         put(store, "second", {"a": "other"})
         assert notes(store, "first") == [("a", "é \U0001f600 'x'"), ("b", "1"), ("c", LONG)]
@@ -32,7 +32,7 @@ class LayersSuite(SuiteOpening):
         assert (note(store, "first", "b"), note(store, "first", "c"), note(store, "first", "\0")) == ("", None, None)
 
     def test_many_records_are_stored(self, store: Opened) -> None:
-        """Written one by one and together."""
+        """Records can be written one by one and together."""
         for number in range(120):
             put(store, "kind", {f"{number:03}": f"value {number}"})
         put(store, "kind", {f"{number:03}": "again" for number in range(100, 400)})
@@ -43,7 +43,7 @@ class LayersSuite(SuiteOpening):
         assert note(store, "kind", "002") is None
 
     def test_records_are_part_of_the_write(self, store: Opened) -> None:
-        """Visible in the same write, to others after the commit, and never if it fails. The revision stays."""
+        """They are visible in the same write, and to others after the commit. A failed write stores none."""
         store.create({A: b"one"})
 
         def work(tx: Transaction) -> list[tuple[str, str]]:
@@ -87,14 +87,14 @@ class LayersSuite(SuiteOpening):
         assert store.revision() == 0
 
     def test_side_records_of_an_unknown_store_are_rejected(self, store: Opened) -> None:
-        """Raises `NotFound`."""
+        """Reading and writing them raises `NotFound`."""
         with pytest.raises(NotFound):
             store.backend.put_side_records("memstore_nothing", "kind", {"a": "b"})
         with pytest.raises(NotFound):
             list(store.backend.side_records("memstore_nothing", "kind"))
 
     def test_sealed_changes_are_stored_unchanged(self, store: Opened) -> None:
-        """Creations, edits, renames and deletions: the sealed bytes and their ids, with the sizes of the plain text."""
+        """Creations, edits, renames and deletions store the sealed bytes, their ids, and the plain text's size."""
         self._needs_seals()
         store.write(lambda tx: tx.record([Change(None, A, None, sealing(b"\x00\xff one", 3))], None))
         made = store.memory(A)
@@ -168,13 +168,13 @@ class LayersSuite(SuiteOpening):
         assert not store.read(lambda snapshot: locate(snapshot, A)).exists
 
     def test_an_unsealed_change_has_no_seal(self, store: Opened) -> None:
-        """Neither the version nor the memory."""
+        """The seals of its version and its memory are None."""
         self._needs_seals()
         store.create({A: b"one"})
         assert (store.memory(A).seal, store.versions()[0].seal, store.seal()) == (None, None, None)
 
     def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
-        """Set at creation and changed in a write. The revision stays."""
+        """A seal is set when the store is created, and a write replaces it. The revision stays the same."""
         self._needs_seals()
         backend = self.opened(tmp_path)
         made = backend.create_store(key="sealed", name="sealed", seal="first")
@@ -221,7 +221,7 @@ def note(store: Opened, kind: str, key: str) -> str | None:
 
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
-    """Seal that stores `data` instead of a text of `size` bytes, with the ids of its version."""
+    """Sealing that stores `data` instead of a text of `size` bytes. Its seal contains the ids of the version."""
     return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
 
 
@@ -242,5 +242,5 @@ def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
 
 
 def ids(version: Version) -> bytes:
-    """The expected seal of a version."""
+    """The seal that a version must have."""
     return f"{version.memory_id}|{version.id}".encode()

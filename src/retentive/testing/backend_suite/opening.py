@@ -54,7 +54,7 @@ class Opened:
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
     def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
-        """Rename a memory, and replace its text unless `data` is None, in one change."""
+        """Rename a memory in one change. Unless `data` is None, the change replaces its text too."""
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
@@ -116,7 +116,7 @@ class Opened:
         return self.read(lambda snapshot: snapshot.revision)
 
     def seal(self) -> str | None:
-        """Return the store data of an encryption layer."""
+        """Return the data of the encryption layer for the store."""
         return self.read(lambda snapshot: snapshot.seal)
 
     def state(self) -> tuple[object, ...]:

@@ -53,7 +53,7 @@ class PromisesSuite(SuiteOpening):
         store.put(A, b"two")
 
     def test_a_failed_write_does_not_return_after_reopening(self, tmp_path: Path) -> None:
-        """Recovery must not apply it."""
+        """Recovery must not apply the failed write."""
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})
@@ -90,7 +90,7 @@ class PromisesSuite(SuiteOpening):
             assert backend.list_stores() == stores
 
     def test_time_does_not_go_back_after_reopening(self, tmp_path: Path) -> None:
-        """Even if the clock does."""
+        """The times of versions increase even if the clock goes back."""
         self.needs_lasting()
         for number, now in enumerate((1_800_000_000.0, 1_700_000_000.0)):
             backend = self.opened(tmp_path, clock=iter([now] * 100).__next__)
@@ -101,7 +101,7 @@ class PromisesSuite(SuiteOpening):
             backend.close()
 
     def test_settings_are_stored_and_replaced(self, tmp_path: Path) -> None:
-        """As an arbitrary text. A failed write undoes them, and the revision stays."""
+        """Settings are any text. A failed write does not change them. The revision stays the same."""
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})
@@ -124,7 +124,7 @@ class PromisesSuite(SuiteOpening):
         assert store.read(lambda snapshot: snapshot.settings) is None
 
     def test_a_closed_backend_is_unavailable(self, backend: Backend, store: Opened) -> None:
-        """For every method but `close`, which can be called again."""
+        """Every method except `close` raises `Unavailable`. `close` can be called again."""
         store.create({A: b"one"})
         for _ in range(3):
             backend.close()
@@ -142,7 +142,7 @@ class PromisesSuite(SuiteOpening):
                 call()
 
     def test_reads_add_nothing(self, store: Opened) -> None:
-        """Reads, writes without changes, and repeated creation of a store."""
+        """Reads, writes without changes, and repeated creation of a store add no versions or stores."""
         store.create({A: b"one"})
         before = store.state()
         store.write(lambda tx: list(tx.memories("/memories")))

@@ -35,7 +35,7 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == store.revision() == 201
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
-        """The same location is opened three times."""
+        """Three backends with the same location increment one counter."""
         self.needs_lasting()
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
         stores[0].create({A: b"0"})
@@ -43,7 +43,7 @@ class SharingSuite(SuiteOpening):
         assert [one.tree() for one in stores] == [{A: b"120"}] * 3
 
     def test_one_of_many_creations_of_a_path_wins(self, store: Opened) -> None:
-        """The other threads see the memory."""
+        """The other threads get the memory that was created."""
         won: list[int] = []
 
         def create(number: int) -> None:
@@ -63,7 +63,7 @@ class SharingSuite(SuiteOpening):
         assert len(won) == 1
 
     def test_a_failing_write_does_not_affect_others(self, store: Opened) -> None:
-        """Many writes wait for one, so a backend with batched commits must isolate the failing one."""
+        """Many writes wait for one write, so a backend with batched commits must isolate the failing write."""
         started, go = threading.Event(), threading.Event()
 
         def first(tx: Transaction) -> None:
@@ -94,7 +94,7 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == store.revision() == store.usage().memories == 21
 
     def test_a_read_sees_one_state_during_writes(self, store: Opened) -> None:
-        """Two memories that are always written together are equal in every read."""
+        """Two memories that are always written together have the same text in every read."""
         store.create({A: b"0", B: b"0"})
         done = threading.Event()
 
@@ -113,7 +113,7 @@ class SharingSuite(SuiteOpening):
         together([write, read, read])
 
     def test_a_write_during_a_read_does_not_change_the_read(self, store: Opened) -> None:
-        """Both if the write waits for the read and if it does not. The read may run again."""
+        """This holds if the write waits for the read and if it does not. The read may run again."""
         store.create({A: b"1", B: b"1"})
         written = threading.Event()
 
@@ -134,7 +134,7 @@ class SharingSuite(SuiteOpening):
         assert store.tree() == {A: b"2", B: b"2"}
 
     def test_a_finished_write_is_visible_to_all_threads(self, store: Opened) -> None:
-        """A read that starts after a write returned sees it."""
+        """A read that starts after the write has returned sees the change."""
         store.create({A: b"0"})
         written = [0]
 
@@ -179,7 +179,7 @@ class SharingSuite(SuiteOpening):
         )
 
     def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
-        """Parent and child read and write after a fork without harming each other."""
+        """After a fork, parent and child can both read and write."""
         if not self.lasting or not hasattr(os, "fork"):
             pytest.skip("this backend keeps nothing once it is closed, or this system does not fork")
         store = Opened(self.opened(tmp_path))
@@ -191,7 +191,7 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == 21
 
     def test_a_fork_after_closing_keeps_other_files_open(self, tmp_path: Path) -> None:
-        """Descriptors that reuse the numbers of a closed backend are not touched."""
+        """Files that reuse the descriptors of a closed backend stay open."""
         if not hasattr(os, "fork"):
             pytest.skip("this system does not fork")
         backend = self.opened(tmp_path)
@@ -240,7 +240,7 @@ def put_both(tx: Transaction, data: bytes) -> None:
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
-    """Read both memories in two ways, which must agree."""
+    """Read both memories with two methods, which must agree."""
     a = snapshot.get(A).data
     (b,) = (snapshot.text(memory.version_id) for memory in snapshot.memories("/memories") if memory.path == B)
     return a, b, snapshot.revision, len(list(snapshot.versions()))

@@ -9,7 +9,7 @@ from retentive.storage.contract import Actor, Backend, Change, Entry, Snapshot, 
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
-# In byte order. Characters that sort around `/` are not separators, and `%` and `_` are not wildcards.
+# Paths in byte order. Characters that sort near `/` are not separators, and `%` and `_` are not wildcards.
 NEIGHBOURS = (
     "/memories/.hidden",
     "/memories/A",
@@ -38,14 +38,14 @@ class SnapshotsSuite(SuiteOpening):
     """Tests of lookups, listings, searches by id, and reads of the history."""
 
     def test_a_memory_is_returned_with_its_bytes(self, store: Opened) -> None:
-        """And with all its metadata."""
+        """The memory has all its metadata too."""
         store.create({A: b"one\r\n"})
         look = store.get(A)
         assert look == Entry(store.memory(A), b"one\r\n")
         assert look.exists
 
     def test_an_entry_reports_memories_above_and_below(self, store: Opened) -> None:
-        """A directory has memories below it. A memory above the path is named."""
+        """A directory has memories below it. If a memory is above the path, the entry names it."""
         store.create({C: b"", "/memories/deep/er/file": b""})
         looks = {
             "/memories/d": Entry(below=True),
@@ -70,7 +70,7 @@ class SnapshotsSuite(SuiteOpening):
             assert look.below == any(one.startswith(path + "/") for one in NEIGHBOURS), path
 
     def test_listings_are_in_byte_order(self, store: Opened) -> None:
-        """Everything strictly below a path. `sizes` returns the same paths."""
+        """A listing has everything strictly below a path. `sizes` returns the same paths."""
         store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
         for under in (
             ROOT,
@@ -89,7 +89,7 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
-        """Until it is deleted. A later memory at its path has another id."""
+        """A memory is found by its id until it is deleted. A later memory at its path has another id."""
         store.create({A: b"one"})
         memory = store.memory(A)
         for old, new in ((A, B), (B, C), (C, A)):
@@ -102,7 +102,7 @@ class SnapshotsSuite(SuiteOpening):
         assert store.found("mem_nothing") is None
 
     def test_versions_are_newest_first_and_can_be_filtered(self, store: Opened) -> None:
-        """By memory, across its renames, or by path."""
+        """Versions can be filtered by memory, across its renames, or by path."""
         store.create({A: b"1", B: b"2"})
         first = store.memory(A)
         store.move(A, C)
@@ -123,7 +123,7 @@ class SnapshotsSuite(SuiteOpening):
         assert store.versions(path=A, limit=1) == [every[1]]
 
     def test_texts_of_all_versions_can_be_read(self, store: Opened) -> None:
-        """None for a deletion; `NotFound` for an unknown version."""
+        """The text of a deletion is None. An unknown version raises `NotFound`."""
         store.create({A: b"1"})
         store.put(A, b"2")
         store.move(A, B)
@@ -153,7 +153,7 @@ class SnapshotsSuite(SuiteOpening):
         assert store.revision() == 4
 
     def test_a_transaction_sees_its_own_changes(self, store: Opened) -> None:
-        """With every read method, before the commit."""
+        """Every read method shows the changes before the commit."""
         store.create({A: b"1", B: b"2"})
         seen = store.write(_record_and_look)
         assert seen == _look_again(store)

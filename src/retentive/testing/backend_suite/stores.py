@@ -25,7 +25,7 @@ class StoresSuite(SuiteOpening):
         assert made.created_at.utcoffset() == timedelta(0)
 
     def test_a_store_is_found_by_id_and_by_key(self, backend: Backend) -> None:
-        """Other strings find no store."""
+        """No other string finds a store."""
         made = backend.create_store(key="k", name="Name")
         assert backend.get_store(made.id) == made
         assert backend.get_store("k") == made
@@ -33,7 +33,7 @@ class StoresSuite(SuiteOpening):
             assert backend.get_store(unknown) is None
 
     def test_an_existing_key_returns_its_store(self, backend: Backend) -> None:
-        """With its original name."""
+        """The store has its original name."""
         made = backend.create_store(key="k", name="one")
         assert backend.create_store(key="k", name="two") == made
         assert len(backend.list_stores()) == 1
@@ -52,14 +52,14 @@ class StoresSuite(SuiteOpening):
         assert backend.create_store(key="moved", name="again", store_id=store_id).erased_at is not None
 
     def test_stores_without_a_key_are_distinct(self, backend: Backend) -> None:
-        """Even with the same name."""
+        """Two stores without a key are distinct even if they have the same name."""
         one, other = (backend.create_store(key=None, name="same") for _ in range(2))
         assert one.id != other.id
         assert one.key is None
         assert backend.get_store(other.id) == other
 
     def test_keys_are_compared_exactly(self, backend: Backend) -> None:
-        """Case, Unicode form and special characters: no two keys share a store."""
+        """Keys that differ in case, Unicode form or special characters belong to different stores."""
         stores = {key: Opened(backend, key) for key in ODD_KEYS}
         for key, store in stores.items():
             store.create({A: key.encode()})
@@ -69,7 +69,7 @@ class StoresSuite(SuiteOpening):
             assert (found.id, found.key, store.tree()) == (store.id, key, {A: key.encode()})
 
     def test_stores_are_listed_a_page_at_a_time(self, backend: Backend) -> None:
-        """In id order; `after` is the last id of the previous page."""
+        """Stores are in order of their ids; `after` is the last id of the previous page."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(7))
         assert [store.id for store in backend.list_stores(limit=3)] == ids[:3]
         assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
@@ -77,7 +77,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
-        """With current sizes."""
+        """The list has the present size of each store."""
         first, second = Opened(backend, "z"), Opened(backend, "a")
         first.create({A: b"12345"})
         first.create({"/memories/b": b"1"})
@@ -97,7 +97,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("memstore_2") == second
 
     def test_an_unknown_store_cannot_be_read_or_written(self, backend: Backend) -> None:
-        """Raises `NotFound`."""
+        """Reading and writing raise `NotFound`."""
         for unknown in ("memstore_" + "0" * 32, "", "tested"):
             with pytest.raises(NotFound):
                 backend.read(unknown, lambda snapshot: snapshot.revision)

@@ -13,7 +13,7 @@ from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, 
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
-# Stored exactly: without newline translation, normalization or trimming.
+# Each text must be stored exactly: without newline translation, normalization or trimming.
 TEXTS = (
     b"",
     b"\n",
@@ -53,7 +53,7 @@ class VersionsSuite(SuiteOpening):
     """Tests of versions: one per change, with operation, time, actor and the text after it."""
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
-        """The memory and its first version are equal."""
+        """The memory and its first version agree on all fields that both have."""
         before = datetime.now(UTC)
         store.create({A: "é\n".encode()}, WHO)
         memory, (version,) = store.memory(A), store.versions()
@@ -68,7 +68,7 @@ class VersionsSuite(SuiteOpening):
 
     @pytest.mark.parametrize(("path", "data"), [(A, b"other"), (C, None), (C, b"other")], ids=["text", "path", "both"])
     def test_a_modification_is_recorded(self, store: Opened, path: str, data: bytes | None) -> None:
-        """One version, at the new path with the new text. The id and the creation time stay."""
+        """The change adds one version, at the new path with the new text. Id and creation time stay the same."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.move(A, path, WHO, data=data)
@@ -86,7 +86,7 @@ class VersionsSuite(SuiteOpening):
         assert store.versions(path=A) == [each for each in (version, first) if each.path == A]
 
     def test_a_deletion_is_recorded(self, store: Opened) -> None:
-        """Without size and hash. Earlier versions stay."""
+        """The version of a deletion has no size and no hash. Earlier versions are kept."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.delete(A, actor=WHO)
@@ -97,7 +97,7 @@ class VersionsSuite(SuiteOpening):
         assert store.version_text(before.version_id) == b"one"
 
     def test_a_reused_path_is_a_new_memory(self, store: Opened) -> None:
-        """Also within one write."""
+        """A memory created at the path of a deleted one has another id, even within one write."""
         store.create({A: b"one"})
         first = store.memory(A)
 
@@ -112,7 +112,7 @@ class VersionsSuite(SuiteOpening):
         assert [version.revision for version in store.versions()] == [2, 2, 1]
 
     def test_many_changes_in_one_write_are_one_revision(self, store: Opened) -> None:
-        """Creations, edits, renames and deletions in bulk. Each has one version, in increasing time."""
+        """Creations, edits, renames and deletions add one version each, with increasing times."""
         count = 300
         files = {f"/memories/d{number % 7}/{number:03d}": str(number).encode() for number in range(count)}
         store.create(files)
@@ -129,7 +129,7 @@ class VersionsSuite(SuiteOpening):
         self._check_order(store)
 
     def test_mixed_changes_in_one_record(self, store: Opened) -> None:
-        """One version per change, with its operation."""
+        """Each change adds one version with its operation."""
         store.create({A: b"a", B: b"b", C: b"c"})
 
         def mixed(tx: Transaction) -> None:
@@ -149,7 +149,7 @@ class VersionsSuite(SuiteOpening):
         ]
 
     def test_bytes_are_stored_exactly(self, store: Opened) -> None:
-        """Line ends, spaces, marks and Unicode forms, in current memories and in the history."""
+        """Line ends, spaces, marks and Unicode forms are kept in present memories and in the history."""
         store.create({f"/memories/{number}": data for number, data in enumerate(TEXTS)})
         assert list(store.tree().values()) == [TEXTS[int(path.rsplit("/", 1)[1])] for path in store.tree()]
         for data in TEXTS:
@@ -159,7 +159,7 @@ class VersionsSuite(SuiteOpening):
             assert store.version_text(store.memory("/memories/0").version_id) == data
 
     def test_large_texts_are_stored(self, store: Opened) -> None:
-        """Two megabytes, and an edit of them."""
+        """A text of two megabytes is stored and edited."""
         large = ("é" * 1_023 + "\n").encode() * 1_024
         store.create({A: large})
         store.put(A, large + b"!")
@@ -168,7 +168,7 @@ class VersionsSuite(SuiteOpening):
         assert store.version_text(store.versions()[1].id) == large
 
     def test_unusual_and_longest_paths_are_stored(self, store: Opened) -> None:
-        """Every allowed character, and the maximum length."""
+        """Paths may contain every allowed character and have the maximum length."""
         store.create({path: path.encode() for path in ODD_PATHS})
         assert store.tree() == {path: path.encode() for path in ODD_PATHS}
         for path in ODD_PATHS:
@@ -181,20 +181,20 @@ class VersionsSuite(SuiteOpening):
         assert store.tree() == {}
 
     def test_actors_are_stored(self, store: Opened) -> None:
-        """Every kind, any name, and no actor."""
+        """Actors of every kind and with any name are stored, and None for a change without an actor."""
         actors = [None, *(Actor(kind, "x") for kind in ACTOR_KINDS), Actor("user", "a:b é😀'"), Actor("job", "x" * 255)]
         for number, actor in enumerate(actors):
             store.create({f"/memories/{number}": b""}, actor)
         assert [version.actor for version in reversed(store.versions())] == actors
 
     def test_times_come_from_the_clock(self, tmp_path: Path) -> None:
-        """In microseconds, in UTC."""
+        """Times have microseconds and the time zone UTC."""
         store = Opened(self.opened(tmp_path, clock=lambda: 1_800_000_000.25))
         store.create({A: b""})
         assert store.memory(A).created_at == datetime.fromtimestamp(1_800_000_000.25, UTC)
 
     def test_times_and_ids_increase_with_any_clock(self, tmp_path: Path) -> None:
-        """Also if it stops or goes back by an hour."""
+        """They increase even if the clock stops or goes back by an hour."""
         now = [0.0]
         store = Opened(self.opened(tmp_path, clock=lambda: now[0]))
         for step, seconds in enumerate((1_800_000_000.0, 1_799_996_400.0, time.time())):
@@ -221,7 +221,7 @@ class VersionsSuite(SuiteOpening):
         assert times == sorted(times)
 
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
-        """Edited, moved back, deleted: its old path is free."""
+        """It can be edited, moved back and deleted, and its old path is free."""
         store.create({A: b"one", B: b"two"})
         store.move(A, C, WHO, data=b"other")
         store.create({A: b"new"})
@@ -234,7 +234,7 @@ class VersionsSuite(SuiteOpening):
         assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
 
     def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
-        """A path that one change frees is free for the next."""
+        """A path that one change frees can be used by the next change."""
         store.create({A: b"one", B: b"two"})
         ids = store.memory(A).id, store.memory(B).id
 
@@ -250,7 +250,7 @@ class VersionsSuite(SuiteOpening):
         assert [version.path for version in store.versions()[:3]] == [B, A, C]
 
     def test_a_rename_frees_its_path_for_a_later_change(self, store: Opened) -> None:
-        """In one record: the rename applies before the changes after it."""
+        """In one record, the rename is applied before the changes after it."""
         store.create({A: b"one", B: b"two"})
 
         def work(tx: Transaction) -> None:

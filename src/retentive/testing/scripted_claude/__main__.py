@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(BANNER, file=sys.stderr, flush=True)
 
     for signum in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises the signal again after its shutdown. That would end the process before the report below.
+        # uvicorn raises the signal again after its shutdown, which would end the process before the report below.
         signal.signal(signum, lambda _signum, _frame: None)
     Site(claude, port=options.port, on_startup=announce).run()
     for failure in claude.failures:

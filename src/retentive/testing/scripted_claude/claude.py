@@ -23,7 +23,7 @@ from retentive.testing.scripted_claude.script import Script, ScriptFunction
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Response to a request: a reply or an error, whether it is streamed, and the simulated fault."""
+    """Response to a request: a reply or an error, the simulated fault, and whether the response is streamed."""
 
     reply: Reply | ApiError
     stream: bool = False
@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Recorded request and response. `reply` is the body of the message or the error, also for a streamed response.
+    """Recorded request and response. `reply` is the body of the message or the error, even if it was streamed.
 
     `prompt` is None if the request was rejected before a prompt existed. `status` is 0 if nothing was sent.
     """
@@ -137,7 +137,7 @@ class ScriptedClaude:
         return counted
 
     def state(self) -> dict[str, object]:
-        """Counts of requests and edits, and the failures: the body of `GET /scripted`."""
+        """Body of `GET /scripted`: counts of requests and edits, and the failures."""
         names = ("requests", "cleared_tool_uses", "cleared_thinking_turns", "compactions", "warnings")
         counts: dict[str, object] = {name: self._tally[name] for name in names}
         return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}
@@ -180,7 +180,7 @@ class ScriptedClaude:
         self._tally["warnings"] += context.warning is not None
 
     def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
-        """Raise the `ApiError` that replaces the reply. For a disconnect before the response it is not sent."""
+        """Raise the `ApiError` that replaces the reply. Before a disconnect, the error is not sent."""
         match fault:
             case ErrorResponse():
                 raise fault.error()

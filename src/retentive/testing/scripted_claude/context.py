@@ -41,7 +41,7 @@ class Compaction:
 class Context:
     """Conversation after context management, with the applied edits.
 
-    `applied` holds the entries of `applied_edits`. `tokens` is the size of the prompt after all edits.
+    `applied` has the entries of `applied_edits`. `tokens` is the size of the prompt after all edits.
     """
 
     conversation: Conversation
@@ -137,7 +137,7 @@ def _with(context: Context, messages: tuple[Message, ...]) -> Context:
 
 
 def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages from the last compaction block with a summary onwards. A block without one has no effect."""
+    """Return the messages from the last compaction block that has a summary. Other blocks have no effect."""
     left: list[Message] = []
     for message in messages:
         blocks: tuple[Block, ...] = ()

@@ -1,7 +1,7 @@
 """Parser for the request field `context_management`, with the validation of the API.
 
 Sources: "Context editing", configuration options; "Compaction", parameters. Error messages are those of the API where
-known. Other messages follow their format: the field, a colon, the expected value.
+they are known. Other messages have the same format: the field, a colon, the expected value.
 """
 
 from __future__ import annotations

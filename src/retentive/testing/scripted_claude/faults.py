@@ -59,7 +59,7 @@ class Disconnect:
 class StreamError:
     """Fault: a stream ends with an error event after `after_events` events.
 
-    A request without streaming gets an error response with `status` instead.
+    If the request does not ask for a stream, it gets an error response with `status` instead.
     """
 
     after_events: int = 3
@@ -68,7 +68,7 @@ class StreamError:
 
 Fault: TypeAlias = ErrorResponse | Disconnect | StreamError
 Plan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
-"""Fault for each `POST /v1/messages`, numbered from 1 and including retries. No entry means no fault."""
+"""Fault for each `POST /v1/messages`. Requests are numbered from 1, including retries. No entry means no fault."""
 
 
 def fault_for(plan: Plan, number: int) -> Fault | None:

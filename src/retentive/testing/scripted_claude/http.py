@@ -109,7 +109,7 @@ class Site:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             for connection in self.server.server_state.connections:
                 if getattr(connection, "client", None) == scope["client"]:
-                    connection.transport.close()  # after the buffered data is sent
+                    connection.transport.close()  # the buffered data is sent before the connection closes
             while (await receive())["type"] != "http.disconnect":
                 pass
 
@@ -133,7 +133,7 @@ def _error(error: ApiError) -> Response:
 
 
 def _json(status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
-    # ASCII with escapes: a script may contain lone surrogates, which UTF-8 cannot encode.
+    # JSON in ASCII with escapes, because a script may contain lone surrogates, which UTF-8 cannot encode.
     return Response(json.dumps(body), status, headers or _headers(), media_type="application/json")
 
 

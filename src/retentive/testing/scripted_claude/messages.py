@@ -43,7 +43,7 @@ class Conversation:
 
     @property
     def opening(self) -> str:
-        """Text of the first user message, or an empty text without user messages."""
+        """Text of the first user message. Empty if there is no user message."""
         return next((message.text for message in self.messages if message.role == "user"), "")
 
     @property

@@ -42,7 +42,7 @@ class Prompt(Conversation):
 
     @property
     def summary(self) -> str | None:
-        """Summary of an earlier compaction, if there was one."""
+        """Summary of an earlier compaction; None without a compaction."""
         first = self.messages[0].blocks[0] if self.messages and self.messages[0].blocks else {}
         content = first.get("content") if first.get("type") == COMPACTION else None
         return content if isinstance(content, str) else None

@@ -29,7 +29,7 @@ MODEL = "scripted-claude"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failure of a script, with the reason: a failed check, a tool missing from the request, or a similar problem."""
+    """Failure of a script and its reason, such as a failed check or a tool that the request does not offer."""
 
     script: str
     turn: int
@@ -40,7 +40,7 @@ class Failure:
 
 
 class ScriptFailure(Exception):
-    """Raised if a script fails. Holds the `Failure`."""
+    """Raised if a script fails. Contains the `Failure`."""
 
     def __init__(self, script: str, turn: int, message: str) -> None:
         self.failure = Failure(script, turn, message)
@@ -76,7 +76,7 @@ class Reply:
         return message
 
     def usage(self, output_tokens: int) -> dict[str, object]:
-        """Token usage of the reply, with `output_tokens` as given."""
+        """Token usage of the reply, which has `output_tokens` tokens."""
         usage: dict[str, object] = {**_usage(self.input_tokens, output_tokens), "service_tier": "standard"}
         return {**usage, "iterations": list(self.iterations)} if self.iterations else usage
 
@@ -142,7 +142,7 @@ def _call_script(script: ScriptFunction, prompt: Prompt, name: str, number: int)
 
 
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
-    """Raise `ScriptFailure` if the client changed the last turn in the history, or if a check of it fails."""
+    """Raise `ScriptFailure` if the client changed the last turn in the history, or if a check of the turn fails."""
     reply, results_message = [message for message in conversation.messages if not message.only_compacts][-2:]
     calls = script.turns[number - 1].calls
     blocks = reply.of_type("tool_use")
@@ -183,7 +183,7 @@ def _block(block: str | Call | Thinking, suffix: str) -> Block:
 
 
 def _iterations(compaction: Compaction, input_tokens: int, output_tokens: int) -> tuple[Block, ...]:
-    """Usage per step: the summary and, unless it pauses, the message. `usage` of the reply excludes the summary."""
+    """Token usage of each step: the summary and, unless it pauses, the message. `usage` of the reply excludes it."""
     first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
     return (first,) if compaction.pauses else (first, {"type": "message", **_usage(input_tokens, output_tokens)})
 

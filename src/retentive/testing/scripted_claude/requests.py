@@ -39,7 +39,7 @@ class Request:
 
 
 class Threads:
-    """Stored conversations of clients that use message threads, each under the id of its last reply."""
+    """Stored conversations of clients that use message threads. Each has the id of its last reply as key."""
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
@@ -66,7 +66,7 @@ class Threads:
         return replace(past, messages=merge_messages((*past.messages, *request.messages)))
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
-        """Store the conversation with its reply if the request uses a thread. Its previous id cannot be used again."""
+        """Store the conversation with its reply, if the request uses a thread. The previous id cannot be used again."""
         if request.thread is None:
             return
         if request.thread == "continue":

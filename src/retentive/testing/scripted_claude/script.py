@@ -13,7 +13,7 @@ from typing import TypeAlias
 from retentive.testing.scripted_claude.prompt import Prompt, Result
 
 THE_END = "[scripted Claude] The script ends here; a real model would go on."
-MEMORY = "memory"  # the only name the API accepts for the tool of type memory_20250818
+MEMORY = "memory"  # the API accepts no other name for the tool of type memory_20250818
 
 
 class ScriptError(ValueError):
@@ -24,8 +24,9 @@ class ScriptError(ValueError):
 class Check:
     """Expected result of a tool call. All conditions must hold.
 
-    `text` is the exact text. Each of `contains` must occur in the text. `is_error` must be equal; None accepts both.
-    `holds` is called with the text after the other conditions; a false value or an exception fails the check.
+    `text` is the exact text. Each of `contains` must occur in the text. `is_error` must agree with the result; None
+    accepts both values. `holds` is called with the text after the other conditions. The check fails if it returns a
+    false value or raises an exception.
     """
 
     text: str | None = None
@@ -106,12 +107,12 @@ class Script:
     when: str = field(default="", kw_only=True)
 
     def turn(self, number: int) -> Turn:
-        """Turn by number, from 1. After the last turn, a closing text, so that no agent loop runs forever."""
+        """Turn with this number, from 1. After the last turn, a closing text, so that no agent loop runs forever."""
         return self.turns[number - 1] if number <= len(self.turns) else Turn((THE_END,))
 
 
 ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Content]]"
-"""Script function: computes the next turn from the prompt alone."""
+"""Script function. It computes the next turn from the prompt alone."""
 
 
 def select_script(scripts: Sequence[Script | ScriptFunction], opening: str) -> Script | ScriptFunction | None:

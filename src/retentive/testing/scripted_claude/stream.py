@@ -65,7 +65,7 @@ def _in_pieces(block: Block) -> tuple[Event, list[Event]]:
         case "compaction":
             return {"type": "compaction", "content": None}, [{"type": "compaction_delta", "content": block["content"]}]
         case _:
-            # The API sends an empty first delta, and no other delta for an empty input.
+            # The API sends an empty first delta. For an empty input it sends no other delta.
             parts = ["", *_pieces(json.dumps(block["input"]))] if block["input"] else [""]
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
 

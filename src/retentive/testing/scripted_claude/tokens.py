@@ -1,8 +1,8 @@
 """Token estimates: deterministic and additive, but not a real tokenizer.
 
-Text counts as one token per 4 bytes of UTF-8, and JSON as one per 3 bytes. Content that the API adds to the prompt
-counts with the number in the documentation, or with a guess. Real counts differ by model, and more so for non-Latin
-scripts.
+Text counts as one token for each 4 bytes of UTF-8, and JSON as one token for each 3 bytes. For content that the API
+adds to the prompt, the number is the one in the documentation, or a guess. Real counts differ by model, and more so for
+non-Latin scripts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from retentive.testing.scripted_claude.messages import Block, Conversation, Message
 
 TEXT_BYTES_PER_TOKEN = 4  # a rule of thumb for English
-JSON_BYTES_PER_TOKEN = 3  # quotes, braces and keys are tokens of their own
+JSON_BYTES_PER_TOKEN = 3  # quotes, braces and keys are separate tokens
 MESSAGE_TOKENS = 4  # role and delimiters of a message
 CALL_TOKENS = 8  # markup around a tool call or a tool result
 IMAGE_TOKENS = 1_600  # the largest image that is not scaled down. Source: Vision docs
 DOCUMENT_TOKENS = 3_000  # one page, upper bound. Source: PDF support docs, 1,500-3,000 per page
 TOOLS_TOKENS = 346  # the prompt the API adds for tools. Source: Tool use docs, "Pricing", tool_choice auto
-TYPED_TOOL_TOKENS = 500  # a guess: the definition of a built-in tool is in the prompt but not in the request
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would create an encoder per block
+TYPED_TOOL_TOKENS = 500  # a guess: the prompt contains the definition of a built-in tool, but the request does not
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would create an encoder for each block
 
 
 def prompt_tokens(conversation: Conversation) -> int:
@@ -40,7 +40,7 @@ def blocks_tokens(blocks: Iterable[Block]) -> int:
 
 
 def block_tokens(block: Block) -> int:
-    """Count the tokens of a content block. Signatures count 0: they are not part of the prompt."""
+    """Count the tokens of a content block. Signatures count as 0, since they are not part of the prompt."""
     match block.get("type"):
         case "text":
             return text_tokens(str(block.get("text", "")))
@@ -66,7 +66,7 @@ def system_tokens(system: object) -> int:
 
 
 def tools_tokens(tools: Iterable[Block]) -> int:
-    """Count the tokens of the tools and of the tool prompt that the API adds. 0 without tools."""
+    """Count the tokens of the tools and of the prompt that the API adds for tools. 0 if there are no tools."""
     sizes = [json_tokens(tool) if "input_schema" in tool else TYPED_TOOL_TOKENS for tool in tools]
     return TOOLS_TOKENS + sum(sizes) if sizes else 0
 

@@ -1,6 +1,6 @@
 """Clearing of tool uses and thinking, as pure functions on messages.
 
-Every request contains the whole history, so each request is edited from the start. Source: "Context editing".
+Every request contains the whole history, so all edits are applied again to each request. Source: "Context editing".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
         for message in messages
     )
     changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
-    # A result can be shorter than its placeholder. Clearing it then frees nothing.
+    # A result can be shorter than its placeholder. If such a result is cleared, no tokens are freed.
     tokens = max(0, messages_tokens(messages) - messages_tokens(after))
     if not changed or tokens < edit.clear_at_least:
         return Cleared(messages)
@@ -64,7 +64,7 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Cho
 
 
 def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
-    """Select the tool uses to clear, all but the newest `keep`. Maps each id to the tool's name."""
+    """Select the tool uses to clear: all except the newest `keep`. Returns the name of the tool by id."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     old = uses if choices.excluded_use_up_keep else clearable

@@ -1,7 +1,7 @@
 """Migrations: numbered SQL files, each applied once (`sql/schema.py`).
 
-`{words}` in a file are replaced by those of the dialect. A line with the comment `only sqlite` or `except sqlite`
-applies to that dialect alone, or to the others.
+`{words}` in a file are replaced by words of the dialect. A line with the comment `only sqlite` applies to SQLite alone,
+and a line with `except sqlite` applies to all other dialects; the same holds for the other names.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _WORDS = {
     "postgresql": {
         "int": "BIGINT", "row_number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id": _TEXT, "word": _TEXT,
         "name": _TEXT, "text": "TEXT", "bytes": "BYTEA", "if_new": "", "by_path": "", "end": "",
-        "of_stores": "WITH (fillfactor = 50)",  # every write changes the row, in place if the page has room
+        "of_stores": "WITH (fillfactor = 50)",  # room for this row, which every write changes
     },
-    # VARBINARY compares as bytes, without padding, and a path of 1,034 bytes fits into a key, for which utf8mb4 would
-    # need four times as many. IF NOT EXISTS: MariaDB commits at every CREATE, and an interrupted migration is repeated.
+    # VARBINARY compares as bytes, without padding. A path of 1,034 bytes fits into an index key; as utf8mb4, the key
+    # would need four times as many bytes. IF NOT EXISTS: MariaDB commits at every CREATE, so an interrupted migration
+    # is repeated.
     "mariadb": {
         "int": "BIGINT", "row_number": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY", "id": "VARBINARY(64)",
         "word": "VARBINARY(200)", "name": "VARBINARY(1100)", "bytes": "LONGBLOB",
@@ -48,7 +49,7 @@ def _lines_for(dialect: str, script: str) -> str:
 
 
 def statements(script: str, dialect: str, partitions: int) -> list[str]:
-    """Statements of a migration. `partitions` is the number of partitions by store, 0 for no partitioning."""
+    """Statements of a migration. `partitions` is the number of partitions by store; 0 means no partitions."""
     text = "\n".join(line.split("--", 1)[0].rstrip() for line in script.splitlines())
     by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
     text = text.format(**_WORDS[dialect], by_store=by_store)

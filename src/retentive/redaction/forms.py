@@ -19,7 +19,7 @@ from retentive.redaction.checks import (
     is_scrambled,
     is_snowflake_token,
 )
-from retentive.redaction.numbers import CARD, IBAN, SSN, is_card, is_grouped_card, is_iban, is_ssn
+from retentive.redaction.numbers import CARD_DIGITS, IBAN, SSN, is_card, is_grouped_card, is_iban, is_ssn
 from retentive.redaction.rules import Find
 from retentive.redaction.words import is_placeholder
 
@@ -139,7 +139,10 @@ _OTHER_SSN = re.compile(r"part|item|order|serial|invoice|sku|model|catalog|artic
 
 
 _ALNUM = re.compile("[0-9A-Za-z]")
-_NUMBER = re.compile(rf"(?:{CARD.partition('(?:')[0]}(?:[ -]?[0-9]){{8,15}}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
+_MORE_DIGITS = re.compile(r"[.,-]\d|[ -]\d{4}")
+_DIGITS_BEFORE = re.compile(r"\d[ .,-]?$|[$€£.+/_-]$")
+_IN_A_ROW = re.compile(r"[,(\[]\s?$")
+_NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
 
 
 def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> Iterator[Find]:
@@ -148,27 +151,24 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
     number = _NUMBER.match(text, first)
     if number is None:
         return
-    end = number.end()
-    value, before = text[first:end], text[max(0, first - 60) : first].rpartition("\n")[2]
-    if re.match(r"[.,-]\d|[ -]\d{4}", text[end : end + 6]) or re.search(
-        r"[\d][ .,-]?$|[$€£.+/_-]$", before[-2:] if not in_path else before[-1:].replace("/", "")
-    ):
+    value, end = number[0], number.end()
+    is_account, is_social = value[:1].isalpha(), value[3:4] == "-" == value[6:7]
+    if not (is_iban(value) if is_account else is_ssn(value) if is_social else is_card(value)):
         return
-    if value[:1].isalpha():
-        if is_iban(value):
-            yield Find("iban", first, end)
-    elif re.fullmatch(r"\d{3}-\d{2}-\d{4}", value):
-        if is_ssn(value) and _SSN_WORDS.search(before) and not _OTHER_SSN.search(before[-12:]):
+    before = text[max(0, first - 60) : first].rpartition("\n")[2]
+    edge = before[-2:] if not in_path else before[-1:].replace("/", "")
+    if (not is_account and _MORE_DIGITS.match(text, end)) or _DIGITS_BEFORE.search(edge):
+        return
+    if is_account:
+        yield Find("iban", first, end)
+    elif is_social:
+        if _SSN_WORDS.search(before) and not _OTHER_SSN.search(before[-12:]):
             yield Find("us_ssn", first, end, likely=True)
-    elif is_card(value):
-        about, contrary = _CARD_WORDS.search(before) is not None, _OTHER_NUMBER.search(before) is not None
-        after = text[end : end + 40].partition("\n")[0]
-        about = about or _CARD_WORDS.search(after) is not None
-        if contrary and not about:
-            return
-        if not about and not in_path and re.search(r"[,(\[]\s?$", before):
-            return  # one of a row of numbers
-        yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
+    else:
+        about = _CARD_WORDS.search(before + "\n" + text[end : end + 40].partition("\n")[0]) is not None
+        in_row = not in_path and _IN_A_ROW.search(before) is not None
+        if about or not (in_row or _OTHER_NUMBER.search(before)):
+            yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
 
 
 # -- seed phrases, contacts ----------------------------------------------------------------------------------------

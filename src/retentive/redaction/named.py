@@ -8,6 +8,7 @@ import re
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from retentive.redaction import values
 from retentive.redaction.rules import Find
@@ -27,8 +28,8 @@ _MIXED = "(?:[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20})"
 
 # A line from a word to what can be its value. No counters: the automaton of RE2 would explode where words are dense.
 SEEK_PASSWORD = (
-    f"(?:(?:{_PASSWORDS})|(?:\\A|[^a-z]){_PREFIX}?(?:{_SHORT})(?:s[ ]|[0-9_\\])\"'*]*[^a-z]?))(?:[^\\n]*?{_VALUE_FOLLOWS}|[\"']?[,]?[ \t]*\\n[ \t]*[\"']?value|[?:：][ \t]*\\r?\\n)"
-    f"|(?:{_CJK_WORDS})[^\\n]*?[!-~]{{4}}"
+    f"(?:{_CJK_WORDS})[^\\n]*?[!-~]{{4}}"
+    f"|(?:(?:{_PASSWORDS})|(?:\\A|[^a-z]){_PREFIX}?(?:{_SHORT})(?:s[ ]|[0-9_\\])\"'*]*[^a-z]?))(?:[^\\n]*?{_VALUE_FOLLOWS}|[\"']?[,]?[ \t]*\\n[ \t]*[\"']?value|[?:：][ \t]*\\r?\\n)"
 )
 SEEK_SECRET = f"(?:{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=])(?:[^\\n]*?|[^\\s]*[ \t]*\\n[ \t]*[\"']?value[\"']?:[ \t]*[^\\n]*?){_MIXED}"
 # A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
@@ -84,6 +85,7 @@ _PHRASES = {"パスフレーズ", "密码", "密碼"}
 _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
 _VENDORS = re.compile("|".join(re.escape(word) for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
+MAX_NEAR = 12  # texts after a word that are judged
 _REACH = 160  # characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 
@@ -252,7 +254,7 @@ def _nearby(text: str, name: _Name) -> Find | None:
     clause = text[name.end : stop if stop >= 0 else name.end + 120]
     over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
     clause = clause[: over.start() + 1] if over else clause
-    for match in _TOKEN.finditer(clause):
+    for match in islice(_TOKEN.finditer(clause), MAX_NEAR):
         value = match[0].rstrip(_TRAILING)
         if not _OF_A_VALUE.search(value):
             continue

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from retentive.redaction import values
 from retentive.redaction.rules import Find
 from retentive.redaction.values import CERTAIN, NO
+
+if TYPE_CHECKING:
+    from retentive.redaction.detector import Budget
 
 _WORDS = (
     "password|passwd|passwort|kennwort|passphrase|pwd|pass|pw|secret|token|api[ _-]?key|mot de passe|mdp|contraseña"
@@ -22,7 +26,7 @@ _FIELD = re.compile(
 )
 
 
-def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
+def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[Find], int]:
     """Values below the head of a table whose line holds the cell at `start`, and the end of the table."""
     begin = text.rfind("\n", max(0, start - 300), start + 1) + 1
     stop = text.find("\n", end - 1, end + 300)
@@ -46,7 +50,7 @@ def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
         cell = match[1]
         if cell not in known:
             value = cell.strip(" \t\r\"'`*")
-            known[cell] = " " not in value and values.password(value, quoted=True) > NO
+            known[cell] = left.take() and " " not in value and values.password(value, quoted=True) > NO
         if known[cell]:
             value = cell.strip(" \t\r\"'`*")
             first = text.index(value, match.start(1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from retentive.redaction.checks import entropy, is_random, is_scrambled, longest_row
+from retentive.redaction.checks import entropy, has_row, is_random, is_scrambled
 from retentive.redaction.words import LITTLE, NOT_VALUES, OPENERS, is_placeholder, is_state
 
 NO, LIKELY, CERTAIN = 0, 1, 2
@@ -119,7 +119,7 @@ def _by_its_characters(text: str, *, quoted: bool, in_code: bool) -> int:
 
 
 def _is_unlike_a_word(text: str) -> bool:
-    if len(text) < 5 or _NUMBERED.fullmatch(text) or longest_row(text.lower()) > 8:
+    if len(text) < 5 or _NUMBERED.fullmatch(text) or has_row(text.lower(), 9):
         return re.fullmatch(r"[A-Za-z]{4,}\d{2,4}|[A-Za-z]{5,}\d", text) is not None
     if re.search(r"[A-Za-z]", text) is None:
         return len(_SIGNS.findall(text)) >= 1 and len(set(text)) >= 5

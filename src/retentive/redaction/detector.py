@@ -29,7 +29,10 @@ _ALNUM = re.compile("[0-9A-Za-z]")
 MAX_TOKEN = 8_000  # characters
 MAX_JUDGED = 1_000  # places after words and signs; a memory that is no dump of secrets has far fewer
 # In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.
-_BULK_NAMES = "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey|credential|_auth|密码|密碼|パスワード"
+_BULK_NAMES = (
+    "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
+    "|credential|_auth|密码|密碼|パスワード"
+)
 _BULK_VALUE = "(?:[^\\s\"'`]{5}[^\\s\"'`0-9]*[0-9]|[^\\s\"'`0-9]{0,4}[0-9][^\\s\"'`]{5}|[^\\s\"'`]{20})[^\\s\"'`]*"
 _BULK = (
     rf"(?:{_BULK_NAMES})[a-z0-9_.\[\]-]*[\"'`*]*[ \t]*(?::=|=>|[:=,>(：]|is |是)[ \t]*[\"'`]?{_BULK_VALUE}"
@@ -213,7 +216,7 @@ class _Engine:
 
     def wrapped(self, scanned: Scanned, found: Sequence[Find], left: Budget) -> Iterator[Find]:
         """Vendor tokens that one line break splits, unless the first line has one."""
-        ends = {find.end for find in found}
+        ends = {find.end for find in found if find.kind not in SPECIFIC_LAST}
         heads = (
             (start, end - len(text) + len(text.rstrip()))
             for start, end, text in (

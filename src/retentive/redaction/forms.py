@@ -98,6 +98,8 @@ FORMS: tuple[Form, ...] = (
     ("password", "(?:mysql|mysqldump|mysqladmin|mariadb)[ ][^\\n]*?-p['\"]?[^\\s'\"]{4}", rf"(?:mysql\w*|mariadb)\b[^\n]{{0,80}}?\s-p{_ARG}", _is_real, True),
     ("password", "(?:docker|podman|helm registry|az)[ ]login[ ][^\\n]*?-p[ ][^\\s]{4}", rf"login\b[^\n]{{0,100}}?\s-p {_ARG}".replace("login", r"(?:docker|podman|helm registry|az) login", 1), _is_real, True),
     ("password", "net use[ ][^\\n]*?[ ][^\\s/]+[ ]/user:", r"net use [^\n]{0,80}? (?P<value>[^\s/]{4,60}) /user:", _is_real, True),
+    ("password", "[a-z0-9.*-]:(?:[0-9]{4,5}|\\*):[a-z_*][^\\s:]*:[a-z_*][^\\s:]*:[^\\s:]{4}",
+     r"[\w.*-]:(?:\d{4,5}|\*):[a-z_*][^\s:]{0,62}:[a-z_*][^\s:]{0,62}:(?P<value>[^\s:]{4,100})(?=\s|$)", _is_real, True),
     ("password", "identified by[ ]{1,3}['\"][^'\"\\s]{4}", r"identified by\s+['\"](?P<value>[^'\"\s]{4,100})['\"]", _is_real, True),
     ("password", "htpasswd[ ]-[a-z]*b[a-z]*[ ][^\\s]", r"htpasswd -\w*b\w* \S+ \S+ (?P<value>\S{4,100})", _is_real, True),
     ("password", ":[^\\s'\"]+['\"]?[ ]?\\|[ ]?(?:sudo )?chpasswd", r"[^\s:'\"]{1,40}:(?P<value>[^\s'\"]{4,60})['\"]? ?\| ?(?:sudo )?chpasswd", _is_real, True),
@@ -175,7 +177,7 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
 
 SEEK_SEEDS = (
     "(?:seed|mnemonic|recovery|wallet|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)[^\\n]*?"
-    "[:=：は是为為「\\n\"'` ][ \\t]{0,3}[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
+    "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
 _NO_SEEDS = frozenset(

@@ -80,12 +80,15 @@ _HASH_BEFORE = re.compile(
 _PAIR = re.compile(
     r"(?<![\w/.@+-])(?=([\w.@+-]{2,40})[\"'`]?[ ]?(?:[/:|,、，]|and|und|et|with|密码)[ ]?[\"'`]?([^\s\"'`|/,，、]{5,64})(?![/\w]))"
 )
+_AFTER = re.compile(r" ([^\s\"'`:=]{4}[^\s\"'`]{4,80})")
+_BLOB = re.compile(r"[A-Za-z0-9+/]{50,}")
 _SETS = re.compile(r"(?:set|with|use|using|user|by|define|env)[_.(\"']*$", re.IGNORECASE)
 _PHRASES = {"パスフレーズ", "密码", "密碼"}
 _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
 _VENDORS = re.compile("|".join(re.escape(word) for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
-MAX_NEAR = 12  # texts after a word that are judged
+MAX_WORDS = 8  # words before one value that are judged
+MAX_NEAR = 3  # possible values after a word that are judged
 _REACH = 160  # characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 
@@ -105,8 +108,8 @@ class _Name:
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
     """Values for the words between two positions, of which the last lie near a possible value."""
     at, last = max(start, end - _REACH), start - 1
-    for word in _WORD.finditer(_lowered(text[at:end])) if at > start else [None]:
-        first = at + word.start() if word else start
+    words = [at + word.start() for word in islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)]
+    for first in words if at > start else dict.fromkeys((start, *words[1:])):
         if first > last:
             finds = list(_find_at(text, first, end))
             last = max((find.end for find in finds), default=last)
@@ -118,12 +121,21 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
     if name is None:
         return
     link = _LINK.match(text, name.end, name.end + 400)
-    find = _linked(text, name, link) if link is not None else None
+    find = _strong(text, name) or (_linked(text, name, link) if link is not None else None)
     if find is None and not name.text.lower().endswith("pass"):  # a verb too
         find = _nearby(text, name)
     if find is not None:
         yield find
         yield from _changed(text, find)
+
+
+def _strong(text: str, name: _Name) -> Find | None:
+    """A password right after the word, in prose: a sign inside it is no assignment."""
+    match = _AFTER.match(text, name.end) if name.is_password else None
+    value = match[1].rstrip(_TRAILING) if match else ""
+    if match is None or "=" not in value or values.password(value, quoted=False) < CERTAIN:
+        return None
+    return Find("password", match.start(1), match.start(1) + len(value), likely=True)
 
 
 def find_before(text: str, start: int, end: int) -> Iterator[Find]:
@@ -171,11 +183,13 @@ def _name(text: str, start: int, end: int) -> _Name | None:
     whole, rest = text[begin:stop], text[after:stop]
     if NOT_SECRET.search(text[max(0, begin - 12) : stop]) or (rest and not _is_the_value(text, after, rest)):
         return None
+    if _BLOB.fullmatch(text, max(0, first - 30), min(after + 30, len(text))):
+        return None
     plain = word[0].lower()
     if (
         plain in {"pass", "pat"}
         and re.search(r"[A-Za-z]$", text[max(0, first - 1) : first])
-        and not re.match(_PREFIX, whole.lower())
+        and not re.match(_PREFIX, whole.lower().lstrip("-_.$"))
     ):
         return None
     is_password = plain in PASSWORD_WORDS or plain in SHORT_WORDS
@@ -254,10 +268,10 @@ def _nearby(text: str, name: _Name) -> Find | None:
     clause = text[name.end : stop if stop >= 0 else name.end + 120]
     over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
     clause = clause[: over.start() + 1] if over else clause
-    for match in islice(_TOKEN.finditer(clause), MAX_NEAR):
-        value = match[0].rstrip(_TRAILING)
-        if not _OF_A_VALUE.search(value):
-            continue
+    tokens = ((match, match[0].rstrip(_TRAILING)) for match in _TOKEN.finditer(clause))
+    for match, value in islice(
+        (token for token in tokens if token[0].start() and _OF_A_VALUE.search(token[1])), MAX_NEAR
+    ):
         if name.is_password:
             obvious = values.password(value, quoted=False) == CERTAIN
             tied = re.search(

@@ -7,6 +7,7 @@ registry, social security numbers by ssa.gov ("Social Security Number Randomizat
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # network, first digits (a range or one value), lengths
 CARDS: tuple[tuple[str, str, str], ...] = (
@@ -64,6 +65,8 @@ IBAN = rf"(?:{'|'.join(IBANS)})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{2,7}}(?:[ -]?[A
 SSN = r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}"
 
 
+_WITHOUT_GAPS = str.maketrans("", "", " -\u00a0")
+_AS_NUMBERS = str.maketrans({char: str(int(char, 36)) for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
 _DOUBLED = str.maketrans("0123456789", "0246813579")  # cross sums of the doubled digits
 
 
@@ -83,14 +86,21 @@ def is_grouped_card(value: str) -> bool:
 
 def is_iban(value: str) -> bool:
     """Return whether the structure fits the country and the checksum is 1 modulo 97 (ISO 13616)."""
-    plain = re.sub(r"[ \u00a0-]", "", value).upper()
-    structure = IBANS.get(plain[:2])
-    if structure is None:
-        return False
-    pattern = re.sub(r"(\d+)([nac])", lambda part: f"{_SORTS[part[2]]}{{{part[1]}}}", structure)
-    if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + pattern, plain):
-        return False
-    return int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4])) % 97 == 1
+    plain = value.translate(_WITHOUT_GAPS).upper()
+    pattern = _structure(plain[:2])
+    return (
+        pattern is not None
+        and pattern.fullmatch(plain) is not None
+        and int((plain[4:] + plain[:4]).translate(_AS_NUMBERS)) % 97 == 1
+    )
+
+
+@lru_cache(maxsize=len(IBANS))
+def _structure(country: str) -> re.Pattern[str] | None:
+    if country not in IBANS:
+        return None
+    parts = re.sub(r"(\d+)([nac])", lambda part: f"{_SORTS[part[2]]}{{{part[1]}}}", IBANS[country])
+    return re.compile(f"[A-Z]{{2}}[0-9]{{2}}{parts}")
 
 
 def is_ssn(value: str) -> bool:

@@ -156,6 +156,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("cloudflare_token", "cloudflare|cf_api|cf_token", "[0-9a-f]{37}|[A-Za-z0-9_-]{40}"),
     ("heroku_key", "heroku", UUID),
     ("vercel_token", "vercel", "[A-Za-z0-9]{24}"),
+    ("secret", "snyk", UUID),
     ("netlify_token", "netlify", "[A-Za-z0-9_-]{40,64}"),
     ("azure_devops_token", "azure devops|azure_devops|ado_|vsts", "[a-z0-9]{52}"),
     ("alibaba_access_key", "alibaba|aliyun|alicloud|access_key_secret|accesskeysecret", "[A-Za-z0-9]{30}"),

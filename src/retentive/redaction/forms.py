@@ -181,49 +181,8 @@ SEEK_SEEDS = (
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
 _NO_SEEDS = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "are",
-        "was",
-        "with",
-        "you",
-        "your",
-        "from",
-        "have",
-        "has",
-        "not",
-        "but",
-        "can",
-        "will",
-        "its",
-        "our",
-        "any",
-        "their",
-        "they",
-        "which",
-        "when",
-        "were",
-        "been",
-        "must",
-        "should",
-        "also",
-        "each",
-        "use",
-        "per",
-        "via",
-        "see",
-        "into",
-        "than",
-        "then",
-        "them",
-        "these",
-        "those",
-        "such",
-        "where",
-        "does",
-    ]
+    "the and for are was with you your from have has not but can will its our any their they "
+    "which when were been must should also each use per via see into than then them these those such where does".split()
 )
 
 

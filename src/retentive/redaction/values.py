@@ -109,7 +109,7 @@ def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
 
 def _by_its_characters(text: str, *, quoted: bool, in_code: bool) -> int:
     sorts = sum(bool(re.search(sort, text)) for sort in (r"[a-z]", r"[A-Z]", r"\d", r"[@#$%^&*!+=~?]"))
-    if _SECRET_WORD.search(text) and sorts < 3:
+    if "%0A" in text or (_SECRET_WORD.search(text) and sorts < 3):
         return NO  # db_password, passwords.reset
     mixed = len(text) >= 8 and sorts >= 3 and re.search(r"\d", text) and re.search("[A-Za-z]", text)
     if mixed and (_SIGNS.search(text[1:]) or (is_scrambled(text) and len(text) >= 10)):

@@ -39,10 +39,6 @@ class View:
             return self.origins[first], self.ends[last]
         return self.origins[first] + start - self.starts[first], self.origins[last] + end - self.starts[last]
 
-    def piece(self, at: int) -> int:
-        """The number of the piece that contains a position."""
-        return bisect_right(self.starts, at) - 1
-
 
 def plain(text: str) -> tuple[str, View | None]:
     """The text without invisible characters and with ASCII for full-width forms; a view if positions change."""

@@ -180,10 +180,11 @@ SEEK_SEEDS = (
     "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
-_NO_SEEDS = frozenset(
-    "the and for are was with you your from have has not but can will its our any their they "
-    "which when were been must should also each use per via see into than then them these those such where does".split()
-)
+_COMMON_TEXT = """
+the and for are was with you your from have has not but can will its our any their they which when
+were been must should also each use per via see into than then them these those such where does
+"""
+_NO_SEEDS = frozenset(_COMMON_TEXT.split())
 
 
 def find_seeds(text: str, start: int, end: int) -> Iterator[Find]:

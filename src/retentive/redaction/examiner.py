@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-NEIGHBOURS = 1_000  # characters around a change that are examined with it, in whole lines
+NEIGHBOURS = 500  # characters around a change that are examined with it, in whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
 MAX_CLEAN = 4_096  # texts remembered to have no value to redact
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
@@ -123,28 +123,22 @@ class TextExaminer:
         if not _is_on(settings) or self._is_plain(settings, text):
             return Examined(text)
         modes = (settings.sensitive, settings.sensitive_likely)
-        about = (settings.sensitive_kinds, settings.sensitive_allow, *(mode == "redact" for mode in modes), path)
-
-        def removable(finds: Iterable[Find]) -> list[Find]:
-            return [
-                find for find in finds if modes[find.likely] == "redact" and not _is_allowed(settings, find, text, path)
-            ]
-
-        removed, new = [], []
+        about = (settings.sensitive_kinds, settings.sensitive_allow, modes, path)
         is_clean = before != "" and ("redact" not in modes or (*about, len(before), hash(before)) in self._clean)
-        if is_clean:
-            new = self.new_finds(settings, text, before)
-        if not is_clean or removable(new):
+        new = self.new_finds(settings, text, before) if is_clean else []
+        removed: list[Find] = []
+        if not is_clean or (new and _chosen(settings, "redact", new, text, path)):
             whole = self._find(settings, text)
-            removed, new = removable(whole), self.new_finds(settings, text, before, whole) if before else whole
+            removed = _chosen(settings, "redact", whole, text, path) if whole else []
+            new = self.new_finds(settings, text, before, whole) if before and whole else whole
         if not removed and "redact" in modes:
             if len(self._clean) >= MAX_CLEAN:
                 self._clean.clear()
             self._clean.add((*about, len(text), hash(text)))
-        kept = [find for find in new if modes[find.likely] in {"flag", "reject"}]
-        kept = [find for find in kept if not _is_allowed(settings, find, text, path)]
-        refused = tuple(find.kind for find in kept if modes[find.likely] == "reject")
-        flagged = _lines(text, [find for find in kept if modes[find.likely] == "flag"], removed)
+        if not removed and not new:
+            return Examined(text)
+        refused = tuple(find.kind for find in _chosen(settings, "reject", new, text, path))
+        flagged = _lines(text, _chosen(settings, "flag", new, text, path), removed)
         return Examined(_masked(text, removed), tuple(find.kind for find in removed), refused, flagged)
 
     def new_finds(self, settings: Settings, text: str, before: str, known: Sequence[Find] | None = None) -> list[Find]:
@@ -154,12 +148,15 @@ class TextExaminer:
         """
         start, end, end_before = _changed(before, text)
         now, offset = _around(text, start, end)
-        old, _ = _around(before, start, end_before)
-        had = Counter((find.kind, old[find.start : find.end]) for find in self._find(settings, old, exact=True))
-        new = []
+        new: list[Find] = []
         if known is None and self.ahead is not None and self.ahead[:2] == (settings.sensitive_kinds, text):
             known = self.ahead[2]
-        for find in self._find(settings, now) if known is None else _within(known, offset, offset + len(now)):
+        finds = self._find(settings, now) if known is None else _within(known, offset, offset + len(now))
+        if not finds:
+            return new
+        old, _ = _around(before, start, end_before)
+        had = Counter((find.kind, old[find.start : find.end]) for find in self._find(settings, old, exact=True))
+        for find in finds:
             value = (find.kind, now[find.start : find.end])
             touched = find.start + offset < end and find.end + offset > start
             if not touched and had[value] > 0:
@@ -223,6 +220,14 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
 
 def _is_on(settings: Settings) -> bool:
     return settings.sensitive != "off" or settings.sensitive_likely != "off"
+
+
+def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
+    """Finds that the settings treat in a mode, except what they allow."""
+    modes = (settings.sensitive, settings.sensitive_likely)
+    if settings.sensitive_allow:
+        finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
+    return [find for find in finds if modes[find.likely] == mode]
 
 
 def _is_allowed(settings: Settings, find: Find, text: str, path: str) -> bool:

@@ -26,8 +26,9 @@ _BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
 _LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
 _USER = re.compile(r"[\w.$-]*$")
 _ALNUM = re.compile("[0-9A-Za-z]")
+MIN_HEAD = 8  # characters of a token before a line break
 MAX_TOKEN = 8_000  # characters
-MAX_JUDGED = 1_000  # places after words and signs; a memory that is no dump of secrets has far fewer
+MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
 # In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.
 _BULK_NAMES = (
     "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
@@ -93,7 +94,7 @@ class Detector:
         scanned = Scanned(seen)
         contacts, left = not self._kinds.isdisjoint({"email", "phone"}), Budget()
         found = list(engine.find(scanned, left, in_path=in_path, contacts=contacts))
-        hidden = [*engine.wrapped(scanned, found, left), *engine.encoded(scanned, found, left)]
+        hidden = [*engine.wrapped(scanned, left), *engine.encoded(scanned, found, left)]
         for find in [*found, *hidden]:
             yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
 
@@ -141,10 +142,9 @@ class _Engine:
 
         self._forms, self._tables = forms, tables
         rows = [(row[0], _start_pattern(row[1]) + row[2], forms.CHECKS[row[3]]) for row in vendors.VENDORS]
-        self._infixes = [
-            (kind, re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{pattern})(?![A-Za-z0-9])"), forms.CHECKS[check])
-            for kind, _, pattern, check in vendors.INFIXES
-        ]
+        self._infix_rows = [(row[0], forms.CHECKS[row[3]]) for row in vendors.INFIXES]
+        infixes = "|".join(f"(?P<r{number}>{row[2]})" for number, row in enumerate(vendors.INFIXES))
+        self._infix = re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{infixes})(?![A-Za-z0-9])")
         self._rows = [(kind, check) for kind, _, check in rows]
         self._vendors = {
             two: re.compile(
@@ -214,19 +214,16 @@ class _Engine:
             if value is not None:
                 yield Find("password", judged + value.start(1), judged + start + len(rest.text[start:end].rstrip()))
 
-    def wrapped(self, scanned: Scanned, found: Sequence[Find], left: Budget) -> Iterator[Find]:
-        """Vendor tokens that one line break splits, unless the first line has one."""
-        ends = {find.end for find in found if find.kind not in SPECIFIC_LAST}
+    def wrapped(self, scanned: Scanned, left: Budget) -> Iterator[Find]:
+        """Vendor tokens that one line break splits."""
         heads = (
-            (start, end - len(text) + len(text.rstrip()))
-            for start, end, text in (
-                (start, end, scanned.text[start:end]) for start, end in self._seek_wrapped.spans(scanned)
-            )
+            (start, start + len(scanned.text[start:end].rstrip()))
+            for start, end in self._seek_wrapped.spans(scanned)
+            if left.take()
         )
-        heads = ((start, end) for start, end in heads if end not in ends and left.take())
         for view in unwrapped(scanned.text, heads):
             for find in self._by_vendor(Scanned(view.text)):
-                if find.start <= 4 and find.end > view.starts[1]:
+                if find.start <= 4 and find.start + MIN_HEAD <= view.starts[1] < find.end:
                     yield Find(find.kind, *view.span(find.start, find.end))
 
     def encoded(self, scanned: Scanned, found: Sequence[Find], left: Budget) -> Iterator[Find]:
@@ -247,12 +244,11 @@ class _Engine:
             find, ends[0] = self._vendor_in(text, start, end)
             if find is not None:
                 yield find
-        around = list(self._seek_infix.merged(scanned, 120, 400))
-        for kind, pattern, check in self._infixes if around else ():
-            for first, last in around:
-                for match in pattern.finditer(text, first, last):
-                    if check(match[0]):
-                        yield Find(kind, *match.span())
+        for start, end in self._seek_infix.merged(scanned, 120, 400):
+            for match in self._infix.finditer(text, start, end):
+                kind, check = self._infix_rows[int((match.lastgroup or "r0")[1:])]
+                if check(match[0]):
+                    yield Find(kind, *match.span())
 
     def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
         """A token at a candidate, and where to search on: not in what was judged."""

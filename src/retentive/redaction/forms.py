@@ -180,9 +180,10 @@ SEEK_SEEDS = (
     "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
+# None is a word of BIP-39.
 _COMMON_TEXT = """
-the and for are was with you your from have has not but can will its our any their they which when
-were been must should also each use per via see into than then them these those such where does
+the and for are was with your from has not but its our their which were been should each per via see
+than them these those does
 """
 _NO_SEEDS = frozenset(_COMMON_TEXT.split())
 

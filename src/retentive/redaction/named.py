@@ -108,7 +108,8 @@ class _Name:
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
     """Values for the words between two positions, of which the last lie near a possible value."""
     at, last = max(start, end - _REACH), start - 1
-    words = [at + word.start() for word in islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)]
+    found = islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)
+    words = [at + word.start() for word in found if at + word.end() < end]  # a value follows the word
     for first in words if at > start else dict.fromkeys((start, *words[1:])):
         if first > last:
             finds = list(_find_at(text, first, end))

@@ -46,6 +46,7 @@ _NAME = re.compile(
 _RULES = re.compile(
     r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?(?:[a-z][a-z_-]+|[A-Z_]{3,})=[\w.-]*|@[A-Za-z_]\w*(?:=.*)?|,.*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
 )
+_PROGRAM_TEXT = re.compile(r"%0A|\\[sdw][*+]")
 _FORMAT = re.compile(r"%%|%0A|%[sdu](?![A-Za-z0-9])")
 _BRACKETS = re.compile(r"[()\[\]{}<>]")
 _SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
@@ -109,7 +110,7 @@ def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
 
 def _by_its_characters(text: str, *, quoted: bool, in_code: bool) -> int:
     sorts = sum(bool(re.search(sort, text)) for sort in (r"[a-z]", r"[A-Z]", r"\d", r"[@#$%^&*!+=~?]"))
-    if "%0A" in text or (_SECRET_WORD.search(text) and sorts < 3):
+    if _PROGRAM_TEXT.search(text) or (_SECRET_WORD.search(text) and sorts < 3):
         return NO  # db_password, passwords.reset
     mixed = len(text) >= 8 and sorts >= 3 and re.search(r"\d", text) and re.search("[A-Za-z]", text)
     if mixed and (_SIGNS.search(text[1:]) or (is_scrambled(text) and len(text) >= 10)):

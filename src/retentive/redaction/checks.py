@@ -95,7 +95,8 @@ def is_scrambled(text: str) -> bool:
     """Return whether letters and digits are mixed at random, unlike in a name made of words."""
     sorts = ["a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-" for char in text]
     turns = sum(one != two for one, two in pairwise(sorts))
-    return wordy_share(text) < 0.45 or turns >= len(text) * 0.55
+    apart = len(text) >= 24 and len(re.findall(r"\d+", text)) >= 4  # digits apart, as in no name
+    return apart or wordy_share(text) < 0.45 or turns >= len(text) * 0.55
 
 
 def has_row(text: str, size: int) -> bool:

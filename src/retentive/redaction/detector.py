@@ -26,7 +26,7 @@ _BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
 _LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
 _USER = re.compile(r"[\w.$-]*$")
 _ALNUM = re.compile("[0-9A-Za-z]")
-MIN_HEAD = 8  # characters of a token before a line break
+MIN_HEAD = 6  # characters of a token before a line break
 MAX_TOKEN = 8_000  # characters
 MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
 # In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.

@@ -97,6 +97,8 @@ FORMS: tuple[Form, ...] = (
     ("password", "curl[ ][^\\n]*?(?:-u|--user)[ =]{1,3}['\"]?[^\\s:'\"]+:[^\\s]{4}", rf"curl\b[^\n]{{0,120}}?\s(?:-u|--user)[ =]{{1,3}}['\"]?[^\s:'\"]{{1,60}}:{_ARG}", _is_real, True),
     ("password", "(?:mysql|mysqldump|mysqladmin|mariadb)[ ][^\\n]*?-p['\"]?[^\\s'\"]{4}", rf"(?:mysql\w*|mariadb)\b[^\n]{{0,80}}?\s-p{_ARG}", _is_real, True),
     ("password", "(?:docker|podman|helm registry|az)[ ]login[ ][^\\n]*?-p[ ][^\\s]{4}", rf"login\b[^\n]{{0,100}}?\s-p {_ARG}".replace("login", r"(?:docker|podman|helm registry|az) login", 1), _is_real, True),
+    ("password", "(?:ldap[a-z]*|sqlcmd|mongo[a-z]*)[ ][^\\n]*?-[wp][ ]?['\"]?[^\\s'\"]{4}", rf"(?:ldap\w*|sqlcmd|mongo\w*)\b[^\n]{{0,120}}?\s-[wp] ?{_ARG}", _is_real, True),
+    ("password", "-pass(?:in|out)?[ ]['\"]?pass:[^\\s'\"]{4}", rf"-pass(?:in|out)? ['\"]?pass:{_ARG}", _is_real, True),
     ("password", "net use[ ][^\\n]*?[ ][^\\s/]+[ ]/user:", r"net use [^\n]{0,80}? (?P<value>[^\s/]{4,60}) /user:", _is_real, True),
     ("password", "[a-z0-9.*-]:(?:[0-9]{4,5}|\\*):[a-z_*][^\\s:]*:[a-z_*][^\\s:]*:[^\\s:]{4}",
      r"[\w.*-]:(?:\d{4,5}|\*):[a-z_*][^\s:]{0,62}:[a-z_*][^\s:]{0,62}:(?P<value>[^\s:]{4,100})(?=\s|$)", _is_real, True),

@@ -17,7 +17,7 @@ from retentive.redaction.vendors import NAMED
 from retentive.redaction.words import LOGIN_WORDS, NOT_A_VALUE, NOT_SECRET, PASSWORD_WORDS, SECRET_WORDS, SHORT_WORDS
 
 _LONG = sorted((*PASSWORD_WORDS, *SECRET_WORDS), key=len, reverse=True)
-_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|ansible_ssh_)"
+_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)"
 _ANY = "|".join(re.escape(word) for word in _LONG if word not in SHORT_WORDS)
 _PASSWORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word not in SHORT_WORDS)
 _SECRETS = "|".join(re.escape(word) for word in SECRET_WORDS if word not in SHORT_WORDS)
@@ -45,7 +45,7 @@ _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
 _ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in", "base"})
 _GAP = r"(?:[ \t]{1,3}+[^\s:=：|;!?,.{}\[\]\"']{1,40}+|[ \t]?（[^（）\s]{1,20}）|の[^\s:=：はが]{0,20}){0,7}?"
 _VERB = (
-    r"(?:['’]s|used to be|had been|which (?:is|was)|it is|it['’]s|c['’]est|(?:is|was|has been|will be|should be|remains|becomes|equals|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient|es|será|era|é)"
+    r"(?:['’]s|used to be|had been|which (?:is|was)|it is|it['’]s|c['’]est(?: (?:maintenant|désormais|toujours))?|(?:is|was|has been|will be|should be|remains|becomes|equals|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient|es|será|era|é)"
     r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|toujours|ahora))?(?: set to)?|(?:got )?(?:set |changed |reset |updated |rotated )?to|auf|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed|updated))"
 )
 _CJK = r"(?:は、?|が|を|に|として|(?:还|還|应该|應該|好像|可能|暂时|暫時|现在|現在|已经|已經|已|就|都|仍)?(?:是|为|為|用)|(?:已经|已經|已)?(?:设置|設置|設定|更改|重置|更新|变更|變更|修改|[改设設换換变變])(?:为|為|成了|成|到)?|暂时用|には)了?[ \t]?[:：]?"
@@ -108,8 +108,7 @@ class _Name:
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
     """Values for the words between two positions, of which the last lie near a possible value."""
     at, last = max(start, end - _REACH), start - 1
-    found = islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)
-    words = [at + word.start() for word in found if at + word.end() < end]  # a value follows the word
+    words = [at + word.start() for word in islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)]
     for first in words if at > start else dict.fromkeys((start, *words[1:])):
         if first > last:
             finds = list(_find_at(text, first, end))
@@ -235,9 +234,7 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     if kind is not None:
         return Find(kind, first, last, likely=not direct)
     if not name.is_password:
-        grade = values.secret(value, quoted=quoted is not None)
-        if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
-            grade = min(grade, LIKELY) if len(value) >= 20 else NO
+        grade = _secret_grade(text, name, first, value, quoted=quoted is not None, direct=direct)
         return Find("secret", first, last, likely=not direct or grade < CERTAIN) if grade else None
     phrase = _PHRASE.match(text, at) if name.is_phrase else None
     if phrase is not None and values.is_passphrase(phrase[0]):
@@ -254,6 +251,14 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     if sort == "space" and quoted is None and re.fullmatch(r"[a-z]+", value):
         grade = NO
     return Find("password", first, last, likely=not direct or grade < CERTAIN) if grade else None
+
+
+def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: bool, direct: bool) -> int:
+    grade = values.secret(value, quoted=quoted)
+    if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
+        return min(grade, LIKELY) if len(value) >= 20 else NO
+    is_uuid = direct and values.UUID.fullmatch(value) is not None  # as the keys of many vendors are
+    return grade or (LIKELY if is_uuid else NO)
 
 
 def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> bool:
@@ -276,7 +281,7 @@ def _nearby(text: str, name: _Name) -> Find | None:
         if name.is_password:
             obvious = values.password(value, quoted=False) == CERTAIN
             tied = re.search(
-                r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|to|用|是|で)\s$",
+                r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|por|a|à|to|用|是|で)\s$",
                 clause[max(0, match.start() - 8) : match.start()],
             )
             good = obvious or (tied is not None and values.password(value, quoted=False) == LIKELY)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
-from retentive.engine.writer import FLAGGED
 from retentive.redaction.detector import Find
 from retentive.redaction.examiner import TextExaminer, allowance
 from retentive.redaction.examiner import _changed as changed

@@ -12,7 +12,10 @@ from collections import Counter
 from itertools import pairwise
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_MARKS = ("example", "your_", "your-", "yourapi", "yourtoken", "yourkey", "placeholder", "redacted", "dummy")
+_MARKS = re.compile("example|your[_-]|yourapi|yourtoken|yourkey|placeholder|redacted|dummy")
+_PREFIX = re.compile(r"^[A-Za-z]{2,12}[-_.]")
+_HEX = re.compile(r"[0-9a-fA-F.:_-]+")
+_NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # the character after each; 0 follows 9
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
@@ -75,11 +78,11 @@ def is_random(value: str) -> bool:
     """Return whether a token can be real: not a placeholder, not a run like `1234567`, not a repeated text."""
     value = value[:_SAMPLE_CHARS]
     lower = value.lower()
-    if any(mark in lower for mark in _MARKS) or "xxxx" in value or "XXXX" in value or "..." in value or "***" in value:
+    if _MARKS.search(lower) or "xxxx" in value or "XXXX" in value or "..." in value or "***" in value:
         return False
-    body = re.sub(r"^[A-Za-z]{2,12}[-_.]", "", value)
-    few = 5 if len(body) <= 12 else 8 if re.fullmatch(r"[0-9a-fA-F.:_-]+", body) is None else 6
-    return len(set(body)) >= min(few, len(body)) and longest_row(lower) <= _MAX_RUN and not _repeats(body)
+    body = _PREFIX.sub("", value)
+    few = 5 if len(body) <= 12 else 8 if _HEX.fullmatch(body) is None else 6
+    return len(set(body)) >= min(few, len(body)) and not has_row(lower, _MAX_RUN + 1) and not _repeats(body)
 
 
 def wordy_share(text: str) -> float:
@@ -92,20 +95,23 @@ def is_scrambled(text: str) -> bool:
     """Return whether letters and digits are mixed at random, unlike in a name made of words."""
     sorts = ["a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-" for char in text]
     turns = sum(one != two for one, two in pairwise(sorts))
-    return wordy_share(text) < 0.45 or turns >= len(text) * 0.55
+    apart = len(text) >= 24 and len(re.findall(r"\d+", text)) >= 4  # digits apart, as in no name
+    return apart or wordy_share(text) < 0.45 or turns >= len(text) * 0.55
 
 
-def longest_row(text: str) -> int:
-    """Length of the longest run of consecutive characters, as in `3456` or `abc`."""
-    best = run = 1
-    for one, two in pairwise(text):
-        run = run + 1 if ord(two) - ord(one) == 1 or (one, two) == ("9", "0") else 1
-        best = max(best, run)
-    return best
+def has_row(text: str, size: int) -> bool:
+    """Return whether so many consecutive characters are in a row, as in `3456` or `abc`."""
+    data = text.encode("utf-8", "replace")
+    steps = int.from_bytes(data[:-1].translate(_NEXT), "big") ^ int.from_bytes(data[1:], "big")
+    return bytes(size - 1) in steps.to_bytes(len(data), "big")[1:]
 
 
 def _repeats(text: str) -> bool:
     """Return whether the text is a short text repeated."""
-    if len(text) < 16:
-        return False
-    return any(text[size:] == text[:-size] for size in range(1, len(text) // 2 + 1))
+    half = len(text) // 2
+    size = text.find(text[:half], 1) if len(text) >= 16 else -1
+    while 0 < size <= half:
+        if text[size:] == text[:-size]:
+            return True
+        size = text.find(text[:half], size + 1)
+    return False

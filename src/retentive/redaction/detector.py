@@ -26,6 +26,25 @@ _BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
 _LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
 _USER = re.compile(r"[\w.$-]*$")
 _ALNUM = re.compile("[0-9A-Za-z]")
+MIN_HEAD = 6  # characters of a token before a line break
+MAX_TOKEN = 8_000  # characters
+MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
+# In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.
+_BULK_NAMES = (
+    "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
+    "|credential|_auth|密码|密碼|パスワード"
+)
+_BULK_VALUE = "(?:[^\\s\"'`]{5}[^\\s\"'`0-9]*[0-9]|[^\\s\"'`0-9]{0,4}[0-9][^\\s\"'`]{5}|[^\\s\"'`]{20})[^\\s\"'`]*"
+_BULK = (
+    rf"(?:{_BULK_NAMES})[a-z0-9_.\[\]-]*[\"'`*]*[ \t]*(?::=|=>|[:=,>(：]|is |是)[ \t]*[\"'`]?{_BULK_VALUE}"
+    r"|://[^\s/@\"'`<>:]*:[^\s/@\"'`<>]{3}[^\s/@\"'`<>]*@|(?:bearer|basic|authorization:)[ \t]+[^\s\"'`]{16}[^\s\"'`]*"
+    r"|-----begin [a-z0-9 ]*private key[^-]*-----[a-z0-9+/=\\\s]{40}[a-z0-9+/=\\\s]*(?:-----end [a-z0-9 ]*-----)?"
+)
+_SEEK_RUNS = rf"(?:[a-z0-9_.$+\"'`-]*(?:{_BULK})[\s\"'`,;&|(){{}}\[\]<>]*)+"
+_VALUE_OF_RUN = re.compile(
+    r"(?:=>|[:=,>(：]+|is |是|bearer|basic|-----begin)[ \t]*[\"'`]?(?://[^:\s]*:)?([^\s=:>,(].*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _MAX_PASSES = 3  # a marker can complete a context for its neighbour; later passes find nothing in practice
 
 
@@ -73,8 +92,9 @@ class Detector:
         engine = _engine(self._with_re2)
         seen, view = plain(text)
         scanned = Scanned(seen)
-        found = list(engine.find(scanned, in_path=in_path, contacts=not self._kinds.isdisjoint({"email", "phone"})))
-        hidden = [*engine.wrapped(scanned), *engine.encoded(scanned, found)]
+        contacts, left = not self._kinds.isdisjoint({"email", "phone"}), Budget()
+        found = list(engine.find(scanned, left, in_path=in_path, contacts=contacts))
+        hidden = [*engine.wrapped(scanned, left), *engine.encoded(scanned, found, left)]
         for find in [*found, *hidden]:
             yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
 
@@ -99,6 +119,18 @@ def replaced(text: str, finds: Iterable[Find]) -> str:
     return "".join([*parts, text[at:]])
 
 
+class Budget:
+    """The places in a text that are judged one by one; those after them are judged in bulk, so that time is bounded."""
+
+    def __init__(self, places: int = MAX_JUDGED) -> None:
+        self._places = places
+
+    def take(self) -> bool:
+        """Return whether one more place may be judged."""
+        self._places -= 1
+        return self._places >= 0
+
+
 class _Engine:
     """The built-in rules, compiled. The order in `find` is that of the cost, not of precedence."""
 
@@ -110,14 +142,22 @@ class _Engine:
 
         self._forms, self._tables = forms, tables
         rows = [(row[0], _start_pattern(row[1]) + row[2], forms.CHECKS[row[3]]) for row in vendors.VENDORS]
-        self._infixes = [
-            (kind, re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{pattern})(?![A-Za-z0-9])"), forms.CHECKS[check])
-            for kind, _, pattern, check in vendors.INFIXES
-        ]
-        self._vendors = [(kind, check) for kind, _, check in rows]
-        whole = "|".join(f"(?P<r{number}>{pattern})" for number, (_, pattern, _) in enumerate(rows))
-        self._vendor = re.compile(whole)
-        self._seek_infix = search("|".join(row[1] for row in vendors.INFIXES))
+        self._infix_rows = [(row[0], forms.CHECKS[row[3]]) for row in vendors.INFIXES]
+        infixes = "|".join(f"(?P<r{number}>{row[2]})" for number, row in enumerate(vendors.INFIXES))
+        self._infix = re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{infixes})(?![A-Za-z0-9])")
+        self._rows = [(kind, check) for kind, _, check in rows]
+        self._vendors = {
+            two: re.compile(
+                "|".join(
+                    f"(?P<r{number}>{rows[number][1]})"
+                    for number, row in enumerate(vendors.VENDORS)
+                    if any(start.startswith(two) for start in row[1].split())
+                )
+            )
+            for two in {start[:2] for row in vendors.VENDORS for start in row[1].split()}
+        }
+        infix = "|".join(row[1] for row in vendors.INFIXES)
+        self._seek_infix = search(f"(?:{infix})(?:[!-~]{{0,8}}(?:{infix}))*")
         heads = sorted({text for row in vendors.VENDORS for text in row[1].split()})
         self._compiled = [
             (kind, re.compile(pattern, re.IGNORECASE if any_case else 0), check)
@@ -125,7 +165,8 @@ class _Engine:
         ]
         by_case = {case: [row[1] for row in forms.FORMS if row[4] is case] for case in (False, True)}
 
-        self._seek_vendor = search(f"{_BOUNDARY}(?:{'|'.join(pattern for _, pattern, _ in rows)})")
+        # No counters: the automaton of RE2 would have a state for each length of each token.
+        self._seek_vendor = search(f"{_BOUNDARY}(?:{'|'.join(_beginning(*row[1:3]) for row in vendors.VENDORS)})")
         self._seek_numbers = search(
             f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})"
         )
@@ -140,61 +181,89 @@ class _Engine:
             (search(forms.SEEK_SEEDS, lower=True), forms.find_seeds),
             (search(tables.SEEK_INSERT, lower=True), tables.find_in_insert),
         )
+        self._seek_runs = search(_SEEK_RUNS, lower=True)
         self._seek_tables = search(tables.SEEK_TABLE, lower=True)
         self._seek_wrapped = search(f"{_BOUNDARY}(?:{'|'.join(map(re.escape, heads))})[A-Za-z0-9._/+=-]+[ \t]*\\r?\\n")
 
-    def find(self, scanned: Scanned, *, in_path: bool = False, contacts: bool = False) -> Iterator[Find]:
-        """The finds in a text as it stands."""
-        text = scanned.text
+    def find(self, scanned: Scanned, left: Budget, *, in_path: bool = False, contacts: bool = False) -> Iterator[Find]:
+        """The finds in a text as it stands. `left`: the number of places that may be judged one by one."""
+        text, judged = scanned.text, len(scanned.text)
         yield from self._by_vendor(scanned)
         for start, end in self._seek_numbers.spans(scanned):
             yield from self._forms.find_numbers(text, start, end, in_path=in_path)
         for search, finder in self._by_context if contacts else self._by_context[1:]:
             for start, end in search.spans(scanned):
+                if not left.take():
+                    judged = min(judged, start)
+                    break
                 yield from finder(text, start, end)
         ends = [0]
         for start, end in self._seek_tables.jumping(scanned, lambda _start, _end: ends[0]):
-            finds, ends[0] = self._tables.find_in_table(text, start, end)
+            if not left.take():
+                break
+            finds, ends[0] = self._tables.find_in_table(text, start, end, left)
             yield from finds
+        if judged < len(text):
+            yield from self._in_bulk(text, judged)
 
-    def wrapped(self, scanned: Scanned) -> Iterator[Find]:
-        """Vendor tokens and numbers that one line break splits."""
-        heads = ((start, len(scanned.text[:end].rstrip())) for start, end in self._seek_wrapped.spans(scanned))
+    def _in_bulk(self, text: str, judged: int) -> Iterator[Find]:
+        """The certain values after the places that were judged: a find for each run of assignments."""
+        rest = Scanned(text[judged:])
+        for start, end in self._seek_runs.spans(rest):
+            value = _VALUE_OF_RUN.search(rest.text, start, end)
+            if value is not None:
+                yield Find("password", judged + value.start(1), judged + start + len(rest.text[start:end].rstrip()))
+
+    def wrapped(self, scanned: Scanned, left: Budget) -> Iterator[Find]:
+        """Vendor tokens that one line break splits."""
+        heads = (
+            (start, start + len(scanned.text[start:end].rstrip()))
+            for start, end in self._seek_wrapped.spans(scanned)
+            if left.take()
+        )
         for view in unwrapped(scanned.text, heads):
             for find in self._by_vendor(Scanned(view.text)):
-                if find.start <= 4 and find.end > view.starts[1]:
+                if find.start <= 4 and find.start + MIN_HEAD <= view.starts[1] < find.end:
                     yield Find(find.kind, *view.span(find.start, find.end))
 
-    def encoded(self, scanned: Scanned, found: Sequence[Find]) -> Iterator[Find]:
+    def encoded(self, scanned: Scanned, found: Sequence[Find], left: Budget) -> Iterator[Find]:
         """Pieces that are URL-encoded or base64 and hold a certain find, unless it shows without decoding."""
         view = decoded(scanned.text)
         if view is None:
             return
         starts = sorted(find.start for find in found)
-        for find in self.find(Scanned(view.text)):
+        for find in self.find(Scanned(view.text), left):
             start, end = view.span(find.start, find.end)
             shows = bisect.bisect_left(starts, end) > bisect.bisect_left(starts, start)
             if not find.likely and not shows:
                 yield Find(find.kind, start, end)
 
     def _by_vendor(self, scanned: Scanned) -> Iterator[Find]:
-        text = scanned.text
-        for start, end in self._seek_vendor.spans(scanned):
-            for lead in {start, *(match.end() for match in [_LEADS.match(text, start)] if match)}:
-                match = self._vendor.match(text, lead)
-                if match is None or match.lastgroup is None or match.end() > end + 1:
-                    continue
-                kind, check = self._vendors[int(match.lastgroup[1:])]
-                stop = match.end() - len(match[0]) + len(match[0].rstrip(".-"))
-                if not _ALNUM.match(text, stop) and check(match[0]):
-                    yield Find(kind, lead, stop)
-                    break
+        text, ends = scanned.text, [0]
+        for start, end in self._seek_vendor.jumping(scanned, lambda _start, _end: ends[0]):
+            find, ends[0] = self._vendor_in(text, start, end)
+            if find is not None:
+                yield find
+        for start, end in self._seek_infix.merged(scanned, 120, 400):
+            for match in self._infix.finditer(text, start, end):
+                kind, check = self._infix_rows[int((match.lastgroup or "r0")[1:])]
+                if check(match[0]):
+                    yield Find(kind, *match.span())
 
-        for start, end in self._seek_infix.spans(scanned):
-            for kind, pattern, check in self._infixes:
-                for match in pattern.finditer(text, max(0, start - 120), end + 400):
-                    if match.start() <= start and match.end() >= end and check(match[0]):
-                        yield Find(kind, *match.span())
+    def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
+        """A token at a candidate, and where to search on: not in what was judged."""
+        lead = _LEADS.match(text, start)
+        for at in {start, lead.end() if lead else start}:
+            rows = self._vendors.get(text[at : at + 2])
+            match = rows.match(text, at, at + MAX_TOKEN) if rows is not None else None
+            if match is None or match.lastgroup is None:
+                continue
+            kind, check = self._rows[int(match.lastgroup[1:])]
+            stop = match.end() - len(match[0]) + len(match[0].rstrip(".-"))
+            if not _ALNUM.match(text, stop) and check(match[0]):
+                return Find(kind, at, stop), stop
+            end = max(end, match.end())
+        return None, end
 
     def _by_form(self, text: str, start: int, end: int) -> Iterator[Find]:
         if text[start] == ":" and text[start + 1] != "/":  # sought by the sign after a user name
@@ -208,6 +277,12 @@ class _Engine:
             likely = weak and not self._forms.is_strong(match["value"])
             yield Find(kind, first, last, likely=likely)
             return
+
+
+def _beginning(starts: str, pattern: str) -> str:
+    """Pattern of the first characters of a token: RE2 has a state for each count of each token."""
+    first = re.match(r"(\[[^\]]+\]|\\d)\{(\d+)", pattern)
+    return _start_pattern(starts) + (f"{first[1]}{{{min(int(first[2]), 10)}}}" if first else "[!-~]{8}")
 
 
 def _start_pattern(starts: str) -> str:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-NEIGHBOURS = 1_000  # characters around a change that are examined with it, in whole lines
+NEIGHBOURS = 500  # characters around a change that are examined with it, in whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
+MAX_CLEAN = 4_096  # texts remembered to have no value to redact
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
 # A find in words without digits needs one of these, or the twelve words of a seed phrase.
@@ -58,13 +59,16 @@ class Examined:
 class TextExaminer:
     """Built-in rules plus the rules and detectors of an application. Threads may share it.
 
-    `ahead` is a text examined before the write lock was taken, with its finds, for the kinds of its settings.
+    `ahead` is a text examined before the write lock was taken, with its finds, for the kinds of its settings. `_clean`
+    remembers texts without a value to redact, by settings, path, length and hash: an edit of one examines only what
+    changed.
     """
 
     rules: Sequence[Rule] = ()
     detectors: Sequence[Detect] = ()
     ahead: tuple[tuple[str, ...] | None, str, list[Find]] | None = None
     _detectors: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
+    _clean: set[tuple[object, ...]] = field(default_factory=set)
     plain: Callable[[str], object] | None = field(init=False, default=None)
     """Match for short texts, usually paths, that no built-in rule can match; None if there are other rules."""
 
@@ -100,7 +104,9 @@ class TextExaminer:
             finds = self.detector(settings.sensitive_kinds).find(text)
         except Exception:
             return self
-        return TextExaminer(self.rules, self.detectors, (settings.sensitive_kinds, text, finds), self._detectors)
+        return TextExaminer(
+            self.rules, self.detectors, (settings.sensitive_kinds, text, finds), self._detectors, self._clean
+        )
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
         """A path or an echoed text with its certain values masked, and their kinds. Raises `Refused`."""
@@ -112,31 +118,45 @@ class TextExaminer:
     def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:
         """The text as the settings allow it to be saved at a path. Raises `Refused` if a detector fails.
 
-        Only values that were not in the text `before` count.
+        Values to redact count in the whole text, others only if they were not in the text `before`.
         """
         if not _is_on(settings) or self._is_plain(settings, text):
             return Examined(text)
-        finds = self.new_finds(settings, text, before) if before else self._find(settings, text)
-        finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
-        if not finds:
+        modes = (settings.sensitive, settings.sensitive_likely)
+        about = (settings.sensitive_kinds, settings.sensitive_allow, modes, path)
+        is_clean = before != "" and ("redact" not in modes or (*about, len(before), hash(before)) in self._clean)
+        new = self.new_finds(settings, text, before) if is_clean else []
+        removed: list[Find] = []
+        if not is_clean or (new and _chosen(settings, "redact", new, text, path)):
+            whole = self._find(settings, text)
+            removed = _chosen(settings, "redact", whole, text, path) if whole else []
+            new = self.new_finds(settings, text, before, whole) if before and whole else whole
+        if not removed and "redact" in modes:
+            if len(self._clean) >= MAX_CLEAN:
+                self._clean.clear()
+            self._clean.add((*about, len(text), hash(text)))
+        if not removed and not new:
             return Examined(text)
-        by_mode: dict[str, list[Find]] = {"off": [], "flag": [], "redact": [], "reject": []}
-        for find in finds:
-            by_mode[settings.sensitive_likely if find.likely else settings.sensitive].append(find)
-        refused = tuple(find.kind for find in by_mode["reject"])
-        removed = by_mode["redact"]
-        flagged = _lines(text, by_mode["flag"], removed)
+        refused = tuple(find.kind for find in _chosen(settings, "reject", new, text, path))
+        flagged = _lines(text, _chosen(settings, "flag", new, text, path), removed)
         return Examined(_masked(text, removed), tuple(find.kind for find in removed), refused, flagged)
 
-    def new_finds(self, settings: Settings, text: str, before: str) -> list[Find]:
-        """Finds in the lines that differ from the text `before` and their neighbours, except those it had there."""
+    def new_finds(self, settings: Settings, text: str, before: str, known: Sequence[Find] | None = None) -> list[Find]:
+        """Finds in the lines that differ from the text `before` and their neighbours, except those it had there.
+
+        `known` are the finds of the whole text, if it was examined.
+        """
         start, end, end_before = _changed(before, text)
         now, offset = _around(text, start, end)
+        new: list[Find] = []
+        if known is None and self.ahead is not None and self.ahead[:2] == (settings.sensitive_kinds, text):
+            known = self.ahead[2]
+        finds = self._find(settings, now) if known is None else _within(known, offset, offset + len(now))
+        if not finds:
+            return new
         old, _ = _around(before, start, end_before)
         had = Counter((find.kind, old[find.start : find.end]) for find in self._find(settings, old, exact=True))
-        new = []
-        ahead = self.ahead if self.ahead is not None and self.ahead[:2] == (settings.sensitive_kinds, text) else None
-        for find in self._find(settings, now) if ahead is None else _within(ahead[2], offset, offset + len(now)):
+        for find in finds:
             value = (find.kind, now[find.start : find.end])
             touched = find.start + offset < end and find.end + offset > start
             if not touched and had[value] > 0:
@@ -189,7 +209,7 @@ def allowance(value: str, salt: bytes | None = None) -> str:
     return f"value:{salt.hex()}:{hmac.new(salt, value.encode('utf-8', 'replace'), hashlib.sha256).hexdigest()}"
 
 
-def _within(finds: list[Find], start: int, end: int) -> list[Find]:
+def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
     """Finds between two positions, as positions after the first."""
     return [
         type(find)(find.kind, find.start - start, find.end - start, likely=find.likely)
@@ -200,6 +220,14 @@ def _within(finds: list[Find], start: int, end: int) -> list[Find]:
 
 def _is_on(settings: Settings) -> bool:
     return settings.sensitive != "off" or settings.sensitive_likely != "off"
+
+
+def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
+    """Finds that the settings treat in a mode, except what they allow."""
+    modes = (settings.sensitive, settings.sensitive_likely)
+    if settings.sensitive_allow:
+        finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
+    return [find for find in finds if modes[find.likely] == mode]
 
 
 def _is_allowed(settings: Settings, find: Find, text: str, path: str) -> bool:
@@ -233,12 +261,22 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
 def _changed(before: str, text: str) -> tuple[int, int, int]:
     """Where two texts begin to differ, and where the difference ends in the new and in the old one."""
     most = min(len(before), len(text))
-    start = bisect_left(range(most), True, key=lambda size: before[: size + 1] != text[: size + 1])
-    rest = most - start
-    tail = bisect_left(
-        range(rest), True, key=lambda size: before[len(before) - size - 1 :] != text[len(text) - size - 1 :]
+    start = _common(most, lambda first, last: before[first:last] == text[first:last])
+    ends = len(before), len(text)
+    tail = _common(
+        most - start,
+        lambda first, last: before[ends[0] - last : ends[0] - first] == text[ends[1] - last : ends[1] - first],
     )
     return start, len(text) - tail, len(before) - tail
+
+
+def _common(most: int, is_same: Callable[[int, int], bool]) -> int:
+    """The size, at most `most`, up to which two texts are the same."""
+    size = 0
+    while size < most and is_same(size, min(size + NEIGHBOURS, most)):
+        size = min(size + NEIGHBOURS, most)
+    rest = range(size, min(size + NEIGHBOURS, most))
+    return size + bisect_left(rest, True, key=lambda at: not is_same(size, at + 1))
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from retentive.redaction.checks import (
     is_scrambled,
     is_snowflake_token,
 )
-from retentive.redaction.numbers import CARD, IBAN, SSN, is_card, is_grouped_card, is_iban, is_ssn
+from retentive.redaction.numbers import CARD_DIGITS, IBAN, SSN, is_card, is_grouped_card, is_iban, is_ssn
 from retentive.redaction.rules import Find
 from retentive.redaction.words import is_placeholder
 
@@ -97,7 +97,11 @@ FORMS: tuple[Form, ...] = (
     ("password", "curl[ ][^\\n]*?(?:-u|--user)[ =]{1,3}['\"]?[^\\s:'\"]+:[^\\s]{4}", rf"curl\b[^\n]{{0,120}}?\s(?:-u|--user)[ =]{{1,3}}['\"]?[^\s:'\"]{{1,60}}:{_ARG}", _is_real, True),
     ("password", "(?:mysql|mysqldump|mysqladmin|mariadb)[ ][^\\n]*?-p['\"]?[^\\s'\"]{4}", rf"(?:mysql\w*|mariadb)\b[^\n]{{0,80}}?\s-p{_ARG}", _is_real, True),
     ("password", "(?:docker|podman|helm registry|az)[ ]login[ ][^\\n]*?-p[ ][^\\s]{4}", rf"login\b[^\n]{{0,100}}?\s-p {_ARG}".replace("login", r"(?:docker|podman|helm registry|az) login", 1), _is_real, True),
+    ("password", "(?:ldap[a-z]*|sqlcmd|mongo[a-z]*)[ ][^\\n]*?-[wp][ ]?['\"]?[^\\s'\"]{4}", rf"(?:ldap\w*|sqlcmd|mongo\w*)\b[^\n]{{0,120}}?\s-[wp] ?{_ARG}", _is_real, True),
+    ("password", "-pass(?:in|out)?[ ]['\"]?pass:[^\\s'\"]{4}", rf"-pass(?:in|out)? ['\"]?pass:{_ARG}", _is_real, True),
     ("password", "net use[ ][^\\n]*?[ ][^\\s/]+[ ]/user:", r"net use [^\n]{0,80}? (?P<value>[^\s/]{4,60}) /user:", _is_real, True),
+    ("password", "[a-z0-9.*-]:(?:[0-9]{4,5}|\\*):[a-z_*][^\\s:]*:[a-z_*][^\\s:]*:[^\\s:]{4}",
+     r"[\w.*-]:(?:\d{4,5}|\*):[a-z_*][^\s:]{0,62}:[a-z_*][^\s:]{0,62}:(?P<value>[^\s:]{4,100})(?=\s|$)", _is_real, True),
     ("password", "identified by[ ]{1,3}['\"][^'\"\\s]{4}", r"identified by\s+['\"](?P<value>[^'\"\s]{4,100})['\"]", _is_real, True),
     ("password", "htpasswd[ ]-[a-z]*b[a-z]*[ ][^\\s]", r"htpasswd -\w*b\w* \S+ \S+ (?P<value>\S{4,100})", _is_real, True),
     ("password", ":[^\\s'\"]+['\"]?[ ]?\\|[ ]?(?:sudo )?chpasswd", r"[^\s:'\"]{1,40}:(?P<value>[^\s'\"]{4,60})['\"]? ?\| ?(?:sudo )?chpasswd", _is_real, True),
@@ -139,7 +143,10 @@ _OTHER_SSN = re.compile(r"part|item|order|serial|invoice|sku|model|catalog|artic
 
 
 _ALNUM = re.compile("[0-9A-Za-z]")
-_NUMBER = re.compile(rf"(?:{CARD.partition('(?:')[0]}(?:[ -]?[0-9]){{8,15}}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
+_MORE_DIGITS = re.compile(r"[.,-]\d|[ -]\d{4}")
+_DIGITS_BEFORE = re.compile(r"\d[ .,-]?$|[$€£.+/_-]$")
+_IN_A_ROW = re.compile(r"[,(\[]\s?$")
+_NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
 
 
 def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> Iterator[Find]:
@@ -148,81 +155,39 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
     number = _NUMBER.match(text, first)
     if number is None:
         return
-    end = number.end()
-    value, before = text[first:end], text[max(0, first - 60) : first].rpartition("\n")[2]
-    if re.match(r"[.,-]\d|[ -]\d{4}", text[end : end + 6]) or re.search(
-        r"[\d][ .,-]?$|[$€£.+/_-]$", before[-2:] if not in_path else before[-1:].replace("/", "")
-    ):
+    value, end = number[0], number.end()
+    is_account, is_social = value[:1].isalpha(), value[3:4] == "-" == value[6:7]
+    if not (is_iban(value) if is_account else is_ssn(value) if is_social else is_card(value)):
         return
-    if value[:1].isalpha():
-        if is_iban(value):
-            yield Find("iban", first, end)
-    elif re.fullmatch(r"\d{3}-\d{2}-\d{4}", value):
-        if is_ssn(value) and _SSN_WORDS.search(before) and not _OTHER_SSN.search(before[-12:]):
+    before = text[max(0, first - 60) : first].rpartition("\n")[2]
+    edge = before[-2:] if not in_path else before[-1:].replace("/", "")
+    if (not is_account and _MORE_DIGITS.match(text, end)) or _DIGITS_BEFORE.search(edge):
+        return
+    if is_account:
+        yield Find("iban", first, end)
+    elif is_social:
+        if _SSN_WORDS.search(before) and not _OTHER_SSN.search(before[-12:]):
             yield Find("us_ssn", first, end, likely=True)
-    elif is_card(value):
-        about, contrary = _CARD_WORDS.search(before) is not None, _OTHER_NUMBER.search(before) is not None
-        after = text[end : end + 40].partition("\n")[0]
-        about = about or _CARD_WORDS.search(after) is not None
-        if contrary and not about:
-            return
-        if not about and not in_path and re.search(r"[,(\[]\s?$", before):
-            return  # one of a row of numbers
-        yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
+    else:
+        about = _CARD_WORDS.search(before + "\n" + text[end : end + 40].partition("\n")[0]) is not None
+        in_row = not in_path and _IN_A_ROW.search(before) is not None
+        if about or not (in_row or _OTHER_NUMBER.search(before)):
+            yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
 
 
 # -- seed phrases, contacts ----------------------------------------------------------------------------------------
 
 SEEK_SEEDS = (
     "(?:seed|mnemonic|recovery|wallet|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)[^\\n]*?"
-    "[:=：は是为為「\\n\"'` ][ \\t]{0,3}[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
+    "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
-_NO_SEEDS = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "are",
-        "was",
-        "with",
-        "you",
-        "your",
-        "from",
-        "have",
-        "has",
-        "not",
-        "but",
-        "can",
-        "will",
-        "its",
-        "our",
-        "any",
-        "their",
-        "they",
-        "which",
-        "when",
-        "were",
-        "been",
-        "must",
-        "should",
-        "also",
-        "each",
-        "use",
-        "per",
-        "via",
-        "see",
-        "into",
-        "than",
-        "then",
-        "them",
-        "these",
-        "those",
-        "such",
-        "where",
-        "does",
-    ]
-)
+# None is a word of BIP-39.
+_COMMON_TEXT = """
+the and for are was with your from has not but its our their which were been should each per via see
+than them these those does
+"""
+_NO_SEEDS = frozenset(_COMMON_TEXT.split())
 
 
 def find_seeds(text: str, start: int, end: int) -> Iterator[Find]:

@@ -8,6 +8,7 @@ import re
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from retentive.redaction import values
 from retentive.redaction.rules import Find
@@ -16,7 +17,7 @@ from retentive.redaction.vendors import NAMED
 from retentive.redaction.words import LOGIN_WORDS, NOT_A_VALUE, NOT_SECRET, PASSWORD_WORDS, SECRET_WORDS, SHORT_WORDS
 
 _LONG = sorted((*PASSWORD_WORDS, *SECRET_WORDS), key=len, reverse=True)
-_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|ansible_ssh_)"
+_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)"
 _ANY = "|".join(re.escape(word) for word in _LONG if word not in SHORT_WORDS)
 _PASSWORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word not in SHORT_WORDS)
 _SECRETS = "|".join(re.escape(word) for word in SECRET_WORDS if word not in SHORT_WORDS)
@@ -27,8 +28,8 @@ _MIXED = "(?:[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20})"
 
 # A line from a word to what can be its value. No counters: the automaton of RE2 would explode where words are dense.
 SEEK_PASSWORD = (
-    f"(?:(?:{_PASSWORDS})|(?:\\A|[^a-z]){_PREFIX}?(?:{_SHORT})(?:s[ ]|[0-9_\\])\"'*]*[^a-z]?))(?:[^\\n]*?{_VALUE_FOLLOWS}|[\"']?[,]?[ \t]*\\n[ \t]*[\"']?value|[?:：][ \t]*\\r?\\n)"
-    f"|(?:{_CJK_WORDS})[^\\n]*?[!-~]{{4}}"
+    f"(?:{_CJK_WORDS})[^\\n]*?[!-~]{{4}}"
+    f"|(?:(?:{_PASSWORDS})|(?:\\A|[^a-z]){_PREFIX}?(?:{_SHORT})(?:s[ ]|[0-9_\\])\"'*]*[^a-z]?))(?:[^\\n]*?{_VALUE_FOLLOWS}|[\"']?[,]?[ \t]*\\n[ \t]*[\"']?value|[?:：][ \t]*\\r?\\n)"
 )
 SEEK_SECRET = f"(?:{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=])(?:[^\\n]*?|[^\\s]*[ \t]*\\n[ \t]*[\"']?value[\"']?:[ \t]*[^\\n]*?){_MIXED}"
 # A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
@@ -44,7 +45,7 @@ _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
 _ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in", "base"})
 _GAP = r"(?:[ \t]{1,3}+[^\s:=：|;!?,.{}\[\]\"']{1,40}+|[ \t]?（[^（）\s]{1,20}）|の[^\s:=：はが]{0,20}){0,7}?"
 _VERB = (
-    r"(?:['’]s|used to be|had been|which (?:is|was)|it is|it['’]s|c['’]est|(?:is|was|has been|will be|should be|remains|becomes|equals|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient|es|será|era|é)"
+    r"(?:['’]s|used to be|had been|which (?:is|was)|it is|it['’]s|c['’]est(?: (?:maintenant|désormais|toujours))?|(?:is|was|has been|will be|should be|remains|becomes|equals|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient|es|será|era|é)"
     r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|toujours|ahora))?(?: set to)?|(?:got )?(?:set |changed |reset |updated |rotated )?to|auf|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed|updated))"
 )
 _CJK = r"(?:は、?|が|を|に|として|(?:还|還|应该|應該|好像|可能|暂时|暫時|现在|現在|已经|已經|已|就|都|仍)?(?:是|为|為|用)|(?:已经|已經|已)?(?:设置|設置|設定|更改|重置|更新|变更|變更|修改|[改设設换換变變])(?:为|為|成了|成|到)?|暂时用|には)了?[ \t]?[:：]?"
@@ -79,11 +80,15 @@ _HASH_BEFORE = re.compile(
 _PAIR = re.compile(
     r"(?<![\w/.@+-])(?=([\w.@+-]{2,40})[\"'`]?[ ]?(?:[/:|,、，]|and|und|et|with|密码)[ ]?[\"'`]?([^\s\"'`|/,，、]{5,64})(?![/\w]))"
 )
+_AFTER = re.compile(r" ([^\s\"'`:=]{4}[^\s\"'`]{4,80})")
+_BLOB = re.compile(r"[A-Za-z0-9+/]{50,}")
 _SETS = re.compile(r"(?:set|with|use|using|user|by|define|env)[_.(\"']*$", re.IGNORECASE)
 _PHRASES = {"パスフレーズ", "密码", "密碼"}
 _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
 _VENDORS = re.compile("|".join(re.escape(word) for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
+MAX_WORDS = 8  # words before one value that are judged
+MAX_NEAR = 3  # possible values after a word that are judged
 _REACH = 160  # characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 
@@ -103,8 +108,8 @@ class _Name:
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
     """Values for the words between two positions, of which the last lie near a possible value."""
     at, last = max(start, end - _REACH), start - 1
-    for word in _WORD.finditer(_lowered(text[at:end])) if at > start else [None]:
-        first = at + word.start() if word else start
+    words = [at + word.start() for word in islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)]
+    for first in words if at > start else dict.fromkeys((start, *words[1:])):
         if first > last:
             finds = list(_find_at(text, first, end))
             last = max((find.end for find in finds), default=last)
@@ -116,12 +121,21 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
     if name is None:
         return
     link = _LINK.match(text, name.end, name.end + 400)
-    find = _linked(text, name, link) if link is not None else None
+    find = _strong(text, name) or (_linked(text, name, link) if link is not None else None)
     if find is None and not name.text.lower().endswith("pass"):  # a verb too
         find = _nearby(text, name)
     if find is not None:
         yield find
         yield from _changed(text, find)
+
+
+def _strong(text: str, name: _Name) -> Find | None:
+    """A password right after the word, in prose: a sign inside it is no assignment."""
+    match = _AFTER.match(text, name.end) if name.is_password else None
+    value = match[1].rstrip(_TRAILING) if match else ""
+    if match is None or "=" not in value or values.password(value, quoted=False) < CERTAIN:
+        return None
+    return Find("password", match.start(1), match.start(1) + len(value), likely=True)
 
 
 def find_before(text: str, start: int, end: int) -> Iterator[Find]:
@@ -169,11 +183,13 @@ def _name(text: str, start: int, end: int) -> _Name | None:
     whole, rest = text[begin:stop], text[after:stop]
     if NOT_SECRET.search(text[max(0, begin - 12) : stop]) or (rest and not _is_the_value(text, after, rest)):
         return None
+    if _BLOB.fullmatch(text, max(0, first - 30), min(after + 30, len(text))):
+        return None
     plain = word[0].lower()
     if (
         plain in {"pass", "pat"}
         and re.search(r"[A-Za-z]$", text[max(0, first - 1) : first])
-        and not re.match(_PREFIX, whole.lower())
+        and not re.match(_PREFIX, whole.lower().lstrip("-_.$"))
     ):
         return None
     is_password = plain in PASSWORD_WORDS or plain in SHORT_WORDS
@@ -218,9 +234,7 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     if kind is not None:
         return Find(kind, first, last, likely=not direct)
     if not name.is_password:
-        grade = values.secret(value, quoted=quoted is not None)
-        if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
-            grade = min(grade, LIKELY) if len(value) >= 20 else NO
+        grade = _secret_grade(text, name, first, value, quoted=quoted is not None, direct=direct)
         return Find("secret", first, last, likely=not direct or grade < CERTAIN) if grade else None
     phrase = _PHRASE.match(text, at) if name.is_phrase else None
     if phrase is not None and values.is_passphrase(phrase[0]):
@@ -239,6 +253,14 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     return Find("password", first, last, likely=not direct or grade < CERTAIN) if grade else None
 
 
+def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: bool, direct: bool) -> int:
+    grade = values.secret(value, quoted=quoted)
+    if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
+        return min(grade, LIKELY) if len(value) >= 20 else NO
+    is_uuid = direct and values.UUID.fullmatch(value) is not None  # as the keys of many vendors are
+    return grade or (LIKELY if is_uuid else NO)
+
+
 def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> bool:
     """Return whether the sign before an ordinary word shows that the word is a password."""
     if sort in {"sign", "value", "tag"}:
@@ -252,14 +274,14 @@ def _nearby(text: str, name: _Name) -> Find | None:
     clause = text[name.end : stop if stop >= 0 else name.end + 120]
     over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
     clause = clause[: over.start() + 1] if over else clause
-    for match in _TOKEN.finditer(clause):
-        value = match[0].rstrip(_TRAILING)
-        if not _OF_A_VALUE.search(value):
-            continue
+    tokens = ((match, match[0].rstrip(_TRAILING)) for match in _TOKEN.finditer(clause))
+    for match, value in islice(
+        (token for token in tokens if token[0].start() and _OF_A_VALUE.search(token[1])), MAX_NEAR
+    ):
         if name.is_password:
             obvious = values.password(value, quoted=False) == CERTAIN
             tied = re.search(
-                r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|to|用|是|で)\s$",
+                r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|por|a|à|to|用|是|で)\s$",
                 clause[max(0, match.start() - 8) : match.start()],
             )
             good = obvious or (tied is not None and values.password(value, quoted=False) == LIKELY)

@@ -1,12 +1,13 @@
 """Numbers with a public structure: payment cards, bank accounts, US social security numbers.
 
-Sources, read 2026-11: cards: ISO/IEC 7812-1 (Luhn) and the networks' published issuer ranges; accounts: SWIFT IBAN
-registry, release 99; social security numbers: ssa.gov, "Social Security Number Randomization".
+Formats as published: cards by ISO/IEC 7812-1 (Luhn) and the networks (issuer ranges), accounts by the SWIFT IBAN
+registry, social security numbers by ssa.gov ("Social Security Number Randomization").
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # network, first digits (a range or one value), lengths
 CARDS: tuple[tuple[str, str, str], ...] = (
@@ -42,11 +43,6 @@ IBANS = {
 _SORTS = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}
 NEVER_ISSUED = frozenset({"078051120", "219099999", "123456789"})  # printed in adverts, or plainly typed
 
-# Candidates in the syntax that RE2 and `re` share. A longer run of digits is no number of these.
-CARD = r"[2-689][0-9]{3}(?:[ -]?[0-9]){8,15}(?:\z|[^0-9A-Za-z_ -]|[ -](?:\z|[^0-9]))"
-IBAN = rf"(?:{'|'.join(IBANS)})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{2,7}}(?:[ -]?[A-Z0-9]{{1,3}})?"
-SSN = r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}"
-
 
 def _card_ranges() -> list[tuple[str, str, frozenset[int]]]:
     ranges = []
@@ -58,17 +54,29 @@ def _card_ranges() -> list[tuple[str, str, frozenset[int]]]:
 
 
 _RANGES = _card_ranges()
+_FIRST_TWO = sorted(
+    {f"{two:02}" for low, high, _ in _RANGES for two in range(int(f"{low}0"[:2]), int(f"{high}9"[:2]) + 1)}
+)
+
+# Candidates in the syntax that RE2 and `re` share. A longer run of digits is no number of these.
+CARD_DIGITS = rf"(?:{'|'.join(_FIRST_TWO)})[0-9]{{2}}(?:[ -]?[0-9]){{8,15}}"
+CARD = CARD_DIGITS + r"(?:\z|[^0-9A-Za-z_ -]|[ -](?:\z|[^0-9]))"
+IBAN = rf"(?:{'|'.join(IBANS)})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{2,7}}(?:[ -]?[A-Z0-9]{{1,3}})?"
+SSN = r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}"
+
+
+_WITHOUT_GAPS = str.maketrans("", "", " -\u00a0")
+_AS_NUMBERS = str.maketrans({char: str(int(char, 36)) for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # cross sums of the doubled digits
 
 
 def is_card(value: str) -> bool:
     """Return whether the digits are in a range of an issuer, of its length, with a valid Luhn check digit."""
-    digits = re.sub(r"\D", "", value)
-    issued = any(low <= digits[: len(low)] <= high and len(digits) in sizes for low, high, sizes in _RANGES)
-    if not issued or len(set(digits)) < 2 or (len(set(digits)) < 3 and not digits.startswith("4")):
+    digits = value.replace(" ", "").replace("-", "")
+    if (sum(map(int, digits[-1::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10:
         return False
-    odd = sum(int(digit) for digit in digits[-1::-2])
-    even = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
-    return (odd + even) % 10 == 0
+    issued = any(low <= digits[: len(low)] <= high and len(digits) in sizes for low, high, sizes in _RANGES)
+    return issued and len(set(digits)) > (1 if digits.startswith("4") else 2)
 
 
 def is_grouped_card(value: str) -> bool:
@@ -78,14 +86,21 @@ def is_grouped_card(value: str) -> bool:
 
 def is_iban(value: str) -> bool:
     """Return whether the structure fits the country and the checksum is 1 modulo 97 (ISO 13616)."""
-    plain = re.sub(r"[ \u00a0-]", "", value).upper()
-    structure = IBANS.get(plain[:2])
-    if structure is None:
-        return False
-    pattern = re.sub(r"(\d+)([nac])", lambda part: f"{_SORTS[part[2]]}{{{part[1]}}}", structure)
-    if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + pattern, plain):
-        return False
-    return int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4])) % 97 == 1
+    plain = value.translate(_WITHOUT_GAPS).upper()
+    pattern = _structure(plain[:2])
+    return (
+        pattern is not None
+        and pattern.fullmatch(plain) is not None
+        and int((plain[4:] + plain[:4]).translate(_AS_NUMBERS)) % 97 == 1
+    )
+
+
+@lru_cache(maxsize=len(IBANS))
+def _structure(country: str) -> re.Pattern[str] | None:
+    if country not in IBANS:
+        return None
+    parts = re.sub(r"(\d+)([nac])", lambda part: f"{_SORTS[part[2]]}{{{part[1]}}}", IBANS[country])
+    return re.compile(f"[A-Z]{{2}}[0-9]{{2}}{parts}")
 
 
 def is_ssn(value: str) -> bool:

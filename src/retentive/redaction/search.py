@@ -61,6 +61,19 @@ class Search:
         else:
             self._pattern = re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
 
+    def merged(self, scanned: Scanned, before: int, after: int) -> Iterator[tuple[int, int]]:
+        """Spans around the matches, wider by so many characters; overlapping ones are one."""
+        last: tuple[int, int] | None = None
+        for start, end in self.spans(scanned):
+            if last is not None and start - before <= last[1]:
+                last = (last[0], end + after)
+                continue
+            if last is not None:
+                yield last
+            last = (max(0, start - before), end + after)
+        if last is not None:
+            yield last
+
     def spans(self, scanned: Scanned) -> Iterator[tuple[int, int]]:
         """Spans of all matches, in characters, from left to right."""
         return self.jumping(scanned, lambda _start, end: end)

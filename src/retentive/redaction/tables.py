@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from retentive.redaction import values
 from retentive.redaction.rules import Find
 from retentive.redaction.values import CERTAIN, NO
+
+if TYPE_CHECKING:
+    from retentive.redaction.detector import Budget
 
 _WORDS = (
     "password|passwd|passwort|kennwort|passphrase|pwd|pass|pw|secret|token|api[ _-]?key|mot de passe|mdp|contraseña"
     "|senha|パスワード|密码|密碼|口令|client[ _-]?secret|access[ _-]?key|secret[ _-]?key|pin"
 )
 # A cell with such a word between separators. Its line is the head of a table if all other cells are short too.
-SEEK_TABLE = rf"(?:\A|[\n,;\t|])[ \"'`*]*(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
+SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]*(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
 SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)\s*values\s*\("
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(
@@ -22,13 +26,13 @@ _FIELD = re.compile(
 )
 
 
-def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
+def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[Find], int]:
     """Values below the head of a table whose line holds the cell at `start`, and the end of the table."""
     begin = text.rfind("\n", max(0, start - 300), start + 1) + 1
     stop = text.find("\n", end - 1, end + 300)
     head = text[begin:stop].strip("\r") if stop > 0 else ""
-    mark = next((mark for mark in "|\t;," if mark in head), "")
-    cells = head.split(mark) if mark else []
+    mark = next((mark for mark in ("|", "\t", ";", ",", "  ") if mark in head.strip()), "")
+    cells = re.split(" {2,}", head) if mark == "  " else head.split(mark) if mark else []
     columns = [number for number, cell in enumerate(cells) if _CELL.fullmatch(cell)]
     if mark != "|" and not all(cell.strip() for cell in cells):
         return [], end  # an item of a list in code
@@ -36,9 +40,11 @@ def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
         return [], end
     finds: list[Find] = []
     known = {"": False}  # columns repeat values
-    at, sign = stop + 1, re.escape(mark)
+    at, sign = stop + 1, re.escape(mark[0])
     # One match for each row, because a table may fill the whole text.
-    row = re.compile(rf"(?:[^{sign}\n]*{sign}){{{columns[0]}}}([^{sign}\n]*)[^\n]*\n?")
+    gap = " {2,}" if mark == "  " else sign
+    field = r"\S+(?: \S+)*" if mark == "  " else f"[^{sign}\n]*"
+    row = re.compile(rf"(?:{field}{gap}){{{columns[0]}}}({field})[^\n]*\n?")
     for match in row.finditer(text, at):
         if match.start() != at or match.end() == at:
             break
@@ -46,7 +52,7 @@ def find_in_table(text: str, start: int, end: int) -> tuple[list[Find], int]:
         cell = match[1]
         if cell not in known:
             value = cell.strip(" \t\r\"'`*")
-            known[cell] = " " not in value and values.password(value, quoted=True) > NO
+            known[cell] = left.take() and " " not in value and values.password(value, quoted=True) > NO
         if known[cell]:
             value = cell.strip(" \t\r\"'`*")
             first = text.index(value, match.start(1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from retentive.redaction.checks import entropy, is_random, is_scrambled, longest_row
+from retentive.redaction.checks import entropy, has_row, is_random, is_scrambled
 from retentive.redaction.words import LITTLE, NOT_VALUES, OPENERS, is_placeholder, is_state
 
 NO, LIKELY, CERTAIN = 0, 1, 2
@@ -20,10 +20,10 @@ _CODE = re.compile(
 )
 _SENTENCE_LIKE = re.compile(r"(?=.*\d)[A-Z][A-Za-z0-9]*\.[A-Z0-9][A-Za-z0-9]*")  # Apple.Pie4, not a member of an object
 _PATH = re.compile(
-    r"[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|//|~/|[A-Za-z]:\\|@?[\w.-]+(?:/[\w.@-]+)+$|[\w-]+\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev|so|c|h|go|rs|css|xml|po)$"
+    r"[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|//|~/|[A-Za-z]:\\|@?[\w.-]+(?:/[\w.@-]+)+(?:#[\w-]*)?$|#[a-z]+(?:[_-][a-z0-9]+)+$|[\w-]+\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev|so|c|h|go|rs|css|xml|po)$"
 )
 _HASH = re.compile(
-    r"^\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|384|512)|md5|blake2b)[\w$]*[$:=-]|SCRAM-SHA|^ssh-|^Ag[A-D][A-Za-z0-9+/]{200}",
+    r"^\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|384|512)|md5|blake2b)[\w$]*[$:=-]|SCRAM-SHA|^h1:|^ssh-|^Ag[A-D][A-Za-z0-9+/]{200}",
     re.IGNORECASE,
 )
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -31,7 +31,7 @@ _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|[a-z]+@[a-z]+")
 # Versions, sizes, dates, algorithms, keys of a keyboard: `^7.0.4`, `>=2,<3`, `2026-Q3`, `sha256`, `12px`, `ctrl+c`.
 _MEASURE = re.compile(
     r"[<>=~^!]*v?\d+(?:[-.,/:_x+*]\w{1,4})*(?:[%€$+]|-?(?:bits?|bytes?|chars?|characters?|days?|hours?|minutes?|digits?|months?|times?|zeichen|tage))?(?:,?[<>=~^!]+v?[\d.*]+)*"
-    r"|(?:sha|aes|md|rsa|base|pbkdf|argon|bcrypt|utf|ascii|oauth|http|ipv|rfc|ed|tls|ssl|hs|rs|es|hmac|iso|cp|latin|x|win|python|php|java|log4j|neo4j|k8s|i18n|l10n|2fa|mfa|totp|[qh])[-_ ]?\d{1,5}(?:[-_.][a-z0-9]{1,12}){0,3}|(?:strg|ctrl|cmd|alt|shift|umschalt)\+.*|1password\w*",
+    r"|(?:sha|aes|md|rsa|base|pbkdf|argon|bcrypt|utf|ascii|oauth|http|ipv|rfc|ed|tls|ssl|hs|rs|es|hmac|iso|cp|latin|x|win|python|php|java|log4j|neo4j|k8s|i18n|l10n|2fa|mfa|totp|pkcs|socksv|[qh])[-_ #]?\d{1,5}(?:[-_.][a-z0-9]{1,12}){0,3}|(?:strg|ctrl|cmd|alt|shift|umschalt)\+.*|1password\w*",
     re.IGNORECASE,
 )
 # Numbered names and dated words: `user2`, `step-3`, `order-2026-03`, `Conv2d`, `param_1`.
@@ -44,8 +44,10 @@ _NAME = re.compile(
     r"(?:Key|Token|Secret|Types?|Client|Name|Path|File|Class|Error|Config|Provider|Manager|Service|Handler|Request|Response|Exception)s?$|^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^0x|^arn:|^urn:"
 )
 _RULES = re.compile(
-    r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?[A-Za-z][\w-]*=[\w.-]*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
+    r"[\w:,]+(?:\|[\w:,.]+)+|(?:min|max|size):\d+|(?:--?)?(?:[a-z][a-z_-]+|[A-Z_]{3,})=[\w.-]*|@[A-Za-z_]\w*(?:=.*)?|,.*|\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?"
 )
+_PROGRAM_TEXT = re.compile(r"%0A|\\[sdw][*+]")
+_FORMAT = re.compile(r"%%|%0A|%[sdu](?![A-Za-z0-9])")
 _BRACKETS = re.compile(r"[()\[\]{}<>]")
 _SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
 _SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwort", re.IGNORECASE)
@@ -108,18 +110,18 @@ def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
 
 def _by_its_characters(text: str, *, quoted: bool, in_code: bool) -> int:
     sorts = sum(bool(re.search(sort, text)) for sort in (r"[a-z]", r"[A-Z]", r"\d", r"[@#$%^&*!+=~?]"))
-    if _SECRET_WORD.search(text) and sorts < 3:
+    if _PROGRAM_TEXT.search(text) or (_SECRET_WORD.search(text) and sorts < 3):
         return NO  # db_password, passwords.reset
     mixed = len(text) >= 8 and sorts >= 3 and re.search(r"\d", text) and re.search("[A-Za-z]", text)
     if mixed and (_SIGNS.search(text[1:]) or (is_scrambled(text) and len(text) >= 10)):
         return NO if in_code and not quoted else CERTAIN
     if secret(text, quoted=quoted) == CERTAIN:
         return CERTAIN
-    return LIKELY if _is_unlike_a_word(text) else NO
+    return LIKELY if _is_unlike_a_word(text) and not _FORMAT.search(text) else NO
 
 
 def _is_unlike_a_word(text: str) -> bool:
-    if len(text) < 5 or _NUMBERED.fullmatch(text) or longest_row(text.lower()) > 8:
+    if len(text) < 5 or _NUMBERED.fullmatch(text) or has_row(text.lower(), 9):
         return re.fullmatch(r"[A-Za-z]{4,}\d{2,4}|[A-Za-z]{5,}\d", text) is not None
     if re.search(r"[A-Za-z]", text) is None:
         return len(_SIGNS.findall(text)) >= 1 and len(set(text)) >= 5

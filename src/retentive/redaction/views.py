@@ -16,7 +16,7 @@ _WIDE = {0xFF01 + at: 0x21 + at for at in range(94) if chr(0x21 + at) not in "!(
 _IS_WIDE = re.compile("[\uff01-\uff5e]")
 _ENCODED = re.compile(r"(?:[^\s\"'<>%]{0,200}%[0-9A-Fa-f]{2})+[^\s\"'<>%]{0,200}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
-_WRAP = re.compile(r"[^\s]{3,200}[ \t]{0,3}\r?\n[ \t>|#*/]{0,12}(?=\S)")
+MIN_ENCODED = 16  # characters; a shorter piece has no certain value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,6 @@ class View:
         if self.whole:
             return self.origins[first], self.ends[last]
         return self.origins[first] + start - self.starts[first], self.origins[last] + end - self.starts[last]
-
-    def piece(self, at: int) -> int:
-        """The number of the piece that contains a position."""
-        return bisect_right(self.starts, at) - 1
 
 
 def plain(text: str) -> tuple[str, View | None]:
@@ -86,6 +82,8 @@ def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
     if "%" not in text:
         return
     for run in _ENCODED.finditer(text):
+        if run.end() - run.start() < MIN_ENCODED:
+            continue
         yield (
             unquote_to_bytes(run[0].encode("utf-8", "replace")).decode("utf-8", "replace") + "\n",
             run.start(),

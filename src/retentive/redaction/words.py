@@ -121,10 +121,12 @@ changé changée expirée périmé périmée confidentiel identique différent u
 connu connue caché cachée bloqué bloquée temporaire provisoire personnel valide valable actif active ici là trop
 bien mal encore toujours jamais déjà pas plus stocké rangé enregistré chiffré haché partagé partagée
 coffre coffre-fort celui celle toujours-là voici
+incorrecta incorrecto correcta correcto inválida inválido válida válido segura seguro débil fuerte obligatoria temporal
+secreta nueva antigua larga corta demasiado caduca conocida
 """
 STATES = frozenset(_STATES_TEXT.split())
 _STATE_ENDINGS = re.compile(
-    r"(?:[a-z]{3}ed|[a-z]{4}ing|able|ible|ful|less|ly|ive|ous|ical|bar|lich|isch|ig|los|haft|é|ée|és|ées|oire|if)$|^(?:un|ge|ver|be|er|ent|zer)[a-zäöüß]{3,}(?:t|en)$"
+    r"(?:[a-z]{3}ed|[a-z]{4}ing|able|ible|ful|less|ly|ive|ous|ical|bar|lich|isch|ig|los|haft|é|ée|és|ées|oire|if|[aeií]d[oa]|[oi]v[oa])$|^(?:un|ge|ver|be|er|ent|zer)[a-zäöüß]{3,}(?:t|en)$"
 )
 
 

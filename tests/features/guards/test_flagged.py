@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
+from retentive.redaction.detector import Find
 from retentive.redaction.examiner import TextExaminer, allowance
+from retentive.redaction.examiner import _changed as changed
 from retentive.stats import stats
 from retentive.values.settings import DEFAULTS
 from support.command_line import here
@@ -18,6 +20,7 @@ from support.places import EVERYWHERE, opened
 A = "/memories/a.md"
 LIKELY = "notes\nthe password is hunter2\n"
 NOTE = "Note: line {} may hold a sensitive value (password). Remove it unless it belongs here."
+LETTERS = str.maketrans("0123456789", "qXv7RzpK3w")
 KEY = "AKIAQYLPMN5HXRZW2TVB"
 
 
@@ -27,6 +30,10 @@ def create(text: str, path: str = A) -> dict[str, Any]:
 
 def insert(text: str, line: int = 0) -> dict[str, Any]:
     return {"command": "insert", "path": A, "insert_line": line, "insert_text": text}
+
+
+def replace(old: str, new: str) -> dict[str, Any]:
+    return {"command": "str_replace", "path": A, "old_str": old, "new_str": new}
 
 
 @pytest.fixture(params=EVERYWHERE)
@@ -57,16 +64,75 @@ def test_an_edit_is_flagged_for_what_it_brings(store: MemoryStore) -> None:
     assert [(one.path, one.line) for one in stats(store).flagged] == [(A, 4)]
 
 
-@pytest.mark.parametrize("mode", ["reject", "redact"])
-def test_an_edit_that_touches_no_old_value_is_saved(store: MemoryStore, mode: str) -> None:
-    """In `redact` mode, the old value stays until `scan --redact` removes it."""
+def test_an_edit_that_touches_no_old_value_is_allowed_in_reject_mode(store: MemoryStore) -> None:
     store.change_settings({"sensitive": "off"})
     store.execute(create(f"one {KEY}\ntwo\n"))
-    store.change_settings({"sensitive": mode})
-    assert store.execute({"command": "str_replace", "path": A, "old_str": "two", "new_str": "2"}).is_error is False
+    store.change_settings({"sensitive": "reject"})
+    assert store.execute(replace("two", "2")).is_error is False
     assert store.text(A) == f"one {KEY}\n2\n"
-    reply = store.execute({"command": "str_replace", "path": A, "old_str": "one ", "new_str": f"1 {KEY} and "})
-    assert (reply.is_error, KEY in reply.text) == (mode == "reject", False)
+    reply = store.execute(replace("one ", f"1 {KEY} and "))
+    assert (reply.is_error, KEY in reply.text) == (True, False)
+
+
+def test_an_edit_redacts_the_whole_new_text(store: MemoryStore) -> None:
+    """Also values from before the setting, far from the changed line; likely ones that are only flagged stay."""
+    store.change_settings({"sensitive": "off", "sensitive_likely": "off"})
+    store.execute(create(f"one {KEY}\n{LIKELY}" + "words\n" * 2_000 + "two\n"))
+    store.change_settings({"sensitive": None, "sensitive_likely": None})
+    reply = store.execute(replace("two", "three"))
+    assert "Note: 1 sensitive value(s) were removed before saving: aws_access_key_id." in reply.text
+    assert "may hold" not in reply.text
+    assert store.text(A) == f"one [REDACTED:aws_access_key_id]\n{LIKELY}" + "words\n" * 2_000 + "three\n"
+    store.execute(replace("three", "four"))
+    store.change_settings({"sensitive_likely": "redact"})
+    store.execute(replace("four", "five"))
+    assert "hunter2" not in store.text(A)
+
+
+def test_an_edit_that_completes_a_value_redacts_all_of_it(store: MemoryStore) -> None:
+    """A key of which the edit adds the first line only, longer than the lines examined around an edit."""
+    body = "\n".join("MIIEpQIBAAKCAQEA" + f"{number:048d}".translate(LETTERS) for number in range(60))
+    store.execute(create(f"one\n{body}\n-----END RSA PRIVATE KEY-----\ntwo\n"))
+    store.execute(insert("-----BEGIN RSA " + "PRIVATE KEY-----\n", 1))
+    assert store.text(A) == "one\n[REDACTED:private_key]\ntwo\n"
+
+
+def test_an_edit_of_a_text_known_to_be_clean_examines_what_changed() -> None:
+    """A text is known by the settings it was examined with, and again after each edit."""
+    sizes: list[int] = []
+
+    def counting(text: str) -> list[Find]:
+        sizes.append(len(text))
+        return []
+
+    examiner = TextExaminer(detectors=[counting])
+    text = "words of a line\n" * 10_000
+    edited = text + f"{KEY}\n"
+
+    def largest(before: str, after: str, **settings: str) -> int:
+        sizes.clear()
+        examiner.examine(DEFAULTS.changed(settings), after, path=A, before=before)
+        return max(sizes)
+
+    assert largest("", text) == len(text)
+    assert largest(text, text + "one\n") < 10_000
+    assert largest(text + "one\n", text + "two\n") < 10_000
+    assert largest(text, text + "one\n", sensitive_likely="redact") == len(text) + 4
+    assert largest(text, text + "one\n", sensitive="reject") < 10_000
+    assert largest(text, edited) == len(edited)  # a find may be part of a longer value
+    assert largest(edited, edited + "one\n") == len(edited) + 4
+    assert largest("x" * len(text), text + "new\n") == len(text) + 4
+
+
+@pytest.mark.parametrize("around", [0, 1, 999, 1_000, 2_500])
+def test_the_changed_span_is_the_smallest(around: int) -> None:
+    spans = {
+        ("", "a"): (0, 1, 0), ("a", ""): (0, 0, 1), ("ab", "aXb"): (1, 2, 1), ("aa", "aaa"): (2, 3, 2),
+        ("abc", "abd"): (2, 3, 3)
+    }  # fmt: skip
+    for (before, after), span in spans.items():
+        found = changed("-" * around + before + "=" * around, "-" * around + after + "=" * around)
+        assert found == tuple(around + at for at in span)
 
 
 def test_modes_and_allowances(store: MemoryStore) -> None:

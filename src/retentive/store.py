@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.history.expiry import Swept
     from retentive.history.scan import Finding
     from retentive.review.session import Review
+    from retentive.review.trust import Trust
     from retentive.search.index import Corpus
     from retentive.search.query import Results
     from retentive.trust.levels import Level
-    from retentive.trust.session import Trust
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -262,7 +262,7 @@ class MemoryStore(StoreContext):
     @property
     def trust(self) -> Trust:
         """Trust in memories: doubted ones, confirmations and quarantine."""
-        from retentive.trust.session import Trust  # noqa: PLC0415 - see above
+        from retentive.review.trust import Trust  # noqa: PLC0415 - see above
 
         return Trust(self)
 

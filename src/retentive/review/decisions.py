@@ -235,7 +235,7 @@ class _ProposalApplier:
         chosen = text if present == base else self._chosen_text(base, present, text)
         if chosen is None:
             where = " in the same lines" if self.merge else ""
-            raise _Hindered("edited", path, f"{path} was edited meanwhile{where}")
+            raise _Hindered("edited", path, f"{path} was edited after the proposal{where}")
         self._put(change, entry, path, chosen)
 
     def _delete(self, change: ProposedChange, memory: Memory | None) -> None:

@@ -25,7 +25,7 @@ from retentive.agent.conversation import Message, Response, parse_messages, pars
 from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Event, Finished, Text
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import check_actor, open_memory, request_fields, tool_list
+from retentive.agent.request import open_memory, request_fields, tool_list
 from retentive.agent.turns import Budget, Turns, runs_tools
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import SupportsExecute
@@ -81,7 +81,6 @@ class _Conversation(Generic[C]):
         self._tools = tool_list(tools)
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
-        check_actor(actor)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
         self.memory, self._close_memory = open_memory(memory)

@@ -12,7 +12,6 @@ from retentive.agent.context import ContextManagement
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import SupportsExecute
-from retentive.storage.contract import Actor
 
 _BETAS = "betas in request must be a list of strings"
 _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
@@ -69,12 +68,6 @@ def tool_list(tools: Iterable[Any]) -> list[Any]:
                 "or a tool definition as a dict"
             )
     return checked
-
-
-def check_actor(actor: object) -> None:
-    """Raise `InvalidInput` unless `actor` is an `Actor`, a string or None."""
-    if actor is not None and not isinstance(actor, Actor | str):
-        raise InvalidInput("actor must be an Actor, or a string such as 'session:1'")
 
 
 def _check_types(model: object, context: object, budget: object, *, stream: object, request: object) -> None:

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from retentive.errors import InvalidInput, Phrase, Refused
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import ACTOR_KINDS
 
 _NAMES = "**"
 MAX_PATTERN_CHARS = 1_100
@@ -61,9 +62,16 @@ def _mismatch(pattern: str) -> Phrase | None:
 
 
 def check_actor_pattern(pattern: object) -> str:
-    """Return the pattern. Raises `InvalidInput` if it is not an actor pattern such as `session:*`."""
+    """Return the pattern. Raises `InvalidInput` if it is not a pattern such as `session:*`, or if no actor matches."""
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
         raise InvalidInput("an actor pattern must be a string such as session:* or user:ann")
+    kind, colon, _ = pattern.partition(":")
+    if not {"*", "?"} & set(kind) and not (colon and kind in ACTOR_KINDS):
+        kinds = ", ".join(ACTOR_KINDS)
+        raise InvalidInput(
+            f"actor pattern {pattern[:80]!r} matches no actor; write KIND:NAME, such as user:ann or session:*, "
+            f"with one of the kinds {kinds}"
+        )
     return pattern
 
 

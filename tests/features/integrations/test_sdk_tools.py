@@ -157,7 +157,7 @@ def test_an_error_reply_raises_tool_error(place: str) -> None:
     tool.close()
 
 
-@pytest.mark.parametrize("actor", ["user:ann", "session-7", retentive.Actor("api_key", "k1")])
+@pytest.mark.parametrize("actor", ["user:ann", "session:7", retentive.Actor("api_key", "k1")])
 def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None:
     tool = MemoryTool(place, actor=actor)
     for command in (

@@ -19,7 +19,7 @@ from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, 
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 from retentive.values.replies import REPLIES, Replies
-from retentive.values.settings import DEFAULTS, Pins
+from retentive.values.settings import DEFAULTS, NAMES, Pins
 
 if TYPE_CHECKING:
     from retentive.history.removal import Removed
@@ -155,6 +155,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - `settings`: values of any settings (docs/guards.md), such as `view_chars=4_000`. In this process only, they
       override the stored settings of every store.
     """
+    check_options(settings, open)
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # raises for invalid settings before anything is created
@@ -162,6 +163,22 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id))
     return Retentive(backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep)
+
+
+def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
+    """Raise `InvalidInput` if `settings`, the other keywords of a function, has a name that is not a setting."""
+    unknown = sorted(settings.keys() - set(NAMES))
+    if not unknown:
+        return
+    import difflib  # noqa: PLC0415 - only for this error
+    import inspect  # noqa: PLC0415 - only for this error
+
+    own = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    close = difflib.get_close_matches(unknown[0], [*own, *NAMES], n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise InvalidInput(
+        f"unknown options {unknown}{hint}; the options are {', '.join(own)}, and the settings {', '.join(NAMES)}"
+    )
 
 
 def _sweep(store: MemoryStore) -> None:

@@ -31,7 +31,7 @@ def test_a_text_is_a_kind_and_a_name(kind: str) -> None:
             "the actor 'usr:ann' has an unknown kind; write KIND:NAME, such as user:ann, with one of the kinds",
         ),
         (
-            Actor("usr", "ann"),
+            WRONG,
             "the actor 'usr:ann' has an unknown kind; write KIND:NAME, such as user:ann, with one of",
         ),
         (7, "an actor must be an Actor or a text, not int; write KIND:NAME, such as user:ann, with one of the kinds"),

@@ -1,4 +1,4 @@
-"""Arguments and options of several commands: actors, times, versions, ranges of lines, texts from pipes and files."""
+"""Arguments and options shared by commands: actors, times, versions, ranges of lines, texts from pipes and files."""
 
 from __future__ import annotations
 

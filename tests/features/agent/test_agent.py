@@ -412,7 +412,7 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"memory": 5}, "a location .* a MemoryStore, or an object with an `execute` method"),
+        ({"memory": 5}, "a location .* a MemoryStore, Mounts, or an object with an `execute` method"),
         ({"language": "es"}, "choose one of en, de, fr, ja, zh-TW"),
         ({"request": {"tools": [], "model": "x"}}, "request must not contain model, tools"),
         ({"budget": Budget(max_tokens=30_000)}, "requires stream=True"),

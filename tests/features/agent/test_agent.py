@@ -169,7 +169,7 @@ def test_the_agent_closes_only_its_own_resources(server: ScriptedClaude, store: 
     with client_of(server.url) as client:
         with Agent(client, memory="sqlite://") as own, Agent(client, memory=store):
             assert not own.memory.execute(view).is_error
-        assert own.memory.execute(view).code == "unavailable"
+        assert own.memory.execute(view).code == "closed"
         assert not store.execute(view).is_error
         assert not client.is_closed()
 

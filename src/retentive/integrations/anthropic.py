@@ -147,8 +147,8 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     `location` is a location as for `retentive.open`, or an opened one; `base_path` is the same argument under the name
     of the SDK's local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either
     you can pass an open `MemoryStore` or `Mounts`. `source` and `session` are recorded in the provenance of every
-    change. `replies`, `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`, and only with
-    a location that this tool opens. Raises `InvalidInput` for an option without effect.
+    change. `replies`, `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`, and only
+    with a location that this tool opens. Raises `InvalidInput` for an option without effect.
 
     `call` raises the SDK's `ToolError` for an error reply, which includes invalid input and failures of storage.
     """

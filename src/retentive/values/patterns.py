@@ -61,6 +61,13 @@ def _mismatch(pattern: str) -> Phrase | None:
     return reason
 
 
+def check_name_pattern(pattern: object) -> str:
+    """Return the pattern of a source, session, integration or flag. Raises `InvalidInput` if it is none or too long."""
+    if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
+        raise InvalidInput("a pattern must be a string such as web:*")
+    return pattern
+
+
 def check_actor_pattern(pattern: object) -> str:
     """Return the pattern. Raises `InvalidInput` if it is not a pattern such as `session:*`, or if no actor matches."""
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:

@@ -82,6 +82,13 @@ class Unavailable(RetentiveError):
     retryable = True
 
 
+class Closed(Unavailable):
+    """The application closed the location. Open it again to use its memory stores."""
+
+    code = "closed"
+    retryable = False
+
+
 class OutcomeUnknown(RetentiveError):
     """The storage failed during the commit, so it is unknown if the change is stored. Read before retrying."""
 

@@ -16,21 +16,69 @@ from retentive.values.extras import pip_install
 if TYPE_CHECKING:
     from retentive.storage.server import ServerBackend
 
-_DIRECTORY_MARKS = ("memories", ".retentive")  # only a directory of memories contains one of these names
+_DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
+_ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
+_EXAMPLES = "sqlite:///memory.db, postgresql://host/database, s3://bucket/prefix"
 
 
 def open_backend(location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
     """Open the backend for a location. Raises `InvalidInput` and the errors of storage."""
-    url = os.fspath(location)
-    if not url or "\0" in url:
-        raise InvalidInput("the location is empty or contains a NUL character; use a directory or a URL")
-    scheme, separator, rest = url.partition("://")
-    if not isinstance(location, str) or not separator:
-        return _open_directory(url, clock, new_id)
-    if scheme not in _SCHEMES:
-        known = ", ".join(f"{name}://" for name in _SCHEMES)
-        raise InvalidInput(f"unknown scheme {scheme!r}; use a directory, or a URL that starts with {known}")
-    return _SCHEMES[scheme](rest, clock, new_id)
+    scheme, rest = parse_location(location)
+    return _open_directory(rest, clock, new_id) if scheme is None else _SCHEMES[scheme](rest, clock, new_id)
+
+
+def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
+    """The scheme of a URL and the rest of it; None and the path for a directory. `~` is expanded in paths.
+
+    Raises `InvalidInput`, also for the path of a directory that looks like a database file or a URL.
+    """
+    if not isinstance(location, str | os.PathLike):
+        raise InvalidInput(f"the location must be a path or a URL, not {type(location).__name__}")
+    text = os.fspath(location)
+    if not text or "\0" in text:
+        raise InvalidInput("the location must not be empty or contain NUL")
+    scheme, separator, rest = text.partition("://")
+    if isinstance(location, str) and separator:
+        scheme = _known_scheme(scheme)
+        path = _sqlite_path(rest) if scheme == "sqlite" else None
+        return scheme, rest if path is None else f"/{_expanded(path)}"
+    if isinstance(location, str) and _schemed(text.partition(":")[0]) in _SCHEMES and ":" in text:
+        raise InvalidInput(f"a URL has slashes after the colon: {_EXAMPLES}; for a directory write ./ before the name")
+    path = _expanded(text)
+    if path.lower().endswith(_DATABASE_ENDINGS) and not os.path.isdir(path):
+        raise InvalidInput(
+            "the location is the name of a database file, not of a directory; for a SQLite database use "
+            "sqlite:///memory.db, or sqlite:////srv/memory.db for an absolute path"
+        )
+    return None, path
+
+
+def _schemed(name: str) -> str:
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def _known_scheme(written: str) -> str:
+    scheme = _schemed(written)
+    if scheme in _SCHEMES:
+        return scheme
+    kind = _schemed(scheme.partition("+")[0])
+    if kind == "mysql":
+        raise InvalidInput(
+            "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://user:password@host/database, "
+            f"or another of {', '.join(_SCHEMES)}"
+        )
+    usable = f"a directory, or one of {', '.join(_SCHEMES)}"
+    if kind in _SCHEMES:
+        usable = f"{kind}://, without the name of a driver"
+    raise InvalidInput(f"unknown scheme {written!r}; use {usable}")
+
+
+def _expanded(path: str) -> str:
+    """The path with the home directory in place of `~` or `~user`."""
+    found = os.path.expanduser(path)
+    if found.startswith("~"):
+        raise InvalidInput("there is no home directory for the ~ in the location; for a name with ~ write ./ before it")
+    return found
 
 
 def _open_directory(path: str, clock: Clock, new_id: NewId) -> Backend:
@@ -86,18 +134,30 @@ def _sqlite_path(rest: str) -> str | None:
 
 def is_in_memory(location: str) -> bool:
     """Return whether the location is an in-memory database, which is lost when closed."""
-    scheme, separator, rest = location.partition("://")
-    return bool(separator) and scheme == "sqlite" and _sqlite_path(rest) is None
+    scheme, rest = parse_location(location)
+    return scheme == "sqlite" and _sqlite_path(rest) is None
 
 
 def location_exists(location: str | os.PathLike[str]) -> bool:
-    """Return whether the location exists, so that opening it creates nothing; True if only opening can tell."""
-    url = os.fspath(location)
-    scheme, separator, rest = url.partition("://")
-    if isinstance(location, str) and separator:
+    """Return whether the location exists, so that opening does not create it; True if only opening can tell."""
+    scheme, rest = parse_location(location)
+    if scheme is not None:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return path is None or os.path.lexists(path)
-    return os.path.isfile(url) or any(os.path.lexists(os.path.join(url, mark)) for mark in _DIRECTORY_MARKS)
+        return path is None or (os.path.lexists(path) and not _is_empty_file(path))
+    return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, ".retentive")) or _has_files(rest)
+
+
+def _is_empty_file(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) == 0
+
+
+def _has_files(directory: str) -> bool:
+    """True if the directory has memories that no command has seen yet."""
+    memories = os.path.join(directory, "memories")
+    try:
+        return bool(os.listdir(memories))
+    except OSError:
+        return os.path.lexists(memories)  # opening says why it cannot be read
 
 
 def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
@@ -124,8 +184,8 @@ def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> 
     are created, `partitions` splits memories and versions by the hash of their store id. Locations of other kinds are
     migrated when they are opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
-    scheme, _, rest = os.fspath(location).partition("://")
-    if not isinstance(location, str) or scheme not in _SERVERS:
+    scheme, rest = parse_location(location)
+    if scheme is None or scheme not in _SERVERS:
         if partitions:
             raise InvalidInput("partitions need a database server; this location is not one")
         open_backend(location).close()

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
 from retentive.history.expiry_rules import is_on
-from retentive.locations import existing_store, find_store, open_backend
+from retentive.locations import existing_store, find_store, location_exists, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 from retentive.values.replies import REPLIES, Replies
-from retentive.values.settings import DEFAULTS, Pins
+from retentive.values.settings import DEFAULTS, NAMES, Pins
 
 if TYPE_CHECKING:
     from retentive.history.removal import Removed
@@ -46,8 +46,10 @@ class Retentive:
         actor: Actor | None,
         clock: Clock,
         sweep: bool = True,
+        create: bool = True,
     ) -> None:
         self.backend = backend
+        self._creates = create
         self._sweeps = sweep
         self._pins = pins
         self._guard = guard
@@ -57,7 +59,7 @@ class Retentive:
         self._accesses = Accesses(backend, clock=clock)
 
     def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
-        """Open a memory store by id or key. A key that no store has creates a store.
+        """Open a memory store by id or key. A store with a new key is created, unless opened with `create=False`.
 
         A store key has 1 to 255 characters without control characters. None means the key `default`. `name` is a
         display name, recorded when the store is created. If the settings of the store expire idle memories, they are
@@ -71,8 +73,8 @@ class Retentive:
         if info is not None and info.erased_at is not None:
             raise NotFound(f"the memory store {key} was erased")
         if info is None:
-            if _ID.fullmatch(key):
-                raise NotFound(f"there is no memory store {key}")
+            if _ID.fullmatch(key) or not self._creates:
+                raise NotFound(f"there is no memory store {key!r}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
         capabilities.unlock(self.backend, info)
         store = self._store_of(info)
@@ -136,14 +138,15 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     rules: Sequence[Rule] = (),
     detectors: Sequence[Detect] = (),
     sweep: bool = True,
+    create: bool = True,
     **settings: Unpack[Pins],
 ) -> Retentive:
-    """Open a location and create it if it does not exist.
+    """Open a location and create it if it does not exist, unless `create` is False.
 
     `location` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for an
     in-memory database, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object
-    storage: `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). Raises `InvalidInput` for an invalid location
-    or setting, and the errors of storage.
+    storage: `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). `~` is the home directory in paths. Raises
+    `InvalidInput` for an invalid location or setting, and the errors of storage.
 
     - `replies`: the tool's sentences, with some replaced (docs/commands.md).
     - `actor`: recorded with changes that name no other actor.
@@ -152,16 +155,38 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - `rules`, `detectors`: find sensitive values in addition to the built-in kinds (docs/guards.md).
     - `sweep`: when a store opens, delete idle memories if its settings say so, at most once an hour. Use False to
       inspect a store or to change its settings first.
-    - `settings`: values of any settings (docs/guards.md), such as `view_chars=4_000`. In this process only, they
-      override the stored settings of every store.
+    - `create`: with False, a location or memory store that does not exist raises `NotFound`.
+    - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. It overrides the setting of every store, in
+      this process only.
     """
+    check_options(settings, open)
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # raises for invalid settings before anything is created
     who = as_actor(actor)
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
+    if not create and not location_exists(location):
+        raise NotFound("there is nothing at the location, and create=False creates nothing")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id))
-    return Retentive(backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep)
+    return Retentive(
+        backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
+    )
+
+
+def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
+    """Raise `InvalidInput` if `settings`, the other keywords of a function, has a name that is not a setting."""
+    unknown = sorted(settings.keys() - set(NAMES))
+    if not unknown:
+        return
+    import difflib  # noqa: PLC0415 - only for this error
+    import inspect  # noqa: PLC0415 - only for this error
+
+    own = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    close = difflib.get_close_matches(unknown[0], [*own, *NAMES], n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise InvalidInput(
+        f"unknown options {unknown}{hint}; the options are {', '.join(own)}, and the settings {', '.join(NAMES)}"
+    )
 
 
 def _sweep(store: MemoryStore) -> None:

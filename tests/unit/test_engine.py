@@ -24,7 +24,7 @@ def test_one_version_per_change_with_hash_actor_and_operation(store: MemoryStore
     """
     create(store, A, "é\n", actor="session:s1")
     store.execute({"command": "insert", "path": A, "insert_line": 1, "insert_text": "x"}, actor="user:ann")
-    store.execute({"command": "str_replace", "path": A, "old_str": "x", "new_str": "y"}, actor="loose words")
+    store.execute({"command": "str_replace", "path": A, "old_str": "x", "new_str": "y"}, actor="session:loose words")
     store.execute({"command": "rename", "old_path": A, "new_path": "/memories/d/b"}, actor=Actor("job", "mover"))
     store.execute({"command": "delete", "path": "/memories/d"})
     versions = list(store.versions())

@@ -31,6 +31,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "permission_denied": False,
         "store_full": False,
         "unavailable": True,
+        "closed": False,
         "outcome_unknown": False,
         "damaged": False,
         "locked": False,

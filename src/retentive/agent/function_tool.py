@@ -11,16 +11,17 @@ from functools import partial
 from typing import Any
 
 from retentive.agent.prompts import memory_protocol
-from retentive.agent.request import check_memory
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, FunctionTool, SupportsExecute
+from retentive.integrations.memory import Place, open_memory
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 
 
 def function_tool(
-    memory: SupportsExecute,
+    memory: Place | SupportsExecute,
     *,
+    store: str | None = None,
     actor: Actor | str | None = None,
     name: str = NAME,
     protocol: bool = True,
@@ -28,15 +29,18 @@ def function_tool(
 ) -> FunctionTool:
     """Create a function tool for a memory.
 
+    `memory` is a memory store, mounts, another object with `execute`, or a location, opened or not, with `store` as the
+    key or id. A location that is opened here is closed at the end of the process.
     `protocol` adds the memory protocol to the description: view the memory first, and record progress. The API adds
     this protocol only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required, and
     a field that a command does not use is null. `actor` is recorded with each change. Raises `InvalidInput`.
     """
-    check_memory(memory)
     if not name:
         raise InvalidInput("name must not be empty: the model calls the tool by its name")
     description = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
-    execute = partial(named(memory, "function_tool").execute, actor=as_actor(actor))
+    who = as_actor(actor)
+    found, _ = open_memory(memory, store)
+    execute = partial(named(found, "function_tool").execute, actor=who)
     return FunctionTool(name, description, _parameters(strict=strict), execute, strict)
 
 

@@ -10,7 +10,6 @@ such requests, and the application can save or drop the conversation at any time
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import weakref
@@ -25,10 +24,11 @@ from retentive.agent.conversation import Message, Response, parse_messages, pars
 from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Event, Finished, Text
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import check_actor, open_memory, request_fields, tool_list
+from retentive.agent.request import request_fields, tool_list
 from retentive.agent.turns import Budget, Turns, runs_tools
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import SupportsExecute
+from retentive.integrations.memory import Place, open_memory
 from retentive.integrations.messages import TOOL
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
@@ -60,7 +60,8 @@ class _Conversation(Generic[C]):
         client: C | None = None,
         *,
         model: str = MODEL,
-        memory: SupportsExecute | str | os.PathLike[str] = DEFAULT_LOCATION,
+        memory: Place | SupportsExecute = DEFAULT_LOCATION,
+        store: str | None = None,
         tools: Iterable[Any] = (),
         context: ContextManagement | None = _CONTEXT,
         system: str = "",
@@ -81,10 +82,9 @@ class _Conversation(Generic[C]):
         self._tools = tool_list(tools)
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
-        check_actor(actor)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
-        self.memory, self._close_memory = open_memory(memory)
+        self.memory, self._close_memory = open_memory(memory, store)
         self._own_client = client is None
         self.client = self._new_client() if client is None else client
 
@@ -133,7 +133,8 @@ class Agent(_Conversation["Anthropic"]):
     Arguments:
 
     - `client`: an `Anthropic` client with its own `max_retries`. Without one, the agent creates and closes a client.
-    - `memory`: a location as for `retentive.open`, opened and closed by the agent, or a `MemoryStore` or `Mounts`.
+    - `memory`: a location as for `retentive.open`, opened and closed by the agent, an opened location, or a
+      `MemoryStore` or `Mounts`. `store`: key or id of a memory store in the location.
     - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
     - `context`: context edits for each request. None disables context management.
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.

@@ -1,39 +1,17 @@
-"""Arguments of an agent: its memory, and fields of its API requests except the messages. Each argument is checked."""
+"""Arguments of an agent: the fields of its API requests other than the messages, with their checks."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from retentive import opening
 from retentive.agent.checks import check_bool, check_list, check_text
 from retentive.agent.context import ContextManagement
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import SupportsExecute
-from retentive.storage.contract import Actor
 
 _BETAS = "betas in request must be a list of strings"
 _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
-
-
-def open_memory(memory: SupportsExecute | str | os.PathLike[str]) -> tuple[SupportsExecute, Callable[[], None]]:
-    """Open `memory` if it is a location. Returns the memory and a function that closes what this call opened.
-
-    Raises `InvalidInput` and the errors of storage.
-    """
-    if isinstance(memory, str | os.PathLike):
-        connection = opening.open(memory)
-        return connection.store(), connection.close
-    check_memory(memory, "a location (a directory, sqlite:///...), ")
-    return memory, lambda: None
-
-
-def check_memory(memory: object, alternatives: str = "") -> None:
-    """Raise `InvalidInput` for an object without `execute`. `alternatives` is added to the message."""
-    if not callable(getattr(memory, "execute", None)):
-        raise InvalidInput(f"memory must be {alternatives}a MemoryStore, or an object with an `execute` method")
 
 
 def request_fields(
@@ -69,12 +47,6 @@ def tool_list(tools: Iterable[Any]) -> list[Any]:
                 "or a tool definition as a dict"
             )
     return checked
-
-
-def check_actor(actor: object) -> None:
-    """Raise `InvalidInput` unless `actor` is an `Actor`, a string or None."""
-    if actor is not None and not isinstance(actor, Actor | str):
-        raise InvalidInput("actor must be an Actor, or a string such as 'session:1'")
 
 
 def _check_types(model: object, context: object, budget: object, *, stream: object, request: object) -> None:

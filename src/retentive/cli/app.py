@@ -10,6 +10,7 @@ import click
 from retentive import __version__
 from retentive.cli.exits import INTERRUPTED
 from retentive.cli.location import Location
+from retentive.cli.parameters import user_by_default
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 COMMANDS: Mapping[str, str] = {
@@ -79,7 +80,8 @@ class LazyGroup(click.Group):
 @click.option(
     "--actor",
     metavar="ACTOR",
-    help="Actor recorded with changes, such as session:s1.  [default: user:LOGIN, the login name]",
+    callback=user_by_default,
+    help="Actor recorded with changes: a user's name, or KIND:NAME such as session:s1.  [default: your login name]",
 )
 @click.option(
     "--keys",

@@ -22,7 +22,7 @@ class Exit:
 
 EXITS: tuple[Exit, ...] = (
     Exit(0, "Done."),
-    Exit(FAILED, "Failed for a reason without a status of its own.", ("error", "refused")),
+    Exit(FAILED, "Failed for a reason without a status of its own.", ("error", "refused", "closed")),
     Exit(2, "Invalid option, argument, path or range.", ("invalid_input", "invalid_path", "out_of_range")),
     Exit(3, "The memory, directory, memory store or location does not exist.", ("not_found",)),
     Exit(

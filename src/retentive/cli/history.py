@@ -11,7 +11,16 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, source_option, time_option, trust_option
+from retentive.cli.parameters import (
+    FORMS,
+    VERSION,
+    Moment,
+    moment_option,
+    source_option,
+    time_option,
+    trust_option,
+    user_by_default,
+)
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore
 from retentive.trust.levels import Level, described
@@ -28,7 +37,11 @@ _GONE = "(redacted)"
 @output.command(json="Print a JSON list.")
 @click.argument("path", required=False)
 @click.option(
-    "--actor", "whose", metavar="PATTERN", help="Only versions by these actors, such as session:* or user:ann."
+    "--actor",
+    "whose",
+    metavar="PATTERN",
+    callback=user_by_default,
+    help="Only versions by these actors, such as session:*, or by the user of this name.",
 )
 @time_option("--since", f"Only versions since this time: {FORMS}.")
 @time_option("--until", "Only versions up to this time.")
@@ -224,7 +237,11 @@ def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: 
 @output.command(json=_OUTCOME_JSON)
 @click.argument("version_id", metavar="[VERSION]", required=False)
 @click.option(
-    "--actor", "whose", metavar="PATTERN", help="Undo all changes of these actors, such as session:* or user:ann."
+    "--actor",
+    "whose",
+    metavar="PATTERN",
+    callback=user_by_default,
+    help="Undo all changes of these actors, such as session:*, or of the user of this name.",
 )
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
 @time_option("--since", f"With --actor or --session: only changes since this time: {FORMS}.")

@@ -13,7 +13,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound, RetentiveError
-from retentive.locations import find_store, is_in_memory, location_exists
+from retentive.locations import find_store, is_in_memory, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
@@ -70,11 +70,12 @@ class Location:
         return found.store(self.store_key).through(INTEGRATION)
 
     def _becomes_store(self) -> bool:
-        """True if opening the default store would record existing files, or would leave nothing behind."""
-        if "://" in self.url:
+        """True if opening the default store records files that exist, or leaves nothing behind."""
+        scheme, path = parse_location(self.url)
+        if scheme is not None:
             return is_in_memory(self.url)
         try:
-            return bool(os.listdir(os.path.join(self.url, "memories")))
+            return bool(os.listdir(os.path.join(path, "memories")))
         except OSError:
             return False
 

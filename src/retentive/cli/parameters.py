@@ -1,4 +1,4 @@
-"""Arguments and options that several commands use: times, versions, ranges of lines, and texts from pipes and files."""
+"""Arguments and options shared by commands: actors, times, versions, ranges of lines, texts from pipes and files."""
 
 from __future__ import annotations
 
@@ -59,6 +59,11 @@ def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable
 def moment_option(*names: str, text: str, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds an option for a time or a version."""
     return click.option(*names, metavar="TIME|VERSION", callback=_moment, required=required, help=text)
+
+
+def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
+    """The actor or the pattern of actors; a name without a kind and wildcards is the name of a user."""
+    return given if given is None or {":", "*", "?"} & set(given) else f"user:{given}"
 
 
 def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
+from retentive.cli.parameters import user_by_default
 from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
 from retentive.values.diff import DiffLine, as_text, unified
 
@@ -28,13 +29,15 @@ def review() -> None:
 
 def _chosen(command: F) -> F:
     """Add the arguments that select proposals."""
-    actor = click.option("--actor", "whose", metavar="ACTOR", help="With --all: only proposals of this actor.")
+    actor = click.option(
+        "--actor", "whose", metavar="ACTOR", callback=user_by_default, help="With --all: only proposals of this actor."
+    )
     every = click.option("--all", "everything", is_flag=True, help="Select all proposals.")
     return click.argument("ids", nargs=-1, metavar="[ID]...")(every(actor(command)))
 
 
 @output.command("list", group=review, json="Print a JSON list.")
-@click.option("--actor", "whose", metavar="ACTOR", help="List only proposals of this actor.")
+@click.option("--actor", "whose", metavar="ACTOR", callback=user_by_default, help="List only proposals of this actor.")
 def show_list(location: Location, *, whose: str | None) -> None:
     """List proposed changes, oldest first.
 

@@ -14,7 +14,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import find_store, location_exists
+from retentive.locations import find_store, location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.values.paths import ROOT
 
@@ -273,7 +273,8 @@ def _contents(store: Exported | Migrated | Restored) -> str:
 
 
 def _same(source: str, target: str) -> bool:
-    return source == target or ("://" not in source + target and os.path.realpath(source) == os.path.realpath(target))
+    (scheme, path), (other, to) = parse_location(source), parse_location(target)
+    return scheme == other and (path == to or (scheme is None and os.path.realpath(path) == os.path.realpath(to)))
 
 
 @contextmanager

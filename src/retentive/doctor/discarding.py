@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from retentive.errors import InvalidInput
-from retentive.locations import is_in_memory
+from retentive.locations import is_in_memory, parse_location
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Transaction
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, make_directory, os_error, sync_directory
@@ -47,9 +47,9 @@ class SavedCopies:
 
 def default_directory(location: str) -> str | None:
     """Directory for the copies of a location on this machine; None for a server."""
-    scheme, separator, rest = location.partition("://")
-    if not separator:
-        return os.path.join(location, PRIVATE, "discarded")
+    scheme, rest = parse_location(location)
+    if scheme is None:
+        return os.path.join(rest, PRIVATE, "discarded")
     return None if scheme != "sqlite" or is_in_memory(location) else f"{rest.removeprefix('/')}-discarded"
 
 

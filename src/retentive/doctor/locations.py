@@ -13,7 +13,7 @@ from retentive.doctor.check import repair as repair_all
 from retentive.doctor.discarding import SavedCopies, default_directory, discard, named
 from retentive.doctor.store_check import Progress
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
-from retentive.locations import is_in_memory, location_exists, open_backend
+from retentive.locations import is_in_memory, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend
@@ -117,14 +117,13 @@ def _findings(
 
 
 def open_read_only(at: str | os.PathLike[str]) -> Backend:
-    """Open a location; local files and directories are opened read-only. Raises the errors of storage."""
-    location = os.fspath(at)
-    scheme, separator, rest = location.partition("://")
-    if not isinstance(at, str) or not separator:
+    """The backend at a location, read-only for local files and directories. Raises the errors of storage."""
+    scheme, rest = parse_location(at)
+    if scheme is None:
         from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
 
-        return ReadOnlyDirectory(location)
-    if scheme != "sqlite" or is_in_memory(location):
+        return ReadOnlyDirectory(rest)
+    if scheme != "sqlite" or is_in_memory(os.fspath(at)):
         return open_backend(at)
     from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers come late
 

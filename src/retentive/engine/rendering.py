@@ -22,7 +22,8 @@ STORAGE_REPLIES = {
     "damaged": "damaged",
     "locked": "locked",
     "conflict": "unavailable",
-    "not_found": "unavailable",  # the whole memory store was deleted
+    "closed": "closed",
+    "not_found": "erased",  # the whole memory store
     "unknown_schema": "unknown_schema",
 }
 """The reply for each failure of storage. Errors with other codes are raised to the application."""

@@ -16,7 +16,7 @@ from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.storage.lookup import find_version
 from retentive.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.values.paths import MemoryPath
-from retentive.values.patterns import check_actor_pattern, matches_actor
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import decoded
 
@@ -45,9 +45,11 @@ class LogFilter:
     trust: Level | None = None
 
     def __post_init__(self) -> None:
-        for pattern in (self.actor, self.source, self.session, self.integration, self.flag):
+        if self.actor is not None:
+            check_actor_pattern(self.actor)
+        for pattern in (self.source, self.session, self.integration, self.flag):
             if pattern is not None:
-                check_actor_pattern(pattern)
+                check_name_pattern(pattern)
         check_level(self.trust)
         if self.operation is not None and self.operation not in get_args(Operation):
             raise InvalidInput(f"the operation must be one of {', '.join(get_args(Operation))}")

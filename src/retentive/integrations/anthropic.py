@@ -7,7 +7,7 @@ imports the SDK, which takes about a second.
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
@@ -29,13 +29,14 @@ except ImportError as error:
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput
+from retentive.integrations.memory import Place, open_memory
 from retentive.integrations.named import named
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import MemoryTree, Mounts
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
 from retentive.values.provenance import origin_of
-from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.replies import Replies, Reply
 from retentive.values.settings import Pins
 
 if TYPE_CHECKING:
@@ -58,26 +59,11 @@ class _OpenedStore:
     """Methods that open and close the storage, shared by all tools."""
 
     tree: MemoryTree
-    _opened: opening.Retentive | None = None
-
-    def _open(
-        self,
-        location: str | os.PathLike[str] | MemoryTree,
-        store: str | None,
-        replies: Replies,
-        keys: opening.Keys | None,
-        settings: Pins,
-    ) -> None:
-        if isinstance(location, MemoryTree):
-            self.tree = location
-        else:
-            self._opened = opening.open(location, replies=replies, keys=keys, **settings)
-            self.tree = self._opened.store(store)
+    _close: Callable[[], None]
 
     def close(self) -> None:
-        """Close the storage if this tool opened it. No data is lost without this call."""
-        if self._opened is not None:
-            self._opened.close()
+        """Close the storage if this tool opened it. Without this call no data is lost."""
+        self._close()
 
 
 class _MemoryTool(_OpenedStore, Generic[R]):
@@ -85,25 +71,25 @@ class _MemoryTool(_OpenedStore, Generic[R]):
 
     def __init__(
         self,
-        location: str | os.PathLike[str] | MemoryTree | None = None,
+        location: Place | MemoryTree | None = None,
         *,
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
         source: str | None = None,
         session: str | None = None,
-        replies: Replies = REPLIES,
+        replies: Replies | None = None,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
         init: Any = super().__init__  # the next base class is the SDK's tool
         init(cache_control=cache_control)
-        location = _location(location, base_path)
+        opening.check_options(settings, _MemoryTool.__init__)
         self.origin = origin_of(source, session)
         self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
-        memory, key = (location, store) if store is None or isinstance(store, str) else (store, None)
-        self._open(memory, key, replies, keys, settings)
+        memory, key = _memory(location, base_path, store)
+        self.tree, self._close = open_memory(memory, key, replies=replies, keys=keys, settings=settings)
 
     @property
     def store(self) -> MemoryStore:
@@ -158,10 +144,11 @@ class _MemoryTool(_OpenedStore, Generic[R]):
 class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
 
-    `location` is a location as for `retentive.open`; `base_path` is the same argument under the name of the SDK's
-    local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either you can
-    pass an open `MemoryStore` or `Mounts`. `source` and `session` are recorded in the provenance of every change.
-    `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`.
+    `location` is a location as for `retentive.open`, or an opened one; `base_path` is the same argument under the name
+    of the SDK's local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either
+    you can pass an open `MemoryStore` or `Mounts`. `source` and `session` are recorded in the provenance of every
+    change. `replies`, `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`, and only
+    with a location that this tool opens. Raises `InvalidInput` for an option without effect.
 
     `call` raises the SDK's `ToolError` for an error reply, which includes invalid input and failures of storage.
     """
@@ -217,17 +204,17 @@ class _SearchTool(_OpenedStore):
 
     def __init__(
         self,
-        location: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
+        location: Place | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
         *,
         store: str | None = None,
         actor: Actor | str | None = None,
-        replies: Replies = REPLIES,
+        replies: Replies | None = None,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         self._cache_control = cache_control
         self.actor = as_actor(actor)
-        self._open(location, store, replies, keys, {})
+        self.tree, self._close = open_memory(location, store, replies=replies, keys=keys, method="search")
 
     def _search(self, request: object) -> Reply:
         return search_reply(named(self.tree, "anthropic"), request, actor=self.actor)
@@ -244,8 +231,8 @@ class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
     """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
 
     `location` is an open `MemoryStore` or `Mounts`, usually the one of the memory tool. It can also be a location as
-    for `retentive.open`, with `store` as the key or id. An invalid call raises the SDK's `ToolError`. A search
-    without matches is an ordinary reply. Memories hidden from `actor` are not found.
+    for `retentive.open`, or an opened one, with `store` as the key or id. An invalid call raises the SDK's `ToolError`.
+    A search without matches is an ordinary reply. Memories hidden from `actor` are not found.
     """
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
@@ -261,14 +248,19 @@ class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
         return text_or_error(await to_thread.run_sync(self._search, input))
 
 
-def _location(
-    location: str | os.PathLike[str] | MemoryTree | None, base_path: str | os.PathLike[str] | None
-) -> str | os.PathLike[str] | MemoryTree:
+def _memory(
+    location: Place | MemoryTree | None, base_path: str | os.PathLike[str] | None, store: str | MemoryTree | None
+) -> tuple[Place | MemoryTree, str | None]:
+    """The memory and the key of a store in it, if any. Raises `InvalidInput` if an argument would be ignored."""
     if location is not None and base_path is not None:
         raise InvalidInput("location and base_path are two names of one argument; pass only one of them")
+    if isinstance(store, MemoryTree):
+        if location is not None or base_path is not None:
+            raise InvalidInput("an open memory as `store` needs no location; pass only one of them")
+        return store, None
     if base_path is not None:
-        return Path(base_path)  # in the SDK base_path is always a directory, even if it looks like a URL
-    return opening.DEFAULT_LOCATION if location is None else location
+        return Path(base_path), store  # in the SDK base_path is always a directory, even if it looks like a URL
+    return opening.DEFAULT_LOCATION if location is None else location, store
 
 
 def text_or_error(reply: Reply) -> str:

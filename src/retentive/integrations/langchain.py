@@ -19,6 +19,7 @@ from pydantic import PrivateAttr
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
+from retentive.integrations.memory import Place, memory_of_run
 from retentive.integrations.messages import TOOL
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
@@ -32,17 +33,20 @@ MemoryOfRun: TypeAlias = SupportsExecute | Callable[[RunnableConfig], SupportsEx
 ActorOfRun: TypeAlias = ActorLike | Callable[[RunnableConfig], ActorLike]
 
 
-def memory_tool(memory: MemoryOfRun, *, actor: ActorOfRun = None, native: bool = True) -> BaseTool:
+def memory_tool(
+    memory: Place | MemoryOfRun, *, store: str | None = None, actor: ActorOfRun = None, native: bool = True
+) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
-    For an agent that serves several users, pass functions of the run's config as `memory` and `actor`. An error reply
-    becomes a `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises. With
-    `native=False`, Claude gets a function tool like other models.
+    `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
+    several users, pass functions of the run's config as `memory` and `actor`. Raises `InvalidInput`. An error reply
+    becomes a `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises.
+    With `native=False` Claude also gets a function tool.
     """
     if not callable(actor):
         actor = as_actor(actor)  # an invalid actor raises here, not in the first call
     definition = {"provider_tool_definition": dict(TOOL)} if native else None
-    return _MemoryTool(memory, actor, extras=definition)
+    return _MemoryTool(memory_of_run(memory, store), actor, extras=definition)
 
 
 class _MemoryTool(BaseTool):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from retentive.errors import InvalidInput
+from retentive.integrations.memory import open_memory
 from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
+from retentive.opening import Retentive
 from retentive.storage.contract import Actor
 from retentive.values.paths import visible
 from retentive.values.provenance import Origin
@@ -21,15 +24,25 @@ TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memo
 
 
 def tool_result(
-    store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+    memory: Retentive | MemoryTree,
+    block: object,
+    *,
+    store: str | None = None,
+    actor: Actor | str | None = None,
+    **origin: Unpack[Origin],
 ) -> dict[str, Any]:
     """Run the command of a tool_use block, a dict or an SDK object, and return the tool_result block.
 
     Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
-    for example after a crash, changes nothing and gets the same result. `source` and `session` are recorded in the
-    provenance of the change. Raises `InvalidInput` if `block` has no id.
+    for example after a crash, changes nothing and gets the same result. `memory` is a memory store, mounts, or an
+    opened location with `store` as the key or id. `source` and `session` are recorded in the provenance of the change.
+    Raises `InvalidInput` if `block` has no id.
     """
-    return run_block(named(store, "messages"), block, actor=actor, **origin)
+    if isinstance(memory, str | os.PathLike):
+        raise InvalidInput("tool_result would open the location for each call; open it once with `retentive.open`")
+    if store is not None or not hasattr(memory, "execute"):
+        memory = open_memory(memory, store)[0]
+    return run_block(named(cast("MemoryTree", memory), "messages"), block, actor=actor, **origin)
 
 
 def run_block(

@@ -23,6 +23,7 @@ except ImportError as error:
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
+from retentive.integrations.memory import Place, memory_of_run
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 
@@ -36,17 +37,19 @@ ActorLike: TypeAlias = Actor | str | None
 class MemoryCapability(AbstractCapability[AgentDepsT]):
     """Memory tool for `Agent(capabilities=[...])`.
 
-    For an agent that serves several users, pass functions of the `RunContext` as `memory` and `actor`. With
-    `native=False`, Claude gets a function tool like other models.
+    `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
+    several users, pass functions of the `RunContext` as `memory` and `actor`. Raises `InvalidInput`. With
+    `native=False` Claude also gets a function tool.
     """
 
-    memory: SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
+    memory: Place | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
     _: KW_ONLY
+    store: str | None = None
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None
     native: bool = True
 
     def __post_init__(self) -> None:
-        self._tool = memory_tool(self.memory, actor=self.actor)
+        self._tool = memory_tool(self.memory, store=self.store, actor=self.actor)
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -63,8 +66,9 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
 
 def memory_tool(
-    memory: SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute],
+    memory: Place | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute],
     *,
+    store: str | None = None,
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None,
 ) -> Tool[AgentDepsT]:
     """Create the function tool without the capability, for `Agent(tools=[...])`.
@@ -74,9 +78,10 @@ def memory_tool(
     """
     if not callable(actor):
         actor = as_actor(actor)  # an invalid actor raises here, not in the first call
+    found = memory_of_run(memory, store)
 
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
-        run_memory = memory(context) if callable(memory) else memory
+        run_memory = found(context) if callable(found) else found
         run_actor = actor(context) if callable(actor) else actor
         through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
         reply = await aio.execute(through, command, actor=run_actor)  # uses only the method `execute`

@@ -18,6 +18,7 @@ from typing import Any, Final
 from retentive.engine.rendering import Say, error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
+from retentive.integrations.memory import Place, open_memory
 from retentive.integrations.named import named
 from retentive.mounts import Mounts
 from retentive.search.query import Hit, Results
@@ -56,9 +57,21 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-def search_tool(memory: MemoryStore | Mounts, *, name: str = NAME, actor: Actor | str | None = None) -> FunctionTool:
-    """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden."""
-    run = partial(search_reply, named(memory, "search_tool"), actor=as_actor(actor))
+def search_tool(
+    memory: Place | MemoryStore | Mounts,
+    *,
+    store: str | None = None,
+    name: str = NAME,
+    actor: Actor | str | None = None,
+) -> FunctionTool:
+    """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden.
+
+    `memory` is a memory store, mounts, or a location, opened or not, with `store` as the key or id. Raises
+    `InvalidInput`.
+    """
+    who = as_actor(actor)
+    found, _ = open_memory(memory, store, method="search")
+    run = partial(search_reply, named(found, "search_tool"), actor=who)
     return FunctionTool(name, DESCRIPTION, INPUT_SCHEMA, run)
 
 

@@ -375,7 +375,7 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
         if point in found:
             raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
         if not isinstance(store, MemoryStore):
-            raise InvalidInput(f"the value for the mount point {point} must be a MemoryStore")
+            raise InvalidInput(f"what is mounted at {point} must be a MemoryStore, such as opened.store(key)")
         found[point] = store
     if ROOT not in found:
         raise InvalidInput(

@@ -291,4 +291,4 @@ class Backend(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release files and connections. Later calls raise `Unavailable`. Idempotent."""
+        """Release files and connections. Later calls raise `Closed`. Idempotent."""

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from retentive.errors import InvalidInput, Phrase, Refused
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import ACTOR_KINDS
 
 _NAMES = "**"
 MAX_PATTERN_CHARS = 1_100
@@ -60,10 +61,24 @@ def _mismatch(pattern: str) -> Phrase | None:
     return reason
 
 
+def check_name_pattern(pattern: object) -> str:
+    """Return the pattern of a source, session, integration or flag. Raises `InvalidInput` if it is none or too long."""
+    if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
+        raise InvalidInput("a pattern must be a string such as web:*")
+    return pattern
+
+
 def check_actor_pattern(pattern: object) -> str:
-    """Return the pattern. Raises `InvalidInput` if it is not an actor pattern such as `session:*`."""
+    """Return the pattern. Raises `InvalidInput` if it is not a pattern such as `session:*`, or if no actor matches."""
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
         raise InvalidInput("an actor pattern must be a string such as session:* or user:ann")
+    kind, colon, _ = pattern.partition(":")
+    if not {"*", "?"} & set(kind) and not (colon and kind in ACTOR_KINDS):
+        kinds = ", ".join(ACTOR_KINDS)
+        raise InvalidInput(
+            f"actor pattern {pattern[:80]!r} matches no actor; write KIND:NAME, such as user:ann or session:*, "
+            f"with one of the kinds {kinds}"
+        )
     return pattern
 
 

@@ -41,18 +41,31 @@ class Actor:
 
     @classmethod
     def parse(cls, text: str) -> Actor:
-        """Parse `kind:id`, such as `user:ann`. Text without a known kind is the id of a session."""
+        """Parse `kind:id`, such as `user:ann`. Raises `InvalidInput` for text without a known kind."""
         kind, colon, name = text.partition(":")
-        known = next((each for each in ACTOR_KINDS if colon and each == kind), None)
-        return cls(known or "session", plain_name("actor", name if known else text))
+        for known in ACTOR_KINDS:
+            if colon and kind == known:
+                return cls(known, plain_name("actor", name))
+        raise _not_an_actor(f"the actor {text[:80]!r} has {'an unknown' if colon else 'no'} kind")
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:
-    """Convert a text such as `user:ann` to an actor. Raises `InvalidInput`."""
-    return Actor.parse(actor) if isinstance(actor, str) else actor
+    """Convert a text such as `user:ann` to an actor. Raises `InvalidInput`, also for an invalid `Actor`."""
+    if actor is None or isinstance(actor, str):
+        return None if actor is None else Actor.parse(actor)
+    if not isinstance(actor, Actor):
+        raise _not_an_actor(f"an actor must be an Actor or a text, not {type(actor).__name__}")
+    if actor.kind not in ACTOR_KINDS:
+        raise _not_an_actor(f"the actor {str(actor)[:80]!r} has an unknown kind")
+    plain_name("actor", actor.id)
+    return actor
+
+
+def _not_an_actor(problem: str) -> InvalidInput:
+    return InvalidInput(f"{problem}; write KIND:NAME, such as user:ann, with one of the kinds {', '.join(ACTOR_KINDS)}")
 
 
 EXTERNAL = Actor("job", "external")
@@ -280,6 +293,8 @@ def now_us(clock: Clock = time.time) -> int:
 
 def plain_name(what: str, text: str) -> str:
     """Return `text` if it is a valid name: 1 to 255 characters without control characters. Raises `InvalidInput`."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} must be a text, not {type(text).__name__}")
     if not 1 <= len(text) <= MAX_NAME_CHARS:
         raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
     if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):

@@ -162,6 +162,8 @@ class Replies:
     permission_denied: str = "Error: Permission denied: {path}"
     store_full: str = "Error: The memory store is full"
     unavailable: str = "Error: The memory store is unavailable; try again later"
+    closed: str = "Error: The memory store was closed; trying again does not help."
+    erased: str = "Error: The memory store was erased; trying again does not help."
     outcome_unknown: str = "Error: The outcome of this command is unknown; view {path} before trying again"
     damaged: str = "Error: The memory {path} is damaged"
     locked: str = "Error: The memory store is encrypted and its key is not available"
@@ -230,7 +232,7 @@ def _placeholders(template: str) -> set[str]:
 
 
 _KEYS_BY_CODE = {
-    "not_found": "view_missing edit_missing missing",
+    "not_found": "view_missing edit_missing missing erased",
     "already_exists": "exists destination_exists",
     "not_a_directory": "not_a_directory",
     "no_match": "no_match",
@@ -250,6 +252,7 @@ _KEYS_BY_CODE = {
     "permission_denied": "permission_denied",
     "store_full": "store_full",
     "unavailable": "unavailable",
+    "closed": "closed",
     "outcome_unknown": "outcome_unknown",
     "damaged": "damaged",
     "locked": "locked",

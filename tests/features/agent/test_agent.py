@@ -169,7 +169,7 @@ def test_the_agent_closes_only_its_own_resources(server: ScriptedClaude, store: 
     with client_of(server.url) as client:
         with Agent(client, memory="sqlite://") as own, Agent(client, memory=store):
             assert not own.memory.execute(view).is_error
-        assert own.memory.execute(view).code == "unavailable"
+        assert own.memory.execute(view).code == "closed"
         assert not store.execute(view).is_error
         assert not client.is_closed()
 
@@ -412,7 +412,7 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"memory": 5}, "a location .* a MemoryStore, or an object with an `execute` method"),
+        ({"memory": 5}, "a location .* a MemoryStore, Mounts, or an object with an `execute` method"),
         ({"language": "es"}, "choose one of en, de, fr, ja, zh-TW"),
         ({"request": {"tools": [], "model": "x"}}, "request must not contain model, tools"),
         ({"budget": Budget(max_tokens=30_000)}, "requires stream=True"),

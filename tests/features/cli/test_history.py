@@ -87,6 +87,15 @@ def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]
     assert [each["id"] for each in found] == [known[number] for number in which]
 
 
+def test_a_name_without_a_kind_selects_a_user(location: str) -> None:
+    """A mistaken name must not look like an actor without changes."""
+    assert here(location, "log", "--actor", "ann").stdout == here(location, "log", "--actor", "user:ann").stdout != ""
+    done = here(location, "undo", "--actor", "ann", "--dry-run")
+    assert done.stdout == here(location, "undo", "--actor", "user:ann", "--dry-run").stdout != "Nothing to do.\n"
+    ended = here(location, "log", "--actor", "usr:ann")
+    assert (ended.exit_code, "session, api_key, user, service_account, job" in ended.stderr) == (2, True)
+
+
 def test_log_json_has_all_fields(location: str) -> None:
     """The JSON includes the fields of hosted memory stores, and the actor of a redaction."""
     first = versions(location)[0]

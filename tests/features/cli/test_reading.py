@@ -110,9 +110,22 @@ def test_stores(at: str) -> None:
     assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
 
 
-@pytest.mark.parametrize("command", [["ls"], ["view"], ["cat", "/memories/a.txt"], ["stores"]])
-@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "{}/typo", "{}", "{}/file/below"])
+READING: tuple[str, ...] = (
+    "ls",
+    "view",
+    "cat /memories/a.txt",
+    "stores",
+    "log",
+    "show memver_1",
+    "diff /memories/a.txt",
+)
+READING += ("blame /memories/a.txt", "search one", "review list", "settings show", "scan", "stats", "audit show")
+
+
+@pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)
+@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "sqlite:///{}/file", "{}/typo", "{}", "{}/file/below"])
 def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: list[str], name: str) -> None:
+    """An empty file is not a database yet."""
     (tmp_path / "file").touch()
     location = name.format(tmp_path)
     ended = here(location, *command)
@@ -121,6 +134,15 @@ def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: lis
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     as_json = json.loads(here(location, *command, "--json").stdout)
     assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}
+    assert (tmp_path / "file").stat().st_size == 0
+
+
+@pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)
+def test_reading_a_directory_without_memories_creates_nothing(tmp_path: Path, command: list[str]) -> None:
+    """The local tool of the SDK leaves such a directory before its first memory."""
+    (tmp_path / "memories").mkdir()
+    assert here(tmp_path, *command).exit_code == 3
+    assert [str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")] == ["memories"]
 
 
 def test_a_missing_memory_store_is_not_created(at: str) -> None:

@@ -41,6 +41,7 @@ def test_list_has_a_line_for_each(location: str) -> None:
     ]
     assert here(location, "review", "list", "--actor", "session:s2").stdout.startswith(second)
     assert here(location, "review", "list", "--actor", "session:s3").stdout == ""
+    assert here(location, "review", "list", "--actor", "s1").stdout == ""  # the user of this name
     found = json.loads(here(location, "review", "list", "--json", "--actor", "session:s2").stdout)
     assert [(each["id"], each["actor"], each["changes"]) for each in found] == [
         (

@@ -60,7 +60,7 @@ def test_the_actor_is_the_option_or_the_login_name(
     here(at, *options, "create", PATH, "text")
     with retentive.open(at) as opened:
         (version,) = opened.store().versions()
-    assert str(version.actor) == {None: "user:ann", "ci": "session:ci"}.get(actor, actor)
+    assert str(version.actor) == {None: "user:ann", "ci": "user:ci"}.get(actor, actor)
 
 
 @pytest.fixture

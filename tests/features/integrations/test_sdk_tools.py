@@ -21,7 +21,7 @@ from anthropic.types.beta import (
 )
 
 import retentive
-from retentive import AsyncMemoryTool, InvalidInput, MemoryTool, NotFound, Usage
+from retentive import AsyncMemoryTool, InvalidInput, MemoryTool, NotFound, RetentiveError, Usage
 from support.places import OpenPlace
 
 STORY: tuple[tuple[str, Callable[..., Any], dict[str, Any]], ...] = (
@@ -157,7 +157,7 @@ def test_an_error_reply_raises_tool_error(place: str) -> None:
     tool.close()
 
 
-@pytest.mark.parametrize("actor", ["user:ann", "session-7", retentive.Actor("api_key", "k1")])
+@pytest.mark.parametrize("actor", ["user:ann", "session:7", retentive.Actor("api_key", "k1")])
 def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None:
     tool = MemoryTool(place, actor=actor)
     for command in (
@@ -234,12 +234,30 @@ def test_tools_on_one_location_share_the_memories(lasting_place: str) -> None:
         tool.close()
 
 
-def test_a_closed_tool_replies_that_the_store_is_unavailable(place: str) -> None:
+def test_a_closed_tool_says_so(place: str) -> None:
+    """Trying again, as after other failures of the storage, would never end."""
     tool = MemoryTool(place)
     tool.close()
     tool.close()
-    with pytest.raises(ToolError, match="unavailable"):
-        tool.call({"command": "view", "path": "/memories"})
+    for command in ({"command": "view", "path": "/memories"}, {"command": "delete", "path": "/memories/a"}):
+        with pytest.raises(ToolError) as caught:
+            tool.call(command)
+        assert caught.value.content == "Error: The memory store was closed; trying again does not help."
+    with pytest.raises(RetentiveError, match="the location is closed; open it again") as raised:
+        tool.store.text("/memories/a")
+    assert (raised.value.code, raised.value.retryable) == ("closed", False)
+
+
+def test_the_tool_of_an_erased_store_says_so(place: str, open_place: OpenPlace) -> None:
+    opened = open_place(place)
+    tool = MemoryTool(opened, store="user-42")
+    opened.erase("user-42")
+    for command in ({"command": "view", "path": "/memories"}, {"command": "delete", "path": "/memories/a"}):
+        with pytest.raises(ToolError) as caught:
+            tool.call(command)
+        assert caught.value.content == "Error: The memory store was erased; trying again does not help."
+    with pytest.raises(NotFound, match=r"no memory store|was erased"):
+        tool.store.text("/memories/a")
 
 
 def test_a_key_creates_a_store_and_an_id_must_exist(lasting_place: str) -> None:

@@ -126,7 +126,7 @@ def test_the_tool_opens_and_closes_a_location(tmp_path: Path) -> None:
         tool = MemorySearchTool(at, store="team")
         assert tool.call({"query": "refund"}) == FOUND
         tool.close()
-        with pytest.raises(ToolError, match="unavailable"):
+        with pytest.raises(ToolError, match="was closed"):
             tool.call({"query": "refund"})
         beside = MemorySearchTool(opened.store("team"))
         beside.close()
@@ -222,12 +222,12 @@ def test_invalid_json_is_an_error(text: str, store: MemoryStore) -> None:
     assert search_tool(store).reply(text).code == "invalid_input"
 
 
-def test_an_unavailable_storage_is_an_error_reply(tmp_path: Path) -> None:
+def test_a_closed_location_is_an_error_reply(tmp_path: Path) -> None:
     opened = retentive.open(f"sqlite:///{tmp_path}/memory.db")
     store = opened.store()
     opened.close()
     reply = search_reply(store, {"query": "x"})
-    assert (reply.code, reply.text) == ("unavailable", "Error: The memory store is unavailable; try again later")
+    assert (reply.code, reply.text) == ("closed", "Error: The memory store was closed; trying again does not help.")
 
 
 # -- several stores ----------------------------------------------------------------------------------------------------

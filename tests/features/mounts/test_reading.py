@@ -66,7 +66,7 @@ def test_a_storage_error_names_the_path_of_the_tree() -> None:
         mounts = Mounts({"/memories": alone.stores["/memories"], TEAM: closing.store()})
         at = Tree(mounts, {})
         closing.close()
-        unavailable = "Error: The memory store is unavailable; try again later"
+        unavailable = "Error: The memory store was closed; trying again does not help."
         assert at.run("view", "/memories/team/f") == unavailable
         assert at.run("view", "/memories") == unavailable
         assert at.run("delete", "/memories") == unavailable

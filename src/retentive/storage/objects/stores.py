@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Unpack
 
-from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable
+from retentive.errors import Closed, Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, Backend, NewStore, StoreInfo, now_us
 from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
@@ -47,7 +47,7 @@ class StoresBackend(Backend):
         """Check the process, the state of the backend, the format of the location, and the store id before a call."""
         check_process(self._process)
         if self._is_closed:
-            raise Unavailable("the backend is closed")
+            raise Closed("the location is closed; open it again")
         if self._is_marked is None:
             self._is_marked = self._reads_marker()
         if store_id is not None and not _ID.fullmatch(store_id):

@@ -18,6 +18,7 @@ from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import (
+    Closed,
     Damaged,
     InvalidInput,
     OutcomeUnknown,
@@ -215,7 +216,7 @@ class ServerBackend(SqlBackend, Clocked):
     def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
         with self._pool.connection() as connection:
             if self._closed:
-                raise Unavailable("the backend is closed")
+                raise Closed("the location is closed; open it again")
             try:
                 return attempt(connection)
             except ConnectionLost:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar, cast
 
-from retentive.errors import RetentiveError, StoreFull, Unavailable
+from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
 from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
@@ -139,9 +139,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
-        """Raise `Unavailable` if the backend was closed, or if its file was moved."""
+        """Raise `Closed` if the backend was closed, `Unavailable` if its file was moved."""
         if self._closed:
-            raise Unavailable("the backend is closed")
+            raise Closed("the location is closed; open it again")
         if self._path is not None and _identity(self._path) != self._identity:
             raise Unavailable("the database file was moved, replaced or deleted while it was open")
 

@@ -1,0 +1,86 @@
+"""The memory of an integration: a location, an opened location, a memory store, mounts, or an object with `execute`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from retentive import opening
+from retentive.errors import InvalidInput
+from retentive.mounts import Mounts
+from retentive.opening import Retentive
+from retentive.values.replies import Replies
+
+if TYPE_CHECKING:
+    from retentive.integrations.function_tool import SupportsExecute
+
+Place: TypeAlias = str | os.PathLike[str] | Retentive
+"""A location as for `retentive.open`, or an opened one."""
+_NO_SETTINGS: Mapping[str, Any] = {}
+
+
+def open_memory(
+    memory: Place | SupportsExecute,
+    store: str | None = None,
+    *,
+    replies: Replies | None = None,
+    keys: opening.Keys | None = None,
+    settings: Mapping[str, Any] = _NO_SETTINGS,
+    method: str = "execute",
+) -> tuple[Any, Callable[[], None]]:
+    """Open `memory` if it is a location. Returns an object with `method`, and a function that closes what was opened.
+
+    Raises `InvalidInput` for an option without effect, and the errors of storage.
+    """
+    if store is not None and not isinstance(store, str):
+        raise InvalidInput(f"store must be the key or id of a memory store, not {type(store).__name__}")
+    given = dict(settings) | {
+        name: value for name, value in (("replies", replies), ("keys", keys)) if value is not None
+    }
+    if isinstance(memory, str | os.PathLike):
+        opened = opening.open(memory, **given)
+        try:
+            return opened.store(store), opened.close
+        except BaseException:
+            opened.close()
+            raise
+    if isinstance(memory, Retentive):
+        _refuse(given, "an opened location", f"opened.store({store or opening.DEFAULT_KEY!r}).read_only()")
+        return memory.store(store), _close_nothing
+    if not callable(getattr(memory, method, None)):
+        raise InvalidInput(
+            "memory must be a location (a directory, sqlite:///...), an opened location, a MemoryStore, Mounts, "
+            f"or an object with an `{method}` method"
+        )
+    kind = "mounts" if isinstance(memory, Mounts) else "a memory store"
+    if store is not None:
+        raise InvalidInput(
+            f"`store` has no effect on {kind}; open the location and pass `opened.store({store!r})`, "
+            f"or the opened location and `store={store!r}`"
+        )
+    _refuse(given, kind, "store.read_only()" if kind == "a memory store" else "Mounts of stores from store.read_only()")
+    return memory, _close_nothing
+
+
+def memory_of_run(
+    memory: Place | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
+) -> SupportsExecute | Callable[[Any], SupportsExecute]:
+    """The memory, or the function that returns it for each run. Raises as `open_memory`."""
+    if not callable(memory):
+        opened: SupportsExecute = open_memory(memory, store)[0]
+        return opened
+    if store is not None:
+        raise InvalidInput(f"`store` has no effect on a function; return `opened.store({store!r})` from the function")
+    return memory
+
+
+def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:
+    """Raise `InvalidInput` for the first of the options, since `memory` is open already."""
+    for name in given:
+        instead = f"pass `{read_only}`" if name == "read_only" else f"pass it to `retentive.open`: {name}=..."
+        raise InvalidInput(f"`{name}` has no effect on {kind}; {instead}")
+
+
+def _close_nothing() -> None:
+    pass

@@ -1,0 +1,178 @@
+"""Every integration accepts a location, an opened location, a memory store or mounts, and refuses useless options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from langchain_core.tools import ToolException
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.models.test import TestModel
+
+import retentive
+from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts
+from retentive.agent import Agent, AsyncAgent, function_tool
+from retentive.integrations import langchain, pydantic_ai
+from retentive.integrations.search_tool import search_tool
+from retentive.values.settings import NAMES
+from support.places import OpenPlace
+
+BLOCK = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": "view", "path": "/memories"}}
+CREATE = {"command": "create", "path": "/memories/a", "file_text": "one"}
+Make = Callable[..., Any]
+
+
+def result(memory: Any, **options: Any) -> dict[str, Any]:
+    """Result of a view through `tool_result`."""
+    return retentive.tool_result(memory, BLOCK, **options)
+
+
+def agent(memory: Any, **options: Any) -> Agent:
+    """Agent that never sends a request."""
+    return Agent(object(), memory=memory, **options)  # type: ignore[arg-type]
+
+
+def async_agent(memory: Any, **options: Any) -> AsyncAgent:
+    """Async agent that never sends a request."""
+    return AsyncAgent(object(), memory=memory, **options)  # type: ignore[arg-type]
+
+
+TOOLS: list[Make] = [MemoryTool, AsyncMemoryTool]
+SEARCH_TOOLS: list[Make] = [MemorySearchTool, AsyncMemorySearchTool]
+OTHERS: list[Make] = [
+    function_tool,
+    search_tool,
+    langchain.memory_tool,
+    pydantic_ai.memory_tool,
+    pydantic_ai.MemoryCapability,
+    agent,
+    async_agent,
+    result,
+]
+CLOSABLE = [*TOOLS, *SEARCH_TOOLS, agent]
+ALL = [*TOOLS, *SEARCH_TOOLS, *OTHERS]
+OPENING_OPTIONS = {"keys": "keys.json", "replies": retentive.Replies(cleared="gone")}
+SETTINGS = {"read_only": True, "view_chars": 50, "sensitive_kinds": None}
+
+
+@pytest.mark.parametrize("kind", ["store", "mounts"])
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_a_key_of_a_store_is_refused_with_an_open_store(
+    place: str, open_place: OpenPlace, make: Make, kind: str
+) -> None:
+    """Ignored, it would give two customers the same memories."""
+    opened = open_place(place)
+    memory = opened.store() if kind == "store" else Mounts({"/memories": opened.store()})
+    with pytest.raises(InvalidInput, match=r"`store` has no effect on .*opened.store\('customer-7'\)"):
+        make(memory, store="customer-7")
+    assert [info.key for info in opened.stores()] == ["default"]
+
+
+@pytest.mark.parametrize("option", [*OPENING_OPTIONS.items(), *SETTINGS.items()], ids=lambda option: option[0])
+@pytest.mark.parametrize("kind", ["store", "mounts", "opened"])
+@pytest.mark.parametrize("make", TOOLS, ids=lambda make: make.__name__)
+def test_options_for_opening_are_refused_with_an_open_memory(
+    place: str, open_place: OpenPlace, make: Make, kind: str, option: tuple[str, object]
+) -> None:
+    """Ignored, a read-only tool would write."""
+    opened = open_place(place)
+    store, (name, value) = opened.store(), option
+    memory = {"store": store, "mounts": Mounts({"/memories": store}), "opened": opened}[kind]
+    with pytest.raises(InvalidInput, match=f"`{name}` has no effect on .*(read_only\\(\\)|retentive.open)"):
+        make(memory, **{name: value})
+    assert [info.key for info in opened.stores()] == ["default"]
+
+
+@pytest.mark.parametrize(("name", "value"), OPENING_OPTIONS.items())
+@pytest.mark.parametrize("make", SEARCH_TOOLS, ids=lambda make: make.__name__)
+def test_the_search_tools_refuse_them_too(
+    place: str, open_place: OpenPlace, make: Make, name: str, value: object
+) -> None:
+    opened = open_place(place)
+    for memory in (opened, opened.store(), Mounts({"/memories": opened.store()})):
+        with pytest.raises(InvalidInput, match=f"`{name}` has no effect"):
+            make(memory, **{name: value})
+
+
+@pytest.mark.parametrize("make", [*TOOLS, retentive.open], ids=lambda make: make.__name__)
+def test_an_unknown_option_is_refused_with_the_known_ones(place: str, open_place: OpenPlace, make: Make) -> None:
+    memories = [place] if make is retentive.open else [place, open_place("sqlite://"), open_place("sqlite://").store()]
+    for memory in memories:
+        with pytest.raises(InvalidInput, match=r"'view_char'.*did you mean view_chars") as caught:
+            make(memory, view_char=50)
+        assert all(name in str(caught.value) for name in ("actor", "keys", "replies", *NAMES))
+
+
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_an_opened_location_and_a_key_select_a_store(place: str, open_place: OpenPlace, make: Make) -> None:
+    """A server opens the location once, and makes a tool for each request."""
+    opened = open_place(place)
+    make(opened, store="user-1")
+    made = make(opened)
+    assert [info.key for info in opened.stores()] == ["user-1", "default"]
+    if make in CLOSABLE:
+        made.close()
+    assert opened.store("user-1").usage().memories == 0, "closing a tool leaves the location open"
+
+
+@pytest.mark.parametrize("make", [each for each in ALL if each is not result], ids=lambda make: make.__name__)
+def test_a_location_and_a_key_select_a_store(lasting_place: str, open_place: OpenPlace, make: Make) -> None:
+    made = make(lasting_place, store="user-1")
+    assert [info.key for info in open_place(lasting_place).stores()] == ["user-1"]
+    if make in CLOSABLE:
+        made.close()
+
+
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_the_memory_and_the_key_have_the_right_types(place: str, open_place: OpenPlace, make: Make) -> None:
+    """A number is the usual id of a user in a database."""
+    opened = open_place(place)
+    with pytest.raises(InvalidInput, match=r"store must be .*, not int"):
+        make(opened, store=42)
+    with pytest.raises(InvalidInput, match="must be a location"):
+        make(42)
+    assert opened.stores() == []
+
+
+def test_a_number_is_no_key(place: str, open_place: OpenPlace) -> None:
+    for select in (open_place(place).store, open_place(place).erase):
+        with pytest.raises(InvalidInput, match="must be a text, not int"):
+            select(42)  # type: ignore[arg-type]
+
+
+def test_an_open_store_needs_no_location(place: str, open_place: OpenPlace) -> None:
+    store = open_place(place).store()
+    for given in ({"location": place}, {"base_path": "./memory"}):
+        with pytest.raises(InvalidInput, match="pass only one of them"):
+            MemoryTool(store=store, **given)  # type: ignore[arg-type]
+
+
+def test_tool_result_refuses_a_location() -> None:
+    """It would be opened for every call."""
+    with pytest.raises(InvalidInput, match=r"open it once with `retentive\.open`"):
+        result("sqlite://")
+
+
+@pytest.mark.parametrize("make", [langchain.memory_tool, pydantic_ai.memory_tool, pydantic_ai.MemoryCapability])
+def test_a_function_of_the_run_selects_the_store_itself(place: str, open_place: OpenPlace, make: Make) -> None:
+    store = open_place(place).store()
+    with pytest.raises(InvalidInput, match=r"return `opened.store\('user-1'\)` from the function"):
+        make(lambda _: store, store="user-1")
+
+
+def test_the_stores_of_two_users_are_separate(place: str, open_place: OpenPlace) -> None:
+    opened = open_place(place)
+    MemoryTool(opened, store="user-1").call(CREATE)
+    function_tool(opened, store="user-2").call(CREATE | {"path": "/memories/b"})
+    langchain.memory_tool(opened, store="user-3").invoke(CREATE | {"path": "/memories/c"})
+    PydanticAgent(
+        TestModel(call_tools=[], custom_output_text="done"),
+        capabilities=[pydantic_ai.MemoryCapability(opened, store="user-4", native=False)],
+    ).run_sync("hello")
+    result(opened, store="user-5")
+    paths = {info.key: [one.path for one in opened.store(info.key).memories()] for info in opened.stores()}
+    expected: Mapping[str, list[str]] = {f"user-{number}": [] for number in range(1, 6)}
+    assert paths == {**expected, "user-1": ["/memories/a"], "user-2": ["/memories/b"], "user-3": ["/memories/c"]}
+    with pytest.raises(ToolException, match="already exists"):
+        langchain.memory_tool(opened, store="user-1")._run(CREATE, {})

@@ -1,0 +1,94 @@
+"""Locations as people write them: aliases, `~`, and the usual mistakes. No mistake creates anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import InvalidInput, NotFound
+from retentive.locations import location_exists, migrate_schema, open_backend, parse_location
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Empty home directory, which is also the current directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_postgres_is_postgresql() -> None:
+    rest = "ann:secret@127.0.0.1:1/memory?connect_timeout=2&timeout_s=1"
+    for scheme in ("postgres", "postgresql", "Postgres"):
+        assert parse_location(f"{scheme}://{rest}") == ("postgresql", rest)
+    with pytest.raises(retentive.RetentiveError) as caught:
+        migrate_schema(f"postgres://{rest}")
+    assert caught.value.code == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("mysql://ann@host/memory", "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://"),
+        ("mysql+pymysql://ann@host/memory", "MySQL is not supported; use MariaDB"),
+        ("postgresql+psycopg://ann@host/memory", "use postgresql://, without the name of a driver"),
+        ("nosuch://x", "unknown scheme 'nosuch'; use a directory, or one of sqlite, postgresql, mariadb, s3"),
+        ("sqlite:m.db", "a URL has slashes after the colon: sqlite:///memory.db"),
+        ("sqlite:/m.db", "a URL has slashes after the colon: sqlite:///memory.db"),
+        ("postgres:host", "a URL has slashes after the colon"),
+        ("s3:bucket", "a URL has slashes after the colon"),
+        ("memory.db", "use sqlite:///memory.db, or sqlite:////srv/memory.db for an absolute path"),
+        ("some/Memory.SQLite", "use sqlite:///memory.db"),
+        (Path("memory.sqlite3"), "use sqlite:///memory.db"),
+        ("~nobody-of-this-name/memory", "there is no home directory for the ~"),
+        ("sqlite:///~nobody-of-this-name/m.db", "there is no home directory for the ~"),
+        ("", "must not be empty"),
+        (5, "must be a path or a URL, not int"),
+    ],
+)
+def test_a_mistake_is_refused_with_the_right_form(home: Path, location: str | Path, said: str) -> None:
+    for use in (retentive.open, open_backend, location_exists):
+        with pytest.raises(InvalidInput) as caught:
+            use(location)
+        assert said in str(caught.value)
+    assert list(home.iterdir()) == []
+
+
+def test_a_tilde_is_the_home_directory(home: Path) -> None:
+    for location in ("~/memory", "sqlite:///~/memory.db", Path("~/other")):
+        assert not location_exists(location)
+        with retentive.open(location) as opened:
+            opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "x"})
+        assert location_exists(location)
+    assert sorted(each.name for each in home.iterdir() if "-" not in each.name) == ["memory", "memory.db", "other"]
+
+
+def test_an_existing_directory_may_have_any_name(home: Path) -> None:
+    for name in ("memory.db", "sqlite:m"):
+        (home / name).mkdir()
+        with retentive.open(f"./{name}") as opened:
+            assert opened.store().usage().memories == 0
+
+
+@pytest.mark.parametrize("location", ["memory", "sqlite:///memory.sqlite", "sqlite:///empty"])
+def test_a_program_that_only_reads_creates_nothing(home: Path, location: str) -> None:
+    (home / "empty").touch()
+    before = sorted(home.rglob("*"))
+    with pytest.raises(NotFound):
+        retentive.open(location, create=False)
+    assert sorted(home.rglob("*")) == before
+    assert (home / "empty").stat().st_size == 0
+
+
+def test_without_create_a_mistyped_key_creates_no_store(place: str) -> None:
+    with retentive.open(place) as opened:
+        opened.store("user-1")
+        if place.startswith("sqlite://") and not place.startswith("sqlite:///"):
+            return
+        with retentive.open(place, create=False) as again:
+            assert again.store("user-1").key == "user-1"
+            with pytest.raises(NotFound, match="there is no memory store 'user-11'"):
+                again.store("user-11")
+            assert [info.key for info in again.stores()] == ["user-1"]

@@ -146,6 +146,7 @@ _ALNUM = re.compile("[0-9A-Za-z]")
 _MORE_DIGITS = re.compile(r"[.,-]\d|[ -]\d{4}")
 _DIGITS_BEFORE = re.compile(r"\d[ .,-]?$|[$€£.+/_-]$")
 _IN_A_ROW = re.compile(r"[,(\[]\s?$")
+_TABLE_CHARS = 4_000  # the heading of a table is sought this far above a number
 _NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
 
 
@@ -160,19 +161,37 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
     if not (is_iban(value) if is_account else is_ssn(value) if is_social else is_card(value)):
         return
     before = text[max(0, first - 60) : first].rpartition("\n")[2]
+    column = "" if is_account or in_path else _column(text, first)
     edge = before[-2:] if not in_path else before[-1:].replace("/", "")
-    if (not is_account and _MORE_DIGITS.match(text, end)) or _DIGITS_BEFORE.search(edge):
+    is_part = (not is_account and _MORE_DIGITS.match(text, end)) or _DIGITS_BEFORE.search(edge)
+    if is_part and not column:  # commas in a table separate cells
         return
     if is_account:
         yield Find("iban", first, end)
     elif is_social:
-        if _SSN_WORDS.search(before) and not _OTHER_SSN.search(before[-12:]):
+        if _SSN_WORDS.search(f"{column}\n{before}") and not _OTHER_SSN.search(before[-12:]):
             yield Find("us_ssn", first, end, likely=True)
     else:
-        about = _CARD_WORDS.search(before + "\n" + text[end : end + 40].partition("\n")[0]) is not None
+        after = text[end : end + 40].partition("\n")[0]
+        about = _CARD_WORDS.search(f"{column}\n{before}\n{after}") is not None
         in_row = not in_path and _IN_A_ROW.search(before) is not None
-        if about or not (in_row or _OTHER_NUMBER.search(before)):
+        if about or not (in_row or _OTHER_NUMBER.search(f"{column}\n{before}")):
             yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
+
+
+def _column(text: str, at: int) -> str:
+    """Heading of the table column that contains a position, in CSV or Markdown; empty outside a table."""
+    low = max(0, at - _TABLE_CHARS)
+    top = text.rfind("\n\n", low, at) + 2 if text.find("\n\n", low, at) >= 0 else low
+    row = text.rfind("\n", top, at) + 1
+    if row <= top or (top == low > 0):
+        return ""
+    head = text[top : min(row, top + 400)].partition("\n")[0]
+    for separator in "|\t;,":
+        cells, number = head.split(separator), text.count(separator, row, at)
+        if 0 < number < len(cells) or (number == 0 and len(cells) > 1):
+            return cells[number]
+    return ""
 
 
 # -- seed phrases, contacts ----------------------------------------------------------------------------------------

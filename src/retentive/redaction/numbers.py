@@ -11,7 +11,7 @@ from functools import lru_cache
 
 # network, first digits (a range or one value), lengths
 CARDS: tuple[tuple[str, str, str], ...] = (
-    ("Visa", "4", "16 19"),
+    ("Visa", "4", "13 16 19"),
     ("Mastercard", "51-55 2221-2720", "16"),
     ("American Express", "34 37", "15"),
     ("Discover", "6011 622126-622925 644-649 65", "16 19"),
@@ -80,8 +80,9 @@ def is_card(value: str) -> bool:
 
 
 def is_grouped_card(value: str) -> bool:
-    """Return whether the digits are grouped as on a card: 4-4-4-4, 4-6-5 or 4-6-4."""
-    return re.fullmatch(r"\d{4}([ -])(?:\d{4}\1\d{4}\1\d{4}(?:\1?\d{3})?|\d{6}\1\d{4,5})", value) is not None
+    """Return whether the digits are grouped as on a card: 4-4-4-4, 4-6-5, 4-6-4 or 4-3-3-3."""
+    groups = r"\d{4}([ -])(?:\d{4}\1\d{4}\1\d{4}(?:\1?\d{3})?|\d{6}\1\d{4,5}|\d{3}\1\d{3}\1\d{3})"
+    return re.fullmatch(groups, value) is not None
 
 
 def is_iban(value: str) -> bool:

@@ -36,7 +36,7 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
         raise InvalidInput(f"the location must be a path or a URL, not {type(location).__name__}")
     text = os.fspath(location)
     if not text or "\0" in text:
-        raise InvalidInput("the location must not be empty or contain NUL")
+        raise InvalidInput("the location is empty or contains a NUL character; use a directory or a URL")
     scheme, separator, rest = text.partition("://")
     if isinstance(location, str) and separator:
         scheme = _known_scheme(scheme)
@@ -67,7 +67,7 @@ def _known_scheme(written: str) -> str:
             "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://user:password@host/database, "
             f"or another of {', '.join(_SCHEMES)}"
         )
-    usable = f"a directory, or one of {', '.join(_SCHEMES)}"
+    usable = f"a directory, or a URL that starts with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
     if kind in _SCHEMES:
         usable = f"{kind}://, without the name of a driver"
     raise InvalidInput(f"unknown scheme {written!r}; use {usable}")
@@ -138,12 +138,15 @@ def is_in_memory(location: str) -> bool:
     return scheme == "sqlite" and _sqlite_path(rest) is None
 
 
-def location_exists(location: str | os.PathLike[str]) -> bool:
-    """Return whether the location exists, so that opening does not create it; True if only opening can tell."""
+def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = False) -> bool:
+    """Return whether the location exists, so that opening does not create it; True if only opening can tell.
+
+    An empty database file exists only with `or_is_empty`.
+    """
     scheme, rest = parse_location(location)
     if scheme is not None:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return path is None or (os.path.lexists(path) and not _is_empty_file(path))
+        return path is None or (os.path.lexists(path) and (or_is_empty or not _is_empty_file(path)))
     return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, ".retentive")) or _has_files(rest)
 
 

@@ -34,7 +34,7 @@ def test_postgres_is_postgresql() -> None:
         ("mysql://ann@host/memory", "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://"),
         ("mysql+pymysql://ann@host/memory", "MySQL is not supported; use MariaDB"),
         ("postgresql+psycopg://ann@host/memory", "use postgresql://, without the name of a driver"),
-        ("nosuch://x", "unknown scheme 'nosuch'; use a directory, or one of sqlite, postgresql, mariadb, s3"),
+        ("nosuch://x", "unknown scheme 'nosuch'; use a directory, or a URL that starts with sqlite://, postgresql://"),
         ("sqlite:m.db", "a URL has slashes after the colon: sqlite:///memory.db"),
         ("sqlite:/m.db", "a URL has slashes after the colon: sqlite:///memory.db"),
         ("postgres:host", "a URL has slashes after the colon"),
@@ -44,7 +44,7 @@ def test_postgres_is_postgresql() -> None:
         (Path("memory.sqlite3"), "use sqlite:///memory.db"),
         ("~nobody-of-this-name/memory", "there is no home directory for the ~"),
         ("sqlite:///~nobody-of-this-name/m.db", "there is no home directory for the ~"),
-        ("", "must not be empty"),
+        ("", "is empty or contains a NUL"),
         (5, "must be a path or a URL, not int"),
     ],
 )

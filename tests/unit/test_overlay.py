@@ -31,7 +31,7 @@ def test_the_selection_of_versions_has_the_arguments_of_the_contract() -> None:
 
 
 def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
-    with retentive.open(tmp_path / "memory.db") as opened:
+    with retentive.open(tmp_path / "memory") as opened:
         store = opened.store()
         for path in ("/memories/a", "/memories/b/c"):
             store.execute({"command": "create", "path": path, "file_text": f"text of {path}\n"})

@@ -41,7 +41,7 @@ def check_place(
     the directory `save_to`, by default one beside a local location, and then deleted. Raises `NotFound` if the location
     does not exist, `InvalidInput` for a name that no finding has, and the errors of unreachable storage.
     """
-    if not location_exists(at):
+    if not location_exists(at, or_is_empty=True):  # an emptied database is a finding
         raise NotFound("the location has no memory stores")
     encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)

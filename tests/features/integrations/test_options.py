@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -166,10 +167,9 @@ def test_the_stores_of_two_users_are_separate(place: str, open_place: OpenPlace)
     MemoryTool(opened, store="user-1").call(CREATE)
     function_tool(opened, store="user-2").call(CREATE | {"path": "/memories/b"})
     langchain.memory_tool(opened, store="user-3").invoke(CREATE | {"path": "/memories/c"})
-    PydanticAgent(
-        TestModel(call_tools=[], custom_output_text="done"),
-        capabilities=[pydantic_ai.MemoryCapability(opened, store="user-4", native=False)],
-    ).run_sync("hello")
+    capability = pydantic_ai.MemoryCapability(opened, store="user-4", native=False)
+    agent = PydanticAgent(TestModel(call_tools=[], custom_output_text="done"), capabilities=[capability])
+    asyncio.run(agent.run("hello"))
     result(opened, store="user-5")
     paths = {info.key: [one.path for one in opened.store(info.key).memories()] for info in opened.stores()}
     expected: Mapping[str, list[str]] = {f"user-{number}": [] for number in range(1, 6)}

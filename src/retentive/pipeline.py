@@ -13,12 +13,13 @@ from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
 from retentive.engine.handlers import brought_by
 from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
-from retentive.engine.operation import REFUSALS, Invocation, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.operation import REFUSALS, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError, StoreFull
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review
 from retentive.storage.contract import Snapshot, Transaction
+from retentive.values.records import Invocation
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     if attempt.failure is not None:
         raise attempt.failure
     if attempt.settings.trust or attempt.settings.quarantine:
-        from retentive.trust.overlay import HiddenMemories  # noqa: PLC0415 - rarely needed
+        from retentive.engine.trust.overlay import HiddenMemories  # noqa: PLC0415 - rarely needed
 
         writer.hidden = HiddenMemories(attempt.tx, attempt.settings, attempt.actor)
     if operation.needs_external_edits:
@@ -156,7 +157,7 @@ def _read_once(
         settings = context.settings_of(snapshot)
     seen, actor = snapshot, invocation.actor or context.actor
     if (settings.trust or settings.quarantine) and not operation.sees_all:
-        from retentive.trust.overlay import TrustedSnapshot  # noqa: PLC0415 - rarely needed
+        from retentive.engine.trust.overlay import TrustedSnapshot  # noqa: PLC0415 - rarely needed
 
         seen = TrustedSnapshot(snapshot, settings, actor)
     if settings.review and not operation.sees_all:

@@ -11,6 +11,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from retentive.engine.operation import ReadOperation
+from retentive.engine.trust.instructions import KIND as INSTRUCTIONS
+from retentive.engine.trust.levels import described, is_used
+from retentive.engine.trust.overlay import Assessment
 from retentive.engine.writer import NEAR
 from retentive.history import expiry_rules
 from retentive.redaction.examiner import TextExaminer
@@ -18,9 +21,6 @@ from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore
-from retentive.trust.instructions import KIND as INSTRUCTIONS
-from retentive.trust.levels import described, is_used
-from retentive.trust.overlay import Assessment
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 from retentive.values.text import decoded

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from retentive import pipeline
 from retentive.engine.context import StoreContext
 from retentive.engine.handlers import RunCommand, RunView, Save, Viewed
-from retentive.engine.operation import AuditOnly, Invocation, Operation, Outcome, Read, ReadOperation
+from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.engine.settings import ChangeSettings
@@ -19,11 +19,13 @@ from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Usa
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT
 from retentive.values.provenance import origin_of
+from retentive.values.records import Invocation
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.audit.reader import Audit
+    from retentive.engine.trust.levels import Level
     from retentive.history import History
     from retentive.history.expiry import Swept
     from retentive.history.scan import Finding
@@ -31,7 +33,6 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.review.trust import Trust
     from retentive.search.index import Corpus
     from retentive.search.query import Results
-    from retentive.trust.levels import Level
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -226,7 +227,7 @@ class MemoryStore(StoreContext):
             parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
             settings, levels = self.settings_of(snapshot), None
             if settings.trust or settings.quarantine or source is not None or trust is not None:
-                from retentive.trust.overlay import levels_by_path  # noqa: PLC0415 - rarely needed
+                from retentive.engine.trust.overlay import levels_by_path  # noqa: PLC0415 - rarely needed
 
                 levels = levels_by_path(snapshot, settings, who, source=source, only=trust)
             return corpus.search(snapshot, parsed, under=target.text, limit=limit, levels=levels)

@@ -12,8 +12,8 @@ from typing import Any
 
 from retentive.agent.prompts import memory_protocol
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, FunctionTool, SupportsExecute
-from retentive.integrations.memory import Place, open_memory
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, FunctionTool
+from retentive.integrations.memory import Place, SupportsExecute, open_memory
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 

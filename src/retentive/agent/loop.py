@@ -27,8 +27,7 @@ from retentive.agent.prompts import system_prompt
 from retentive.agent.request import request_fields, tool_list
 from retentive.agent.turns import Budget, Turns, runs_tools
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import SupportsExecute
-from retentive.integrations.memory import Place, open_memory
+from retentive.integrations.memory import Place, SupportsExecute, open_memory
 from retentive.integrations.messages import TOOL
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor

@@ -31,7 +31,7 @@ from retentive.agent.errors import (
     RequestRefused,
 )
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import SupportsExecute
+from retentive.integrations.memory import SupportsExecute
 from retentive.integrations.messages import TOOL
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor

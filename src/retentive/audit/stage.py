@@ -9,9 +9,10 @@ from typing import Any
 from retentive.audit.chain import append, changes_field, has_entry
 from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import REFUSALS, Invocation, Operation, Outcome
+from retentive.engine.operation import REFUSALS, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
 from retentive.storage.contract import Actor, Transaction, now_us
+from retentive.values.records import Invocation
 from retentive.values.replies import ERROR_CODES
 
 

@@ -21,9 +21,9 @@ from retentive.cli.parameters import (
     trust_option,
     user_by_default,
 )
+from retentive.engine.trust.levels import Level, described
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore
-from retentive.trust.levels import Level, described
 from retentive.values.diff import DiffLine, as_text, unified
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
+from retentive.engine.trust.levels import LEVELS
 from retentive.errors import InvalidInput
-from retentive.trust.levels import LEVELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from retentive.engine.idempotency import KIND as REPEAT
+from retentive.engine.trust.overlay import CONFIRMED
 from retentive.errors import Damaged
 from retentive.history.clocks import CLOCK, Sighting
 from retentive.history.expiry import HISTORY, SWEPT
@@ -23,7 +24,6 @@ from retentive.review.proposals import (
     text_records,
 )
 from retentive.storage.contract import Actor, Snapshot
-from retentive.trust.overlay import CONFIRMED
 
 Reader: TypeAlias = Callable[[str], object]
 """Parser of a record value. It raises one of `_ERRORS` for a damaged value."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import Invocation, Outcome, WriteOperation
+from retentive.engine.operation import Outcome, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction
-from retentive.values.records import Actor
+from retentive.values.records import Actor, Invocation
 from retentive.values.settings import Settings
 
 R = TypeVar("R")

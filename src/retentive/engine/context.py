@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from retentive.engine.access_times import Accesses
-from retentive.engine.operation import Invocation, Operation, Outcome
+from retentive.engine.operation import Operation, Outcome
 from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, SensitiveValue, TooLarge
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import Invocation
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
 from retentive.values.text import LineCounts

@@ -109,7 +109,7 @@ class RunView(ReadOperation[Viewed]):
 
 
 def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
-    from retentive.trust.overlay import is_doubted  # noqa: PLC0415 - rarely needed
+    from retentive.engine.trust.overlay import is_doubted  # noqa: PLC0415 - rarely needed
 
     return is_doubted(snapshot, settings, memory)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
-from retentive.values.records import Actor, Recorded
+from retentive.values.records import Recorded
 
 if TYPE_CHECKING:
     from retentive.engine.writer import GuardedWriter
@@ -32,20 +32,6 @@ class RolledBack(RetentiveError):
 
 REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All others are failures of storage or missing permissions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """One call: its actor, its tool_use id, its integration, and the source and session that the application names.
-
-    Without an actor, the actor that the store was opened with applies.
-    """
-
-    actor: Actor | None = None
-    tool_use_id: str | None = None
-    integration: str = "python"
-    source: str | None = None
-    session: str | None = None
 
 
 class Operation(ABC, Generic[R_co]):

@@ -12,19 +12,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retentive.engine.operation import Invocation
 from retentive.errors import Phrase, Refused
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.provenance import Flags, joined
-from retentive.values.records import Again
+from retentive.values.records import Again, Invocation
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 if TYPE_CHECKING:
-    from retentive.trust.overlay import HiddenMemories
+    from retentive.engine.trust.overlay import HiddenMemories
 
 NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
 _MAX_TOOL_USE_ID = 255  # characters of it that a version records
@@ -73,7 +72,7 @@ class WriteRules:
         return found
 
     def may_change(self, path: str) -> bool:
-        """True if the actor may change the memory at a canonical path, and none hidden at, above or below it."""
+        """True if the actor may change the memory at a canonical path. False next to a memory hidden from the actor."""
         return self._is_allowed(path) and not self._is_hidden(path)
 
     def _is_allowed(self, path: str) -> bool:
@@ -185,7 +184,7 @@ class GuardedWriter(WriteRules):
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
         """Flagged lines, and the kinds of lines that read as instructions to the model and are new."""
-        from retentive.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
+        from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
         found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
         return sorted([*examined.flagged, *found]), new

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from retentive.engine.context import StoreContext
 from retentive.engine.queries import read_version
+from retentive.engine.trust.levels import Level
 from retentive.errors import Refused
 from retentive.history import reads
 from retentive.history.apply import RestoreOutcome
@@ -16,7 +17,6 @@ from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter, Sides
 from retentive.history.removal import Removed, erase, redact
 from retentive.storage.contract import Actor, Operation, Version
-from retentive.trust.levels import Level
 from retentive.values import diff
 
 

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.queries import version_fact
+from retentive.engine.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.past import check_zone, past_of, versions_of
 from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.storage.lookup import find_version
-from retentive.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 from retentive.values.settings import DEFAULTS, Settings
@@ -172,7 +172,7 @@ def _replaced(found: Snapshot, version_id: str) -> str | None:
     version = find_version(found, version_id)
     before = next(found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
     if before is None and version.operation != "created":
-        raise InvalidInput(f"the version that {version_id} replaced was pruned by the settings for retention")
+        raise InvalidInput(f"{version_id} has no previous version: the retention settings pruned it")
     return None if before is None else before.id
 
 

@@ -12,6 +12,7 @@ from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Operation, WriteOperation
+from retentive.engine.trust.overlay import CONFIRMED
 from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.past import versions_of
@@ -20,7 +21,6 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions
-from retentive.trust.overlay import CONFIRMED
 from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")

@@ -9,12 +9,12 @@ from typing import Any
 
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.trust.instructions import flagged_lines
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import finish, redact_versions
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
-from retentive.trust.instructions import flagged_lines
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded

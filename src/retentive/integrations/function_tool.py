@@ -8,18 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from retentive.integrations.messages import TOOL
-from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
-
-
-class SupportsExecute(Protocol):
-    """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation."""
-
-    def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
-        """Run a command, given as the raw input of a tool call."""
 
 
 @dataclass(frozen=True, slots=True)

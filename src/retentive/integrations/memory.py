@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from retentive import opening
 from retentive.errors import InvalidInput
 from retentive.mounts import Mounts
 from retentive.opening import Retentive
-from retentive.values.replies import Replies
-
-if TYPE_CHECKING:
-    from retentive.integrations.function_tool import SupportsExecute
+from retentive.storage.contract import Actor
+from retentive.values.replies import Replies, Reply
 
 Place: TypeAlias = str | os.PathLike[str] | Retentive
 """A location as for `retentive.open`, or an opened one."""
 _NO_SETTINGS: Mapping[str, Any] = {}
+
+
+class SupportsExecute(Protocol):
+    """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation."""
+
+    def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
+        """Run a command, given as the raw input of a tool call."""
 
 
 def open_memory(

@@ -22,8 +22,8 @@ except ImportError as error:
     raise ImportError(f"MemoryCapability needs Pydantic AI: {pip_install('pydantic-ai')}") from error
 
 from retentive import aio
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
-from retentive.integrations.memory import Place, memory_of_run
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
+from retentive.integrations.memory import Place, SupportsExecute, memory_of_run
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from retentive.engine.handlers import CommandResult
 from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
+from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot
 from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import Refused
 from retentive.review.stage import seen_by
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction
 from retentive.store import MemoryStore
-from retentive.trust.overlay import HiddenMemories, TrustedSnapshot
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from retentive.errors import InvalidInput
 from retentive.redaction.kinds import KINDS, SPECIFIC_LAST
 from retentive.redaction.rules import NAME, Find, Kind, Rule
-from retentive.redaction.search import Scanned, Search
+from retentive.redaction.search import Budget, Scanned, Search
 from retentive.redaction.views import decoded, plain, unwrapped
 
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
@@ -28,7 +28,6 @@ _USER = re.compile(r"[\w.$-]*$")
 _ALNUM = re.compile("[0-9A-Za-z]")
 MIN_HEAD = 6  # characters of a token before a line break
 MAX_TOKEN = 8_000  # characters
-MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
 # In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.
 _BULK_NAMES = (
     "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
@@ -117,18 +116,6 @@ def replaced(text: str, finds: Iterable[Find]) -> str:
         parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
         at = find.end
     return "".join([*parts, text[at:]])
-
-
-class Budget:
-    """The places in a text that are judged one by one; those after them are judged in bulk, so that time is bounded."""
-
-    def __init__(self, places: int = MAX_JUDGED) -> None:
-        self._places = places
-
-    def take(self) -> bool:
-        """Return whether one more place may be judged."""
-        self._places -= 1
-        return self._places >= 0
 
 
 class _Engine:

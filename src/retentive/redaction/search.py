@@ -13,6 +13,21 @@ from retentive.values.extras import pip_install
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
 
 
+MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
+
+
+class Budget:
+    """The places in a text that are judged one by one; those after them are judged in bulk, so that time is bounded."""
+
+    def __init__(self, places: int = MAX_JUDGED) -> None:
+        self._places = places
+
+    def take(self) -> bool:
+        """Return whether one more place may be judged."""
+        self._places -= 1
+        return self._places >= 0
+
+
 @lru_cache(maxsize=1)
 def has_re2() -> bool:
     """Return whether google-re2 is installed; logs its absence once, because checks then take some 20 times as long."""

@@ -11,7 +11,7 @@ from retentive.redaction.rules import Find
 from retentive.redaction.values import CERTAIN, NO
 
 if TYPE_CHECKING:
-    from retentive.redaction.detector import Budget
+    from retentive.redaction.search import Budget
 
 _WORDS = (
     "password|passwd|passwort|kennwort|passphrase|pwd|pass|pw|secret|token|api[ _-]?key|mot de passe|mdp|contraseña"

@@ -9,11 +9,11 @@ from typing import Any
 
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described
+from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import NotFound, ReadOnly
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
-from retentive.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described
-from retentive.trust.overlay import CONFIRMED, Assessment, marks_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.settings import from_text

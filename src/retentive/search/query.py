@@ -152,7 +152,7 @@ def _terms(text: str) -> Iterator[tuple[bool, str]]:
         if behind:
             raise InvalidInput('text follows a closing " directly; put a space after the "')
         if not word and (not phrase.strip() or "\n" in phrase):
-            raise InvalidInput("a phrase is empty or contains a line break; put words of one line in quotes")
+            raise InvalidInput("a quoted phrase must contain at least one word and no line break")
         yield bool(minus), word or phrase
 
 

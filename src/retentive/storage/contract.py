@@ -24,6 +24,7 @@ from enum import Enum
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
+from retentive.values.names import plain_name
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -43,7 +44,6 @@ from retentive.values.records import (
     Version,
     as_actor,
     now_us,
-    plain_name,
     sortable_id,
     to_datetime,
 )

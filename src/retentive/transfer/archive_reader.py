@@ -240,7 +240,7 @@ class Archive:
         for section in self._sections.values():
             section.read_header()
             if self.is_backup and section.prefix != f"stores/{section.header.id}/":
-                raise Damaged(f"the section of memory store {section.header.id} has the name of another store")
+                raise Damaged(f"the memory store {section.header.id} is in the folder of another store")
         self._facts.seek(0)
         texts = (known for line in self._facts if "texts/" in (known := EntryFacts.parse(line)).name)
         for section in self._sections.values():

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 import time
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from retentive.errors import InvalidInput
+from retentive.values.names import plain_name
 
 if TYPE_CHECKING:
     from retentive.values.provenance import Provenance
@@ -25,7 +25,6 @@ Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since 1970, such as `time.time`."""
 
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
-MAX_NAME_CHARS = 255
 PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
@@ -291,12 +290,15 @@ def now_us(clock: Clock = time.time) -> int:
     return int(clock() * 1_000_000)
 
 
-def plain_name(what: str, text: str) -> str:
-    """Return `text` if it is a valid name: 1 to 255 characters without control characters. Raises `InvalidInput`."""
-    if not isinstance(text, str):
-        raise InvalidInput(f"{what} must be a text, not {type(text).__name__}")
-    if not 1 <= len(text) <= MAX_NAME_CHARS:
-        raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
-    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):
-        raise InvalidInput(f"{what} may not contain control characters or lone surrogates")
-    return text
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One call: its actor, its tool_use id, its integration, and the source and session that the application names.
+
+    Without an actor, the actor that the store was opened with applies.
+    """
+
+    actor: Actor | None = None
+    tool_use_id: str | None = None
+    integration: str = "python"
+    source: str | None = None
+    session: str | None = None

@@ -54,7 +54,9 @@ def _allowances(name: str, value: object) -> tuple[str, ...]:
         if each.startswith("/"):
             _pattern(name, check_path_pattern, each)
         elif not _ALLOWANCE.fullmatch(each):
-            raise InvalidInput(f"every entry of {name} must be a kind, a path pattern or the hash of a value")
+            raise InvalidInput(
+                f"every entry of {name} must be a kind such as email, a path pattern, or a hash from `retentive scan --allow`"
+            )
     return tuple(value)
 
 

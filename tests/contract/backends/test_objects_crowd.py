@@ -74,7 +74,7 @@ def test_concurrent_processes_lose_no_write(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_a_waiting_writer_reads_ahead_without_effect(tmp_path: Path) -> None:
-    """The work of a waiting writer runs once during the other write and once in its own turn.
+    """A writer that waits for another runs its work once as a rehearsal, and again in its turn.
 
     Only the second run counts.
     """

@@ -110,7 +110,7 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
 
 
 def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
-    """The version and the older versions of its memory, newest first, back to the first redacted version.
+    """Oldest versions of the memory up to this version, oldest first, without redacted ones.
 
     SQL may keep a redacted version while a rename shares its text.
     """

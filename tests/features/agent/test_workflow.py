@@ -61,7 +61,7 @@ class Run:
 
 
 def words(number: int) -> tuple[str, str]:
-    """Return two arguments that do not reveal their order."""
+    """Return two random arguments for `combine`. Only the file tells their order."""
     chance = random.Random(number)
     return f"x{chance.getrandbits(64):016x}", f"x{chance.getrandbits(64):016x}"
 

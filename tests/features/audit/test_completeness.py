@@ -23,7 +23,7 @@ import retentive
 from retentive import MemoryStore, Mounts
 from retentive.audit.reader import AuditEntry
 from retentive.engine.handlers import HANDLERS
-from retentive.engine.operation import Invocation, Operation, ReadOperation, WriteOperation
+from retentive.engine.operation import Operation, ReadOperation, WriteOperation
 from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
 from retentive.history.reads import AsOf
@@ -32,6 +32,7 @@ from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
 from retentive.values.paths import MemoryPath
+from retentive.values.records import Invocation
 
 ROOT, A, B, GONE, NEW = "/memories", "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/new.md"
 MARKED = "/memories/marked.md"

@@ -586,7 +586,8 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
 
 
 def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit runs twice, as after an unknown outcome. In the second case, the proposal is accepted in between."""
+    """Each write is committed twice, as after an unknown outcome. For the second write, the proposal
+    is accepted between the two commits."""
     write = store.backend.write
     between: list[Callable[[], object]] = []
 

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from retentive.redaction import values
-from retentive.redaction.detector import MAX_JUDGED, Budget, Detector
-from retentive.redaction.search import has_re2
+from retentive.redaction.detector import Detector
+from retentive.redaction.search import MAX_JUDGED, Budget, has_re2
 
 from .sensitive_values import ALNUM, github, of, pem
 

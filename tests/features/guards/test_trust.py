@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from retentive import InvalidInput, MemoryStore, NotFound
+from retentive.engine.trust.instruction_rules import RULES
+from retentive.engine.trust.instructions import flagged_lines
 from retentive.errors import PermissionDenied, ReadOnly
 from retentive.integrations.search_tool import search_tool
 from retentive.mounts import Mounts
 from retentive.stats import stats
-from retentive.trust.instruction_rules import RULES
-from retentive.trust.instructions import flagged_lines
 from support.commands import create, delete, edit, insert, rename, tree, view
 from support.places import EVERYWHERE, opened
 

@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     {"values"},
     {"storage"},
     {"redaction"},
-    {"search", "trust"},
+    {"search"},
     {"engine"},
     {"review"},
     {"audit"},

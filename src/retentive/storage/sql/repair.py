@@ -1,4 +1,4 @@
-"""Repairs of memory stores in SQL that only rebuild values that other stored values prove. They delete nothing."""
+"""Repairs of SQL stores. A repair rebuilds only a value that follows from other stored values, and deletes nothing."""
 
 from __future__ import annotations
 

@@ -6,9 +6,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from retentive.engine.trust.levels import (
+    QUARANTINED,
+    UNCONFIRMED,
+    Level,
+    Levels,
+    check_level,
+    has_source,
+    unconfirmed_in,
+)
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Version
 from retentive.storage.overlay import Overlay
-from retentive.trust.levels import QUARANTINED, UNCONFIRMED, Level, Levels, check_level, has_source, unconfirmed_in
 from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.provenance import Contributor

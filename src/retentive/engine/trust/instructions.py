@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate
 
-from retentive.trust.instruction_rules import RULES, InstructionRule
+from retentive.engine.trust.instruction_rules import RULES, InstructionRule
 
 KIND = "instructions"
 """Kind of the flags in provenance and findings."""

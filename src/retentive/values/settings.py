@@ -54,9 +54,7 @@ def _allowances(name: str, value: object) -> tuple[str, ...]:
         if each.startswith("/"):
             _pattern(name, check_path_pattern, each)
         elif not _ALLOWANCE.fullmatch(each):
-            raise InvalidInput(
-                f"every entry of {name} must be a kind such as email, a path pattern, or a hash from `retentive scan --allow`"
-            )
+            raise InvalidInput(f"every entry of {name} must be a kind, a path pattern or a hash from `scan --allow`")
     return tuple(value)
 
 

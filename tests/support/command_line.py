@@ -108,6 +108,19 @@ class Terminal:
         between, self._at = self.shown[self._at : found], found + len(text)
         return between
 
+    def interrupt(self, text: str) -> str:
+        """Press Ctrl-C until `text` appears, then wait for it like `expect`.
+
+        Python misses a signal that arrives just before it waits for a line, and handles it at the next key.
+        """
+        last = time.monotonic() + DEADLINE_S
+        while self.shown.find(text, self._at) < 0 and time.monotonic() < last:
+            self.type("\x03")
+            pause = time.monotonic() + 3
+            while self.shown.find(text, self._at) < 0 and self._read(pause):
+                pass
+        return self.expect(text)
+
     def end(self) -> int:
         """Read all output, and return the exit status."""
         deadline = time.monotonic() + DEADLINE_S

@@ -525,8 +525,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         shown.expect("> ")
         shown.type("half a message")
         shown.expect("half a message")  # the terminal echoes it, so the chat is reading the line
-        shown.type(CTRL_C)
-        shown.expect("(Ctrl-D or /quit ends)\r\n> ")
+        shown.interrupt("(Ctrl-D or /quit ends)\r\n> ")
         type_line(shown, CORRECTED.strip())
         shown.expect("Green it is.\r\n> ")
         type_line(shown, "/undo")

@@ -12,7 +12,7 @@ from retentive.audit.stage import audited, entry_of_failure, entry_of_read, need
 from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
 from retentive.engine.handlers import brought_by
-from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
+from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError, StoreFull
@@ -87,9 +87,10 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     if settings is None or text != tx.settings:
         settings = attempt.context.settings_of(tx)
     attempt.settings, attempt.has_begun, operation = settings, True, attempt.operation
+    attempt.is_idempotent = bool(attempt.invocation.tool_use_id) and operation.is_replayable
     needed = (
         settings.audit or operation.switches_audit,
-        attempt.invocation.tool_use_id and operation.is_replayable,
+        attempt.is_idempotent,
         settings.review and operation.under_review != "skip",
         True,
     )
@@ -120,7 +121,7 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
         raise error
     if not attempt.has_begun:
         raise error  # the memory store was deleted
-    if attempt.failure is None and (needs_entry(attempt) or is_remembered(attempt)):
+    if attempt.failure is None and (needs_entry(attempt) or attempt.is_idempotent):
         attempt.failure = error
         context = attempt.context
         return context.backend.write(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from support.profiles import REQUIRED
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "integrity.py"
@@ -21,7 +22,7 @@ ROW = re.compile(r"^T(\d) +(\S+) +(\S+) +(.*)$", re.MULTILINE)
 @pytest.fixture(scope="module", autouse=True)
 def package() -> None:
     if importlib.util.find_spec("agmi") is None:
-        assert not os.environ.get("CI"), "agent-memory-integrity is not installed"
+        assert not REQUIRED, "agent-memory-integrity is not installed"
         pytest.skip("agent-memory-integrity is not installed")
 
 

@@ -24,7 +24,8 @@ class Attempt(Generic[R]):
     `tx`, `settings` and `writer` belong to the current run of the transaction. A transaction may run more than once: if
     the outcome of a commit was lost, `outcome` and the marks of the stages show whether the commit succeeded. If
     `failure` is set, it is raised instead of applying the operation, so that a second transaction can record a late
-    refusal. `examiner` has examined the texts that the operation writes.
+    refusal. `examiner` has examined the texts that the operation writes. If `is_idempotent` is true, the outcome is
+    recorded under the tool_use id of the call.
     """
 
     context: StoreContext
@@ -34,6 +35,7 @@ class Attempt(Generic[R]):
     examiner: TextExaminer
     failure: RetentiveError | None = None
     has_begun: bool = False
+    is_idempotent: bool = False
     tx: Transaction = field(init=False)
     settings: Settings = field(init=False)
     writer: GuardedWriter | None = None

@@ -42,11 +42,6 @@ _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that a
 Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
-def is_remembered(attempt: Attempt[Any]) -> bool:
-    """Return whether the outcome is recorded: only replayable commands with a tool_use id are."""
-    return bool(attempt.invocation.tool_use_id) and attempt.operation.is_replayable
-
-
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: return the first reply to a command repeated under its tool_use id; record all other commands."""
     operation = attempt.operation

@@ -48,6 +48,7 @@ class WriteRules:
         self.actor = actor
         self._examiner = examiner
         self._allowed = _allowed(settings, actor) if settings.allow_write else None
+        self._is_limited = settings.read_only or bool(settings.read_only_paths) or self._allowed is not None
         self.hidden: HiddenMemories | None = None
 
     def shown(self, text: str) -> str:
@@ -56,9 +57,7 @@ class WriteRules:
 
     def check(self, path: MemoryPath) -> None:
         """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
-        settings = self.settings
-        rules = settings.read_only or settings.read_only_paths or self._allowed is not None or self.hidden
-        if rules and not self.may_change(path.text):
+        if (self._is_limited or self.hidden) and not self.may_change(path.text):
             raise Refused("read_only", path=path.written)
 
     def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
@@ -138,10 +137,11 @@ class GuardedWriter(WriteRules):
         the present one with its sensitive values masked. Size limits do not apply to it, because the masks may be
         longer than the values.
         """
-        if text.encode() == entry.data:
+        data = text.encode()
+        if data == entry.data:
             return Written(text)
         if not is_removal:
-            self._check_bytes(entry, len(text.encode()))
+            self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
         examined = (
             Examined(text) if is_removal else self._examiner.examine(self.settings, text, path=path.text, before=before)
@@ -157,10 +157,12 @@ class GuardedWriter(WriteRules):
             usage = self._tx.usage()
             if not is_removal:
                 self._check_size(entry, len(data), usage)
-            self.tried = True
             flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
             made = self._provenance(entry.memory, lineage, flagged)
             change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
+            if self._is_limited or self.hidden:
+                self._check_changes([change])
+            self.tried = True
             self.recorded += self._tx.record([change], self.actor)
             notes += self._near_limits(entry, path, len(data), usage)
         return Written(examined.text, altered=bool(kinds), notes=tuple(notes))
@@ -179,8 +181,18 @@ class GuardedWriter(WriteRules):
         return replace(change, provenance_text=self._provenance(change.before, flagged=(flags, ())))
 
     def _record(self, changes: Sequence[Change]) -> None:
+        if self._is_limited or self.hidden:
+            self._check_changes(changes)
         self.tried = True
         self.recorded += self._tx.record(changes, self.actor)
+
+    def _check_changes(self, changes: Sequence[Change]) -> None:
+        """Raise `Refused` for a path that the actor may not change, in case an operation did not check it."""
+        for change in changes:
+            before = None if change.before is None else change.before.path
+            for path in (before, change.path):
+                if path is not None and not self.may_change(path):
+                    raise Refused("read_only", path=path)
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
         """Flagged lines, and the kinds of lines that read as instructions to the model and are new."""

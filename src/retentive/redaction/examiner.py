@@ -98,11 +98,11 @@ class TextExaminer:
 
     def prepared(self, settings: Settings, text: str) -> TextExaminer:
         """This examiner with a text already examined: for what a command brings, before the write lock."""
-        if not _is_on(settings) or (self.plain is not None and self.plain(text)):
+        if settings.sensitive == settings.sensitive_likely == "off" or (self.plain is not None and self.plain(text)):
             return self
         try:
             finds = self.detector(settings.sensitive_kinds).find(text)
-        except Exception:
+        except Exception:  # `examine` meets the same error in the transaction, and refuses the text
             return self
         return TextExaminer(
             self.rules, self.detectors, (settings.sensitive_kinds, text, finds), self._detectors, self._clean
@@ -120,7 +120,7 @@ class TextExaminer:
 
         Values to redact count in the whole text, others only if they were not in the text `before`.
         """
-        if not _is_on(settings) or self._is_plain(settings, text):
+        if settings.sensitive == settings.sensitive_likely == "off" or self._is_plain(settings, text):
             return Examined(text)
         modes = (settings.sensitive, settings.sensitive_likely)
         about = (settings.sensitive_kinds, settings.sensitive_allow, modes, path)
@@ -216,10 +216,6 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
         for find in finds
         if start <= find.start and find.end <= end
     ]
-
-
-def _is_on(settings: Settings) -> bool:
-    return settings.sensitive != "off" or settings.sensitive_likely != "off"
 
 
 def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:

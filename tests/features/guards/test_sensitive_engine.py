@@ -13,13 +13,16 @@ import pytest
 from retentive.redaction.detector import KINDS, Detector
 from retentive.redaction.search import Scanned, Search
 from retentive.redaction.vendors import INFIXES, VENDORS
-from support.profiles import LONG
+from support.profiles import LONG, REQUIRED
 
 from . import sensitive_contexts as contexts
 from .sensitive_values import BARE, NAMED
 
 DEADLINE_S = 120  # a hang fails the test; the slowest input takes some seconds
-HAS_RE2 = importlib.util.find_spec("re2") is not None
+NEEDS_RE2 = pytest.mark.skipif(
+    importlib.util.find_spec("re2") is None and not REQUIRED,
+    reason="google-re2 is not installed: pip install google-re2",
+)
 
 
 def sample(rng: Random) -> str:
@@ -35,7 +38,7 @@ def sample(rng: Random) -> str:
     return ("\nSome ordinary words, and a paſſword of İ\u212a.\n" * rng.randrange(1, 40)).join(parts)
 
 
-@pytest.mark.skipif(not HAS_RE2, reason="google-re2 is not installed: pip install google-re2")
+@NEEDS_RE2
 def test_finds_are_the_same_without_re2() -> None:
     for seed in range(20 if LONG else 4):
         text = sample(Random(seed))
@@ -58,9 +61,7 @@ print(Detector().redact("password: hunter2 and AKIAQYLPMN5HXRZW2TVB"))
     )
 
 
-@pytest.mark.parametrize(
-    "with_re2", [pytest.param(True, marks=pytest.mark.skipif(not HAS_RE2, reason="no re2")), False]
-)
+@pytest.mark.parametrize("with_re2", [pytest.param(True, marks=NEEDS_RE2), False])
 def test_positions_are_in_characters(with_re2: bool) -> None:
     search = Search("pass|密码|1+", lower=True, with_re2=with_re2)
     assert list(search.spans(Scanned("PaSs İ\U0001f600 11 密码\ud800 1"))) == [(0, 4), (8, 10), (11, 13), (15, 16)]

@@ -30,6 +30,7 @@ from support.corruption import (
     texts_of,
 )
 from support.places import place_of
+from support.profiles import LONG
 
 COUNT = 250 if LONG else 12
 

@@ -7,9 +7,9 @@ reject every later request. If the application passes them, `InvalidInput` is ra
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from retentive.agent.checks import check_list, check_text, replace_surrogates
 from retentive.agent.errors import ApiFailed
@@ -18,6 +18,8 @@ from retentive.errors import InvalidInput
 
 MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a message to retry"
 
+EMPTY_ERROR = "Error: The tool failed without a message."
+
 Message = dict[str, Any]
 
 
@@ -25,12 +27,14 @@ Message = dict[str, Any]
 class Response:
     """Parsed response of the API: content blocks as JSON without lone surrogates, and the stop reason.
 
-    `raw` is the response of the SDK, from which usage and applied edits are read.
+    `raw` is the response of the SDK, from which usage and applied edits are read. `inputs` are the inputs of the tool
+    calls as the model sent them, by id.
     """
 
     raw: object
     blocks: tuple[Message, ...]
     stop_reason: str
+    inputs: Mapping[str, object]
 
     @property
     def calls(self) -> tuple[Message, ...]:
@@ -53,10 +57,11 @@ def parse_response(response: object) -> Response:
     content, stop_reason = field(response, "content"), field(response, "stop_reason")
     if not isinstance(content, list | tuple) or not isinstance(stop_reason, str):
         raise ApiFailed(MALFORMED_RESPONSE)
-    blocks = tuple(replace_surrogates(to_json(block)) for block in content)
+    sent = [to_json(block) for block in content]
+    blocks = tuple(replace_surrogates(block) for block in sent)
     if not all(_is_valid_block(block) for block in blocks):
         raise ApiFailed(MALFORMED_RESPONSE)
-    return Response(response, blocks, stop_reason)
+    return Response(response, blocks, stop_reason, {each["id"]: each.get("input") for each in sent if _is_call(each)})
 
 
 def user_message(message: object) -> Message:
@@ -87,6 +92,74 @@ def parse_messages(messages: object) -> list[Message]:
             raise InvalidInput(f"{name}: content must be a non-empty string or list of content blocks")
         _check_content([to_json(block) for block in content], name)
     return [dict(message) for message in checked]
+
+
+def unanswered_calls(messages: Sequence[Message]) -> list[Message]:
+    """Tool calls of the newest response that have no result yet, in order."""
+    at = _newest_response(messages)
+    if at is None:
+        return []
+    calls = [block for block in blocks_of(messages[at]) if _is_call(block)]
+    answered = {block.get("tool_use_id") for message in messages[at + 1 :] for block in blocks_of(message)}
+    return [call for call in calls if call["id"] not in answered]
+
+
+def add_result(messages: list[Message], result: Message) -> None:
+    """Add the result of a call of the newest response. All its results are in one message, right after it.
+
+    The API requires this order: a result after other content of the message is refused.
+    """
+    at = _newest_response(messages)
+    assert at is not None, "no response called a tool"
+    after = messages[at + 1] if at + 1 < len(messages) else {}
+    blocks = blocks_of(after)
+    count = sum(block.get("type") == "tool_result" for block in blocks)
+    if count:
+        messages[at + 1] = {**after, "content": [*blocks[:count], result, *blocks[count:]]}
+    else:
+        messages.insert(at + 1, {"role": "user", "content": [result]})
+
+
+def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> Message:
+    """A tool_result block that the API accepts: without blank texts, and an error result with a text."""
+    if content is None or isinstance(content, str):
+        kept: Any = replace_surrogates(content or "")
+    else:
+        given = [replace_surrogates(to_json(block)) for block in cast("Iterable[object]", content)]
+        kept = [block for block in given if not is_blank(block)]
+    if is_error and (not kept or (isinstance(kept, str) and not kept.strip())):
+        kept = EMPTY_ERROR
+    result: Message = {"type": "tool_result", "tool_use_id": tool_use_id, "content": kept}
+    return result | {"is_error": True} if is_error else result
+
+
+def _newest_response(messages: Sequence[Message]) -> int | None:
+    """Position of the newest assistant message."""
+    return next((at for at in range(len(messages) - 1, -1, -1) if messages[at].get("role") == "assistant"), None)
+
+
+def without_server_calls(blocks: Sequence[Message], later: Iterable[Mapping[str, Any]] = ()) -> list[Message]:
+    """The blocks of a response without calls of server tools that have no result in it or in later messages."""
+    answered = {block.get("tool_use_id") for each in [blocks, *map(blocks_of, later)] for block in each}
+    calls = {"server_tool_use", "mcp_tool_use"}
+    return [block for block in blocks if block.get("type") not in calls or block.get("id") in answered]
+
+
+def blocks_of(message: Mapping[str, Any]) -> list[Message]:
+    """Content blocks of a message as dicts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [to_json(block) for block in content] if isinstance(content, list | tuple) else []
+
+
+def is_blank(block: object) -> bool:
+    """Return whether a block is a text block without text."""
+    return isinstance(block, Mapping) and block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _is_call(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_use" and isinstance(block.get("id"), str)
 
 
 def to_json(block: object) -> Any:

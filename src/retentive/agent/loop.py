@@ -1,21 +1,26 @@
-"""`Agent` and `AsyncAgent`: agent loops with a memory, built on the SDK's tool runner.
+"""`Agent` and `AsyncAgent`: agent loops with a memory, on the Messages API of the SDK.
 
     agent = Agent(memory="./memory", system="You are a support agent.")
     for event in agent.run("My order has not arrived."):
         ...
 
-Each request sends the whole conversation (`thread=False`), for two reasons: the API applies context edits only to
-such requests, and the application can save or drop the conversation at any time. Importing this module imports the SDK.
+The loop is not the SDK's tool runner, which does not tell a tool the id of its call. Here a response is recorded first,
+then each of its calls runs under its id, and each result is recorded. Wherever a process is killed, the saved
+conversation continues without a second effect.
+
+Each request sends the whole conversation, for two reasons: the API applies context edits only to such requests, and the
+application can save or drop the conversation at any time. Importing this module imports the SDK.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from retentive.agent import sdk
 from retentive.agent.checks import replace_surrogates
@@ -25,15 +30,13 @@ from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Event, Finished, Text
 from retentive.agent.prompts import system_prompt
 from retentive.agent.request import request_fields, tool_list
-from retentive.agent.turns import Budget, Turns, runs_tools
+from retentive.agent.sendable import sendable
+from retentive.agent.tools import Tools
+from retentive.agent.turns import Budget, Turns
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, open_memory
-from retentive.integrations.messages import TOOL
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
@@ -53,6 +56,7 @@ class _Conversation(Generic[C]):
     """State and request building shared by both agents."""
 
     _new_client: Callable[[], C]
+    _is_async: ClassVar[bool]
 
     def __init__(
         self,
@@ -78,12 +82,15 @@ class _Conversation(Generic[C]):
             self._fields["system"] = prompt
         self._budget = budget
         self._stream = stream
-        self._tools = tool_list(tools)
+        given = tool_list(tools)
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
+        if hasattr(memory, "to_dict") and hasattr(memory, "call"):
+            raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)
+        self._tools = Tools(self.memory, self.actor, given, is_async=self._is_async)
         self._own_client = client is None
         self.client = self._new_client() if client is None else client
 
@@ -104,26 +111,20 @@ class _Conversation(Generic[C]):
     @contextmanager
     def _rollback_if_rejected(self, message: UserInput) -> Iterator[None]:
         """Remove the message if the API rejects the request as invalid, since later requests would be rejected too."""
-        length = len(self.messages)
+        newest = self.messages[-1]
         try:
             yield
         except RequestRefused as error:
             rejected = error.status in _INVALID_REQUEST_STATUSES
-            if message is not None and rejected and len(self.messages) == length:
+            if message is not None and rejected and self.messages[-1] is newest:
                 self.messages.pop()
             raise
 
-    def _request(self, memory_tool: object) -> dict[str, Any]:
-        return {**self._fields, "messages": list(self.messages), "tools": [memory_tool, *self._tools]}
-
-    def _has_tools_to_run(self, response: Response) -> bool:
-        """Return True if tool calls of the response should run. Silences the SDK's warning about unknown tools."""
-        names = {call["name"] for call in response.calls}
-        if not names or not runs_tools(response):
-            return False
-        if names - {TOOL["name"], *(str(getattr(tool, "name", "")) for tool in self._tools)}:
-            sdk.ignore_unknown_tool_warnings()
-        return True
+    def _request(self, methods: Any) -> dict[str, Any]:
+        """Fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
+        request = {**self._fields, "messages": sendable(self.messages), "tools": self._tools.definitions}
+        sdk.check_fields(methods.stream if self._stream else methods.create, request)
+        return request
 
 
 class Agent(_Conversation["Anthropic"]):
@@ -148,6 +149,7 @@ class Agent(_Conversation["Anthropic"]):
     """
 
     _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)
+    _is_async = False
 
     def run(self, message: UserInput = None) -> Iterator[Event]:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
@@ -165,26 +167,36 @@ class Agent(_Conversation["Anthropic"]):
         turns = self._start_run(message, run)
         finished = None
         with self._rollback_if_rejected(message):
+            yield from turns.resume()
+            yield from self._run_calls(turns)
             while finished is None:
-                finished = yield from self._turn(turns)
+                response = yield from self._receive()
+                yield from turns.receive(response)
+                yield from self._run_calls(turns)
+                finished = turns.finish(response)
         yield finished
 
-    def _turn(self, turns: Turns) -> Generator[Event, None, Finished | None]:
-        """Run one turn: a response and its tool calls.
+    def _run_calls(self, turns: Turns) -> Iterator[Event]:
+        for call in turns.unanswered():
+            yield turns.record(call, self._tools.run(call))
 
-        Each turn gets a new runner, so that requests contain exactly the messages kept here.
-        """
-        with self._runner() as runner:
-            with sdk.send_errors():
-                item = next(runner)
-            while (text := self._next_text(item)) is not None:
-                yield text
-            with sdk.read_errors():
-                response = parse_response(item.get_final_message() if self._stream else item)
-            yield from turns.receive(response)
-            results = runner.generate_tool_call_response() if self._has_tools_to_run(response) else None
-            yield from turns.record(response, results)
-            return turns.finish(response, results)
+    def _receive(self) -> Generator[Text, None, Response]:
+        """Send the conversation and return the response. With streaming, yield its text in pieces."""
+        messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
+        request = self._request(messages)
+        with sdk.api_errors():
+            if not self._stream:
+                with sdk.send_errors():
+                    found = messages.create(**request)
+                with sdk.read_errors():
+                    return parse_response(found)
+            with contextlib.ExitStack() as stack:
+                with sdk.send_errors():
+                    stream = stack.enter_context(messages.stream(**request))
+                while (text := _next_text(stream)) is not None:
+                    yield text
+                with sdk.read_errors():
+                    return parse_response(stream.get_final_message())
 
     def ask(self, message: UserInput = None) -> str:
         """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude has finished."""
@@ -202,28 +214,6 @@ class Agent(_Conversation["Anthropic"]):
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    @contextmanager
-    def _runner(self) -> Iterator[Any]:
-        make: Any = self.client.beta.messages.tool_runner  # the overloads of tool_runner accept no dict
-        with sdk.api_errors():
-            with sdk.build_errors():
-                runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
-            try:
-                yield runner
-            finally:
-                runner.close()
-
-    def _next_text(self, item: Any) -> Text | None:
-        """Read the next streamed text. None marks the end of the response; a stream that ends early raises."""
-        while self._stream:
-            with sdk.read_errors():
-                event = _checked(next(item, None))
-            if event.type == "message_stop":
-                return None
-            if event.type == "content_block_delta" and event.delta.type == "text_delta":
-                return Text(replace_surrogates(event.delta.text))
-        return None
-
 
 class AsyncAgent(_Conversation["AsyncAnthropic"]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
@@ -232,6 +222,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
     """
 
     _new_client: Callable[[], AsyncAnthropic] = staticmethod(sdk.new_async_client)
+    _is_async = True
 
     def run(self, message: UserInput = None) -> AsyncGenerator[Event, None]:
         """Async version of `Agent.run`."""
@@ -244,31 +235,44 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
         turns = self._start_run(message, run)
         finished = None
         with self._rollback_if_rejected(message):
+            for event in turns.resume():
+                yield event
+            response = None
             while finished is None:
-                async with aclosing(self._turn(turns)) as events:
-                    async for event in events:
-                        if isinstance(event, Finished):
-                            finished = event
+                for call in turns.unanswered():
+                    yield turns.record(call, await self._tools.run_async(call))
+                if response is not None and (finished := turns.finish(response)) is not None:
+                    break
+                async with aclosing(self._receive()) as received:
+                    async for item in received:
+                        if isinstance(item, Text):
+                            yield item
                         else:
-                            yield event
+                            response = item
+                assert response is not None
+                for event in turns.receive(response):
+                    yield event
         yield finished
 
-    async def _turn(self, turns: Turns) -> AsyncGenerator[Event, None]:
-        """Async version of `Agent._turn`. If the run ends with this turn, the last event is a `Finished`."""
-        async with self._runner() as runner:
-            with sdk.send_errors():
-                item = await anext(runner)
-            while (text := await self._next_text(item)) is not None:
-                yield text
-            with sdk.read_errors():
-                response = parse_response(await item.get_final_message() if self._stream else item)
-            for event in turns.receive(response):
-                yield event
-            results = await runner.generate_tool_call_response() if self._has_tools_to_run(response) else None
-            for event in turns.record(response, results):
-                yield event
-            if (finished := turns.finish(response, results)) is not None:
-                yield finished
+    async def _receive(self) -> AsyncGenerator[Text | Response, None]:
+        """Async version of `Agent._receive`. The last item is the response."""
+        messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
+        request = self._request(messages)
+        with sdk.api_errors():
+            if not self._stream:
+                with sdk.send_errors():
+                    found = await messages.create(**request)
+                with sdk.read_errors():
+                    response = parse_response(found)
+                yield response
+                return
+            async with contextlib.AsyncExitStack() as stack:
+                with sdk.send_errors():
+                    stream = await stack.enter_async_context(messages.stream(**request))
+                while (text := await _anext_text(stream)) is not None:
+                    yield text
+                with sdk.read_errors():
+                    yield parse_response(await stream.get_final_message())
 
     async def ask(self, message: UserInput = None) -> str:
         """Async version of `Agent.ask`."""
@@ -287,27 +291,27 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
-    @asynccontextmanager
-    async def _runner(self) -> AsyncIterator[Any]:
-        make: Any = self.client.beta.messages.tool_runner  # the overloads of tool_runner accept no dict
-        with sdk.api_errors():
-            with sdk.build_errors():
-                runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
-            try:
-                yield runner
-            finally:
-                await runner.close()
 
-    async def _next_text(self, item: Any) -> Text | None:
-        """Async version of `Agent._next_text`."""
-        while self._stream:
-            with sdk.read_errors():
-                event = _checked(await anext(item, None))
-            if event.type == "message_stop":
-                return None
-            if event.type == "content_block_delta" and event.delta.type == "text_delta":
-                return Text(replace_surrogates(event.delta.text))
-        return None
+def _next_text(stream: Any) -> Text | None:
+    """Read the next streamed text. None marks the end of the response; a stream that ends early raises."""
+    while True:
+        with sdk.read_errors():
+            event = _checked(next(stream, None))
+        if event.type == "message_stop":
+            return None
+        if event.type == "content_block_delta" and event.delta.type == "text_delta":
+            return Text(replace_surrogates(event.delta.text))
+
+
+async def _anext_text(stream: Any) -> Text | None:
+    """Async version of `_next_text`."""
+    while True:
+        with sdk.read_errors():
+            event = _checked(await anext(stream, None))
+        if event.type == "message_stop":
+            return None
+        if event.type == "content_block_delta" and event.delta.type == "text_delta":
+            return Text(replace_surrogates(event.delta.text))
 
 
 def _checked(event: Any) -> Any:

@@ -9,6 +9,7 @@ from retentive.agent.checks import check_bool, check_list, check_text
 from retentive.agent.context import ContextManagement
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
+from retentive.integrations.messages import TOOL
 
 _BETAS = "betas in request must be a list of strings"
 _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
@@ -28,7 +29,7 @@ def request_fields(
     if not all(isinstance(beta, str) and beta for beta in extra_betas):
         raise InvalidInput(_BETAS)
     betas = [*extra_betas, *(context.betas if context is not None else ())]
-    fields = {**extra, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
+    fields = {**extra, "model": model, "max_tokens": budget.max_tokens}
     if betas:
         fields["betas"] = list(dict.fromkeys(betas))
     if context is not None:
@@ -46,6 +47,11 @@ def tool_list(tools: Iterable[Any]) -> list[Any]:
                 "each tool must be a function decorated with the SDK's beta_tool or beta_async_tool, "
                 "or a tool definition as a dict"
             )
+    names = [tool.get("name") if isinstance(tool, Mapping) else tool.name for tool in checked]
+    if TOOL["name"] in names:
+        raise InvalidInput(f"the agent has a tool named {TOOL['name']!r} already; pass its memory as memory=...")
+    if twice := next((name for name in names if name is not None and names.count(name) > 1), None):
+        raise InvalidInput(f"two tools are named {twice!r}; the API accepts each name once")
     return checked
 
 

@@ -1,11 +1,10 @@
-"""Adapters to the SDK: the memory as an SDK tool, and SDK errors as `AgentError`. This module imports the SDK."""
+"""Adapters to the SDK: clients, and SDK errors as `AgentError`. This module imports the SDK."""
 
 from __future__ import annotations
 
+import inspect
 import json
-import logging
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from retentive.values.extras import pip_install
@@ -13,12 +12,9 @@ from retentive.values.extras import pip_install
 try:
     import anthropic
     import httpx2
-    from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
-    from anthropic.types.beta import BetaMemoryTool20250818Param
+    from anthropic.lib.tools import ToolError
 except ImportError as error:
     raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
-
-from anyio import to_thread
 
 from retentive.agent.conversation import MALFORMED_RESPONSE
 from retentive.agent.errors import (
@@ -31,15 +27,11 @@ from retentive.agent.errors import (
     RequestRefused,
 )
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import SupportsExecute
-from retentive.integrations.messages import TOOL
-from retentive.integrations.named import named
-from retentive.storage.contract import Actor
-from retentive.values.replies import REPLIES
 
+__all__ = ["ToolError", "api_errors", "check_fields", "new_async_client", "new_client", "read_errors", "send_errors",
+           "to_agent_error"]  # fmt: skip
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
 _INTERRUPTED = "the connection to the API was interrupted; call run() without a message to retry"
-_LOG = logging.getLogger("retentive.agent")
 
 
 def new_client() -> anthropic.Anthropic:
@@ -52,45 +44,6 @@ def new_async_client() -> anthropic.AsyncAnthropic:
     """Create an async client with the API key from the environment."""
     with api_errors():
         return anthropic.AsyncAnthropic()
-
-
-class _MemoryCommands:
-    """Memory tool for the SDK's tool runner, over any object with `execute`."""
-
-    def __init__(self, memory: SupportsExecute, actor: Actor) -> None:
-        self._memory = memory
-        self._actor = actor
-
-    def to_dict(self) -> BetaMemoryTool20250818Param:
-        """Entry for the `tools` list of a request."""
-        return {**TOOL}
-
-    def _answer(self, command: object) -> str:
-        try:
-            reply = named(self._memory, "agent").execute(command, actor=self._actor)
-        except Exception:
-            # A bug in this package or in the application's memory. The SDK would pass the exception text to the model.
-            _LOG.exception("the memory raised an unexpected error")
-            raise ToolError(REPLIES.unavailable) from None
-        if reply.is_error:
-            raise ToolError(reply.text)
-        return reply.text
-
-
-class MemoryCommands(_MemoryCommands, BetaBuiltinFunctionTool):
-    """Memory tool for a sync client."""
-
-    def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return self._answer(input)
-
-
-class AsyncMemoryCommands(_MemoryCommands, BetaAsyncBuiltinFunctionTool):
-    """Memory tool for an async client. Each command runs in a worker thread and completes even if cancelled."""
-
-    async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return await to_thread.run_sync(self._answer, input)
 
 
 @contextmanager
@@ -110,12 +63,11 @@ def api_errors() -> Iterator[None]:
         raise ConnectionLost(_INTERRUPTED) from error
 
 
-@contextmanager
-def build_errors() -> Iterator[None]:
-    """Translate the SDK's exceptions for unknown fields and invalid tools to `InvalidInput`. No request was sent."""
+def check_fields(method: Callable[..., object], fields: Mapping[str, object]) -> None:
+    """Raise `InvalidInput` for fields that a method of the SDK does not know."""
     try:
-        yield
-    except (TypeError, ValueError) as error:
+        inspect.signature(method).bind(**fields)
+    except TypeError as error:
         raise InvalidInput(f"the SDK cannot build this request: {error}") from error
 
 
@@ -146,16 +98,6 @@ def read_errors() -> Iterator[None]:
         if isinstance(error, RuntimeError) and "Unexpected event order" not in str(error):
             raise
         raise ApiFailed(MALFORMED_RESPONSE) from error
-
-
-def ignore_unknown_tool_warnings() -> None:
-    """Ignore the SDK's warning about calls of unknown tools. The model gets an error result for such a call.
-
-    The filter applies only to calls from this package. The filter is never removed: filters are global to the process,
-    so threads that add and remove filters would undo each other's changes.
-    """
-    message = r"(?s)Tool(set)? '.*' .*not found in tool runner"
-    warnings.filterwarnings("ignore", message, UserWarning, r"retentive\.agent\.")
 
 
 _BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {

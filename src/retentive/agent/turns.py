@@ -1,6 +1,7 @@
 """Decisions of an agent loop, without I/O: events of a response, updates of the conversation, and when to stop.
 
-The conversation is valid at any time: a response with tool calls is appended together with the tool results.
+A response is recorded before its tool calls run, and each result before the next call runs. A conversation saved at any
+of these points can be continued: calls without a result are run first.
 """
 
 from __future__ import annotations
@@ -8,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentive.agent.checks import check_at_least, replace_surrogates
-from retentive.agent.conversation import Message, Response, to_json
+from retentive.agent.checks import check_at_least
+from retentive.agent.conversation import (
+    Message,
+    Response,
+    add_result,
+    tool_result,
+    unanswered_calls,
+    without_server_calls,
+)
 from retentive.agent.events import (
     Compaction,
     EditsApplied,
@@ -67,12 +75,27 @@ class Turns:
         self._streamed = streamed
         self._turns = 0
         self._tokens = 0
+        self._inputs: Mapping[str, object] = {}
         self._paused: list[str] = []  # text of a paused turn, which the next response continues
 
+    def resume(self) -> list[Event]:
+        """Events of the calls that an earlier run recorded and did not run. They run before anything is sent."""
+        return [ToolCall(call["id"], call["name"], _input(call)) for call in self.unanswered()]
+
+    def unanswered(self) -> list[Message]:
+        """Recorded calls without a result, with their inputs as the model sent them."""
+        calls = unanswered_calls(self._messages)
+        return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
+
     def receive(self, response: Response) -> list[Event]:
-        """Count a response and return its events. The tools it calls have not run yet."""
+        """Record a response in the conversation and return its events. The tools it calls have not run yet.
+
+        Calls that must not run get an error result. The API would refuse again if a refusal stayed in the conversation,
+        so it is not recorded.
+        """
         self._turns += 1
         self._tokens += billed_tokens(response.raw)
+        self._inputs = response.inputs
         events: list[Event] = [Compaction(summary) for summary in compactions({"content": response.blocks})]
         if edits := applied_edits(response.raw):
             events.append(EditsApplied(edits))
@@ -82,27 +105,25 @@ class Turns:
             elif block["type"] == "tool_use":
                 events.append(ToolCall(block["id"], block["name"], _input(block)))
         events.append(UsageReport(self._turns, usage(response.raw), iterations(response.raw), self._tokens))
+        is_refusal = response.stop_reason == "refusal"
+        content = response.content if runs_tools(response) else without_server_calls(response.content)
+        if content and not is_refusal:  # the API rejects empty messages
+            self._messages.append({"role": "assistant", "content": content})
+        if not runs_tools(response):
+            for call in response.calls:
+                result = tool_result(call["id"], DECLINED if is_refusal else NOT_RUN, is_error=True)
+                events.append(_reply_event(result, call["name"]) if is_refusal else self.record(call, result))
         return events
 
-    def record(self, response: Response, tool_results: object) -> list[Event]:
-        """Append a response and its tool results to the conversation, and return the events of the results.
+    def record(self, call: Message, result: Message) -> ToolReply:
+        """Record the result of a call in the conversation and return its event."""
+        add_result(self._messages, result)
+        return _reply_event(result, call["name"])
 
-        `tool_results` is the user message with the results, or None if no tools ran.
-        """
-        calls = {call["id"]: call["name"] for call in response.calls}
-        if response.stop_reason == "refusal":  # the API would refuse again if the response stayed in the conversation
-            return [_reply_event(_not_run(call_id, DECLINED), calls) for call_id in calls]
-        results = [replace_surrogates(to_json(result)) for result in items(field(tool_results, "content"))]
-        if calls and not results:
-            results = [_not_run(call_id, NOT_RUN) for call_id in calls]
-        messages = (("assistant", response.content), ("user", results))  # the API rejects empty messages
-        self._messages.extend([{"role": role, "content": content} for role, content in messages if content])
-        return [_reply_event(result, calls) for result in results]
-
-    def finish(self, response: Response, tool_results: object) -> Finished | None:
+    def finish(self, response: Response) -> Finished | None:
         """Return the last event of the run, or None if the run continues."""
-        paused = response.stop_reason == "pause_turn" and tool_results is None
-        if paused or (runs_tools(response) and tool_results is not None):
+        paused = response.stop_reason == "pause_turn" and not response.calls
+        if paused or (runs_tools(response) and response.calls):
             limit = self._exceeded_limit()
             finished = self._finished("budget", response, limit) if limit else None
             self._paused = [*self._paused, response.text] if paused else []
@@ -138,15 +159,10 @@ def _input(block: Message) -> Mapping[str, object]:
     return dict(value) if isinstance(value, Mapping) else {"input": value}
 
 
-def _not_run(call_id: str, reason: str) -> Message:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": reason, "is_error": True}
-
-
-def _reply_event(result: object, calls: Mapping[str, str]) -> ToolReply:
-    call_id = str(field(result, "tool_use_id"))
-    content = field(result, "content")
+def _reply_event(result: Message, name: str) -> ToolReply:
+    content = result.get("content")
     text = content if isinstance(content, str) else "".join(_block_text(item) for item in items(content))
-    return ToolReply(call_id, calls.get(call_id, ""), text, field(result, "is_error") is True)
+    return ToolReply(result["tool_use_id"], name, text, result.get("is_error") is True)
 
 
 def _block_text(block: object) -> str:

@@ -277,7 +277,7 @@ def test_an_announced_call_has_not_run_yet(kind: str, server: ScriptedClaude, st
     with scripted_claude(script) as started:
         left = play(kind, started.url, TOLD, memory=store, stop_at=ToolCall)
     assert list(store.memories()) == []
-    assert [message["role"] for message in left.messages] == ["user"]
+    assert [message["role"] for message in left.messages] == ["user", "assistant"]
 
 
 @both
@@ -485,7 +485,7 @@ def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
         next(event for event in events if isinstance(event, ToolCall))
         with pytest.raises(InvalidInput, match="a run in progress"):
             agent.ask("And coffee?")
-        assert [turn["role"] for turn in agent.messages] == ["user"]
+        assert [turn["role"] for turn in agent.messages] == ["user", "assistant"]
         assert isinstance(list(events)[-1], Finished)
         left = agent.run("More?")
         next(left)

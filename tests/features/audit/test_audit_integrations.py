@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 import retentive
 from retentive import AsyncMemoryTool, MemoryStore, MemoryTool, Mounts, tool_result
 from retentive.agent import function_tool
-from retentive.agent.sdk import AsyncMemoryCommands, MemoryCommands
+from retentive.agent.tools import Tools
 from retentive.integrations import langchain, pydantic_ai
 from retentive.integrations.anthropic import AsyncMemorySearchTool, MemorySearchTool
 from retentive.integrations.search_tool import search_tool
@@ -31,22 +31,24 @@ def langchain_tool(memory: Memory) -> BaseTool:
     return langchain.memory_tool(memory, actor=SESSION)
 
 
+def call_of(given: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "t", "name": "memory", "input": given}
+
+
 CALLS: dict[str, tuple[str, Call]] = {
     "tool_result": (
         "messages",
-        lambda memory, given: tool_result(
-            memory, {"type": "tool_use", "id": "t", "name": "memory", "input": given}, actor=SESSION
-        ),
+        lambda memory, given: tool_result(memory, call_of(given), actor=SESSION),
     ),
     "MemoryTool": ("anthropic", lambda memory, given: MemoryTool(memory, actor=SESSION).call(given)),
     "function_tool": ("function_tool", lambda memory, given: function_tool(memory, actor=SESSION).reply(given)),
     "LangChain": ("langchain", lambda memory, given: langchain_tool(memory).invoke(given)),
-    "Agent": ("agent", lambda memory, given: MemoryCommands(memory, SESSION).call(given)),
+    "Agent": ("agent", lambda memory, given: Tools(memory, SESSION, (), is_async=False).run(call_of(given))),
 }
 ASYNC_CALLS: dict[str, tuple[str, Callable[[Memory, dict[str, Any]], Awaitable[object]]]] = {
     "AsyncMemoryTool": ("anthropic", lambda memory, given: AsyncMemoryTool(memory, actor=SESSION).call(given)),
     "LangChain": ("langchain", lambda memory, given: langchain_tool(memory).ainvoke(given)),
-    "AsyncAgent": ("agent", lambda memory, given: AsyncMemoryCommands(memory, SESSION).call(given)),
+    "AsyncAgent": ("agent", lambda memory, given: Tools(memory, SESSION, (), is_async=True).run_async(call_of(given))),
 }
 
 

@@ -1,0 +1,86 @@
+"""The conversation as the API accepts it. The saved messages stay as they are; only the request is mended.
+
+Each rule has the words of the API that refuse a request without it:
+
+- Blank texts are left out: "text content blocks must be non-empty".
+- Messages without content are left out: "all messages must have non-empty content".
+- An error result has a text: "content cannot be empty if `is_error` is true".
+- A result without its call is left out: "unexpected `tool_use_id` found in `tool_result` blocks".
+- A call without a result gets an error result: "`tool_use` ids were found without `tool_result` blocks immediately
+  after".
+- A call of a server tool without its result is left out once its turn has ended, because the API would have sent the
+  result in that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result`
+  block". A turn goes on after a pause, and after the results of the client's own tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retentive.agent.conversation import Message, blocks_of, is_blank, tool_result, without_server_calls
+
+UNKNOWN_OUTCOME = "Error: It is not known whether this call ran. Check before you make it again."
+
+
+def sendable(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """A copy of the messages that the API accepts."""
+    sent: list[Message] = []
+    for at, message in enumerate(messages):
+        blocks = [block for block in blocks_of(message) if not is_blank(block)]
+        if message["role"] == "assistant":
+            blocks = _without_open_server_calls(blocks, messages[at + 1 :])
+            _answer_calls(sent)
+        else:
+            blocks = _results(blocks, sent)
+        if blocks:
+            sent.append({**message, "content": blocks})
+    _answer_calls(sent)
+    return sent
+
+
+def _without_open_server_calls(blocks: list[Message], later: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """The blocks of a response without calls of server tools that have no result, if the turn has ended."""
+    return without_server_calls(blocks, later) if any(_starts_a_turn(message) for message in later) else blocks
+
+
+def _starts_a_turn(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "user" and any(block.get("type") != "tool_result" for block in blocks_of(message))
+
+
+def _results(blocks: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+    """The blocks of a user message, without results of calls that the last sent response did not make."""
+    open_ids = {call["id"] for call in _open_calls(sent)}
+    kept: list[Message] = []
+    for block in blocks:
+        if block.get("type") != "tool_result":
+            kept.append(block)
+        elif block.get("tool_use_id") in open_ids:
+            mended = tool_result(block["tool_use_id"], block.get("content"), is_error=block.get("is_error") is True)
+            kept.append({**block, **mended})
+    return kept
+
+
+def _answer_calls(sent: list[Message]) -> None:
+    """Add an error result for each call of the last sent response that has none."""
+    missing = [tool_result(call["id"], UNKNOWN_OUTCOME, is_error=True) for call in _open_calls(sent)]
+    if not missing:
+        return
+    at = next(at for at in range(len(sent) - 1, -1, -1) if sent[at]["role"] == "assistant")
+    after = sent[at + 1] if at + 1 < len(sent) else None
+    if after is None:
+        sent.append({"role": "user", "content": missing})
+    else:
+        sent[at + 1] = {**after, "content": [*missing, *after["content"]]}
+
+
+def _open_calls(sent: Sequence[Message]) -> list[Message]:
+    """Calls of the last sent response without a result."""
+    after: list[Message] = []
+    for message in reversed(sent):
+        if message["role"] == "assistant":
+            answered = {block.get("tool_use_id") for block in after if block.get("type") == "tool_result"}
+            calls = [block for block in message["content"] if block.get("type") == "tool_use"]
+            return [call for call in calls if call["id"] not in answered]
+        after += message["content"]
+    return []

@@ -1,0 +1,129 @@
+"""Tool calls: the memory's commands, each under the id of its call, and the application's own tools.
+
+A call that is run again under its id, for example after a crash, changes the memory only once. The application's tools
+are not given the id, so they must themselves tolerate a repetition.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from anyio import to_thread
+
+from retentive.agent.checks import replace_surrogates
+from retentive.agent.conversation import Message, add_result, tool_result, unanswered_calls
+from retentive.agent.request import tool_list
+from retentive.agent.sdk import ToolError
+from retentive.errors import InvalidInput
+from retentive.integrations.memory import Place, SupportsExecute, open_memory
+from retentive.integrations.messages import TOOL, render
+from retentive.integrations.named import named
+from retentive.storage.contract import Actor, as_actor
+from retentive.values.replies import REPLIES
+
+_LOG = logging.getLogger("retentive.agent")
+
+
+class Tools:
+    """The memory and the application's tools of one agent. Raises `InvalidInput` for a tool that it cannot run.
+
+    `definitions` are the entries for the `tools` list of a request. Thread-safe if the application's tools are.
+    """
+
+    def __init__(self, memory: SupportsExecute, actor: Actor | None, tools: Iterable[Any], *, is_async: bool) -> None:
+        self._memory = named(memory, "agent")
+        self._actor = actor
+        self._takes_id = _accepts_id(memory.execute)
+        given = tool_list(tools)
+        self._by_name = {tool.name: tool for tool in given if not isinstance(tool, Mapping)}
+        if not is_async:
+            for name, tool in self._by_name.items():
+                if inspect.iscoroutinefunction(tool.call):
+                    raise InvalidInput(f"the tool {name!r} is async; use AsyncAgent, or the SDK's beta_tool")
+        self.definitions = [{**TOOL}, *(tool if isinstance(tool, Mapping) else tool.to_dict() for tool in given)]
+
+    def run(self, call: Message) -> Message:
+        """Run a tool call and return its tool_result block. An exception of a tool becomes an error result."""
+        tool = self._by_name.get(call["name"])
+        if tool is None:
+            return self._without_own_tool(call)
+        try:
+            return tool_result(call["id"], tool.call(call["input"]))
+        except Exception as error:
+            return _failure(call, error)
+
+    async def run_async(self, call: Message) -> Message:
+        """Async version of `run`. Memory commands and sync tools run in a worker thread."""
+        tool = self._by_name.get(call["name"])
+        if tool is None or not inspect.iscoroutinefunction(tool.call):
+            return await to_thread.run_sync(self.run, call)
+        try:
+            return tool_result(call["id"], await tool.call(call["input"]))
+        except Exception as error:
+            return _failure(call, error)
+
+    def _without_own_tool(self, call: Message) -> Message:
+        if call["name"] != TOOL["name"]:
+            return tool_result(call["id"], f"Error: Tool '{call['name']}' not found", is_error=True)
+        options = {"tool_use_id": call["id"]} if self._takes_id else {}
+        try:
+            return render(call["id"], self._memory.execute(call["input"], actor=self._actor, **options))
+        except Exception:
+            # A bug in this package or in the application's memory. The model must not see the text of the exception.
+            _LOG.exception("the memory raised an unexpected error")
+            return tool_result(call["id"], REPLIES.unavailable, is_error=True)
+
+
+def run_tools(
+    messages: list[Message],
+    memory: Place | SupportsExecute,
+    *,
+    store: str | None = None,
+    tools: Iterable[Any] = (),
+    actor: Actor | str | None = None,
+) -> list[Message]:
+    """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
+
+    For loops that keep their own messages. Save `messages` after each response and after this call: a process that was
+    killed then continues with this call, and every change of the memory is made once. `memory` is an open memory, or a
+    location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's `beta_tool`.
+    Pass the same `actor` after a crash.
+
+    Returns the tool_result blocks, none if every call has its result. Raises `InvalidInput`.
+    """
+    return list(_results(messages, memory, store, tools, actor))
+
+
+def _results(
+    messages: list[Message],
+    memory: Place | SupportsExecute,
+    store: str | None,
+    tools: Iterable[Any],
+    actor: Actor | str | None,
+) -> Iterator[Message]:
+    who = as_actor(actor)
+    opened, close = open_memory(memory, store)
+    try:
+        runner = Tools(opened, who, tools, is_async=False)
+        for call in unanswered_calls(messages):
+            result = runner.run(call)
+            add_result(messages, result)
+            yield result
+    finally:
+        close()
+
+
+def _accepts_id(execute: Callable[..., object]) -> bool:
+    """Return whether a memory takes the id of a call; an application's own class may have no use for it."""
+    parameters = inspect.signature(execute).parameters.values()
+    return any(each.name == "tool_use_id" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _failure(call: Message, error: Exception) -> Message:
+    if isinstance(error, ToolError):
+        return tool_result(call["id"], error.content, is_error=True)
+    _LOG.error("the tool %s raised an exception", call["name"], exc_info=error)
+    return tool_result(call["id"], replace_surrogates(repr(error)), is_error=True)

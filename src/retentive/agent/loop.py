@@ -165,10 +165,10 @@ class Agent(_Conversation["Anthropic"]):
 
     def _run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Iterator[Event]:
         turns = self._start_run(message, run)
-        finished = None
         with self._rollback_if_rejected(message):
             yield from turns.resume()
             yield from self._run_calls(turns)
+            finished = turns.answered()
             while finished is None:
                 response = yield from self._receive()
                 yield from turns.receive(response)
@@ -233,15 +233,14 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
 
     async def _run(self, message: UserInput, run: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
         turns = self._start_run(message, run)
-        finished = None
         with self._rollback_if_rejected(message):
             for event in turns.resume():
                 yield event
             response = None
-            while finished is None:
+            while True:
                 for call in turns.unanswered():
                     yield turns.record(call, await self._tools.run_async(call))
-                if response is not None and (finished := turns.finish(response)) is not None:
+                if (finished := turns.answered() if response is None else turns.finish(response)) is not None:
                     break
                 async with aclosing(self._receive()) as received:
                     async for item in received:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from anyio import to_thread
@@ -18,7 +18,7 @@ from retentive.agent.conversation import Message, add_result, tool_result, unans
 from retentive.agent.request import tool_list
 from retentive.agent.sdk import ToolError
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import Place, SupportsExecute, open_memory
+from retentive.integrations.memory import Place, SupportsExecute, id_option, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
@@ -36,7 +36,6 @@ class Tools:
     def __init__(self, memory: SupportsExecute, actor: Actor | None, tools: Iterable[Any], *, is_async: bool) -> None:
         self._memory = named(memory, "agent")
         self._actor = actor
-        self._takes_id = _accepts_id(memory.execute)
         given = tool_list(tools)
         self._by_name = {tool.name: tool for tool in given if not isinstance(tool, Mapping)}
         if not is_async:
@@ -68,7 +67,7 @@ class Tools:
     def _without_own_tool(self, call: Message) -> Message:
         if call["name"] != TOOL["name"]:
             return tool_result(call["id"], f"Error: Tool '{call['name']}' not found", is_error=True)
-        options = {"tool_use_id": call["id"]} if self._takes_id else {}
+        options = id_option(self._memory, call["id"])
         try:
             return render(call["id"], self._memory.execute(call["input"], actor=self._actor, **options))
         except Exception:
@@ -114,12 +113,6 @@ def _results(
             yield result
     finally:
         close()
-
-
-def _accepts_id(execute: Callable[..., object]) -> bool:
-    """Return whether a memory takes the id of a call; an application's own class may have no use for it."""
-    parameters = inspect.signature(execute).parameters.values()
-    return any(each.name == "tool_use_id" or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def _failure(call: Message, error: Exception) -> Message:

@@ -14,6 +14,7 @@ from retentive.agent.conversation import (
     Message,
     Response,
     add_result,
+    blocks_of,
     tool_result,
     unanswered_calls,
     without_server_calls,
@@ -81,6 +82,19 @@ class Turns:
     def resume(self) -> list[Event]:
         """Events of the calls that an earlier run recorded and did not run. They run before anything is sent."""
         return [ToolCall(call["id"], call["name"], _input(call)) for call in self.unanswered()]
+
+    def answered(self) -> Finished | None:
+        """Return the end of a run if the conversation ends with an answer of Claude, which was recorded before a crash.
+
+        The API would refuse to continue such a conversation without a new message. It continues a response that ends
+        with a server tool or a compaction.
+        """
+        newest = self._messages[-1]
+        blocks = blocks_of(newest)
+        if newest.get("role") != "assistant" or not blocks or blocks[-1].get("type") != "text":
+            return None
+        text = "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
+        return Finished("end_turn", text, self._turns, self._tokens)
 
     def unanswered(self) -> list[Message]:
         """Recorded calls without a result, with their inputs as the model sent them."""

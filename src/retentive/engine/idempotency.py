@@ -5,6 +5,8 @@ record of a command is written in the transaction of its change. It contains dig
 parts of the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The
 digest of the command is an HMAC with the id as key, so nobody without the id can use it to confirm a guess of a short
 text.
+
+Ids of the Claude API are unique. Other models number their calls, so their ids count only together with the actor.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +41,7 @@ _AT_ONCE = 500
 _MANY = 8  # number of versions that a record lists; replies to larger changes need no more
 _PROPOSAL, _VERSION = "prop_", "memver_"
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
+_UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: no two calls have the same one
 _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
 Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
@@ -46,7 +50,9 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: return the first reply to a command repeated under its tool_use id; record all other commands."""
     operation = attempt.operation
     assert isinstance(operation, RunCommand)
-    command, key = operation.command, _digest("", str(attempt.actor or ""), str(attempt.invocation.tool_use_id))
+    command, tool_use_id = operation.command, str(attempt.invocation.tool_use_id)
+    scope = "" if _UNIQUE.fullmatch(tool_use_id) else str(attempt.actor or "")
+    key = _digest("", scope, tool_use_id)
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
         return attempt.outcome  # the commit succeeded, and only its outcome was lost

@@ -19,7 +19,7 @@ from pydantic import PrivateAttr
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import Place, SupportsExecute, memory_of_run
+from retentive.integrations.memory import Place, SupportsExecute, id_option, memory_of_run
 from retentive.integrations.messages import TOOL
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
@@ -63,15 +63,16 @@ class _MemoryTool(BaseTool):
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Pass the input as one argument. As keyword arguments, unknown fields could clash with those of `_run`."""
-        return (tool_input,), {}
+        return (tool_input, tool_call_id), {}
 
-    def _run(self, command: object, config: RunnableConfig) -> str:
+    def _run(self, command: object, tool_call_id: str | None, config: RunnableConfig) -> str:
         memory, actor = self._resolve(config)
-        return _text(memory.execute(command, actor=actor))
+        return _text(memory.execute(command, actor=actor, **id_option(memory, tool_call_id)))
 
-    async def _arun(self, command: object, config: RunnableConfig) -> str:
+    async def _arun(self, command: object, tool_call_id: str | None, config: RunnableConfig) -> str:
         memory, actor = self._resolve(config)
-        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor))  # uses `execute` alone
+        options = id_option(memory, tool_call_id)
+        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor, **options))  # only `execute`
 
     def _resolve(self, config: RunnableConfig) -> tuple[SupportsExecute, ActorLike]:
         memory = self._memory(config) if callable(self._memory) else self._memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -22,7 +23,11 @@ class SupportsExecute(Protocol):
     """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation."""
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
-        """Run a command, given as the raw input of a tool call."""
+        """Run a command, given as the raw input of a tool call.
+
+        If the method also takes `tool_use_id`, it gets the id of the call, and must change nothing for an id that it
+        has seen: a call is repeated under its id after a crash.
+        """
 
 
 def open_memory(
@@ -66,6 +71,18 @@ def open_memory(
         )
     _refuse(given, kind, "store.read_only()" if kind == "a memory store" else "Mounts of stores from store.read_only()")
     return memory, _close_nothing
+
+
+def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str]:
+    """The option `tool_use_id` for `execute`, if there is an id and the class of the memory takes it."""
+    if tool_use_id is None or not _accepts_id(memory.execute):
+        return {}
+    return {"tool_use_id": tool_use_id}
+
+
+def _accepts_id(execute: Callable[..., object]) -> bool:
+    parameters = inspect.signature(execute).parameters.values()
+    return any(each.name == "tool_use_id" or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def memory_of_run(

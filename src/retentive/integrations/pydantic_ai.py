@@ -23,7 +23,7 @@ except ImportError as error:
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import Place, SupportsExecute, memory_of_run
+from retentive.integrations.memory import Place, SupportsExecute, id_option, memory_of_run
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 
@@ -84,7 +84,8 @@ def memory_tool(
         run_memory = found(context) if callable(found) else found
         run_actor = actor(context) if callable(actor) else actor
         through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
-        reply = await aio.execute(through, command, actor=run_actor)  # uses only the method `execute`
+        options = id_option(run_memory, context.tool_call_id)
+        reply = await aio.execute(through, command, actor=run_actor, **options)  # uses only the method `execute`
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text

@@ -1,0 +1,102 @@
+"""Agents are killed at random moments of a task of 20 edits. Each edit is made once, and every task is finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.testing.scripted_claude import Call, Prompt, ScriptedClaude, scripted_claude
+from support.profiles import sized
+
+from .agent_forks import RUNS
+
+NOTES = "/memories/notes.md"
+STEPS = 20
+KILLS = sized(quick=6, long=40, full=500)
+LONGEST_S = 0.5
+FINISHED, CANCELLED = 0, 3
+
+
+def next_edit(prompt: Prompt) -> Call | str:
+    """The next of 20 edits, from the number of results in the conversation: inserts, each followed by a replacement."""
+    done = sum(call.result is not None for call in prompt.calls)
+    assert all(call.result is None or not call.result.is_error for call in prompt.calls), prompt.calls[-1]
+    if done == 0:
+        return Call({"command": "create", "path": NOTES, "file_text": ""})
+    if done > STEPS:
+        return "All lines are written."
+    if done % 2:
+        return Call({"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": f"line {done} is new\n"})
+    line = f"line {done - 1} is"
+    return Call({"command": "str_replace", "path": NOTES, "old_str": f"{line} new", "new_str": f"{line} done"})
+
+
+EXPECTED = "".join(f"line {done} is done\n" for done in range(STEPS - 1, 0, -2))
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "faults.process.agent_forks"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        yield program
+        assert program.stdin is not None
+        program.stdin.close()
+        assert program.wait(60) == 0
+
+
+@pytest.fixture(scope="module")
+def claude() -> Iterator[ScriptedClaude]:
+    with scripted_claude(next_edit) as started:
+        yield started
+
+
+def run(forks: subprocess.Popen[str], **task: object) -> int:
+    """Run a process and return its exit status."""
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    print(json.dumps(task), file=forks.stdin, flush=True)
+    return int(forks.stdout.readline())
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_each_edit_is_made_once_however_often_the_agent_is_killed(
+    kind: str, forks: subprocess.Popen[str], claude: ScriptedClaude, tmp_path: Path
+) -> None:
+    chance, killed, finished = random.Random(kind), 0, 0
+    while killed < KILLS or not finished:
+        place = f"sqlite:///{tmp_path}/{finished}.db"
+        saved = tmp_path / f"{finished}.json"
+        delay_s = chance.uniform(0.01, LONGEST_S) if killed < KILLS else 60.0
+        status = run(forks, kind=kind, url=claude.url, place=place, saved=str(saved), delay_s=delay_s)
+        assert status in {FINISHED, CANCELLED, -signal.SIGKILL}, status
+        killed += status != FINISHED
+        if status == FINISHED:
+            with retentive.open(place) as opened:
+                assert opened.store().text(NOTES) == EXPECTED
+                assert len(list(opened.store().versions())) == STEPS + 1
+            finished += 1
+    assert claude.failures == []
+
+
+def test_the_harness_notices_a_repeated_edit(tmp_path: Path) -> None:
+    """Without the id of the call, a repeated insert writes its line twice."""
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": NOTES, "file_text": ""})
+        insert = {"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": "line 1 is new\n"}
+        for tool_use_id in ("t1", "t1", None):
+            store.execute(insert, tool_use_id=tool_use_id)
+        assert store.text(NOTES) == 2 * "line 1 is new\n"

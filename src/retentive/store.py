@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from retentive import pipeline
 from retentive.engine.context import StoreContext
@@ -18,7 +18,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT
-from retentive.values.provenance import origin_of
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
@@ -115,12 +115,13 @@ class MemoryStore(StoreContext):
             return self.reply(RunView(known, self._lines), invocation)
         return self.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
-    def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Delete all memories in one transaction."""
-        return self.reply(
-            RunCommand(Clear(), may_use_reserve=True),
-            Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration),
-        )
+    def clear(
+        self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
+    ) -> Reply:
+        """Delete all memories in one transaction. The arguments are those of `execute`."""
+        who = _checked(actor, tool_use_id, **origin)
+        call = Invocation(who, tool_use_id, self.integration, **origin)
+        return self.reply(RunCommand(Clear(), may_use_reserve=True), call)
 
     def save(
         self,
@@ -291,6 +292,7 @@ class MemoryStore(StoreContext):
         history: bool = False,
         likely: bool = False,
         actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> list[Finding]:
         """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
 
@@ -301,7 +303,7 @@ class MemoryStore(StoreContext):
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        return scan(self, actor, redact=redact, history=history, likely=likely)
+        return scan(self, actor, redact=redact, history=history, likely=likely, **origin)
 
 
 def _checked(

@@ -31,6 +31,7 @@ from retentive.integrations.memory import Place, SupportsExecute, open_memory
 from retentive.integrations.messages import TOOL
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
+from retentive.values.provenance import origin_of
 
 if TYPE_CHECKING:
     pass
@@ -69,6 +70,8 @@ class _Conversation(Generic[C]):
         topic: str | None = None,
         budget: Budget = _BUDGET,
         actor: Actor | str | None = None,
+        source: str | None = None,
+        session: str | None = None,
         messages: Iterable[Mapping[str, Any]] = (),
         stream: bool = False,
         request: Mapping[str, Any] | None = None,
@@ -81,6 +84,7 @@ class _Conversation(Generic[C]):
         self._tools = tool_list(tools)
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
+        self.origin = origin_of(source, session)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
         self.memory, self._close_memory = open_memory(memory, store)
@@ -137,7 +141,8 @@ class Agent(_Conversation["Anthropic"]):
     - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
     - `context`: context edits for each request. None disables context management.
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
-    - `actor`: actor recorded with each change of the memory. The default is a new session.
+    - `actor`: actor recorded with each change of the memory. The default is a new session. `source` and `session` are
+      recorded in its provenance.
     - `messages`: an earlier conversation to continue: the `agent.messages` of another agent, which is JSON.
     - `stream`: yield text in pieces as it arrives.
     - `request`: extra fields for each request, such as `thinking`.
@@ -207,7 +212,7 @@ class Agent(_Conversation["Anthropic"]):
         make: Any = self.client.beta.messages.tool_runner  # the overloads of tool_runner accept no dict
         with sdk.api_errors():
             with sdk.build_errors():
-                runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
+                runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor, **self.origin)))
             try:
                 yield runner
             finally:
@@ -292,7 +297,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
         make: Any = self.client.beta.messages.tool_runner  # the overloads of tool_runner accept no dict
         with sdk.api_errors():
             with sdk.build_errors():
-                runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
+                runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor, **self.origin)))
             try:
                 yield runner
             finally:

@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Unpack, cast
 
 from retentive.values.extras import pip_install
 
@@ -34,7 +35,9 @@ from retentive.errors import InvalidInput
 from retentive.integrations.memory import SupportsExecute
 from retentive.integrations.messages import TOOL
 from retentive.integrations.named import named
+from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor
+from retentive.values.provenance import Origin
 from retentive.values.replies import REPLIES
 
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
@@ -57,9 +60,10 @@ def new_async_client() -> anthropic.AsyncAnthropic:
 class _MemoryCommands:
     """Memory tool for the SDK's tool runner, over any object with `execute`."""
 
-    def __init__(self, memory: SupportsExecute, actor: Actor) -> None:
-        self._memory = memory
+    def __init__(self, memory: SupportsExecute, actor: Actor, **origin: Unpack[Origin]) -> None:
+        self._memory = cast("MemoryTree", memory)  # uses only the method `execute`
         self._actor = actor
+        self._origin = origin
 
     def to_dict(self) -> BetaMemoryTool20250818Param:
         """Entry for the `tools` list of a request."""
@@ -67,7 +71,7 @@ class _MemoryCommands:
 
     def _answer(self, command: object) -> str:
         try:
-            reply = named(self._memory, "agent").execute(command, actor=self._actor)
+            reply = named(self._memory, "agent").execute(command, actor=self._actor, **self._origin)
         except Exception:
             # A bug in this package or in the application's memory. The SDK would pass the exception text to the model.
             _LOG.exception("the memory raised an unexpected error")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Unpack
 
 from retentive.engine.context import StoreContext
 from retentive.engine.queries import read_version
@@ -18,6 +19,7 @@ from retentive.history.reads import LogFilter, Sides
 from retentive.history.removal import Removed, erase, redact
 from retentive.storage.contract import Actor, Operation, Version
 from retentive.values import diff
+from retentive.values.provenance import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +125,17 @@ class History:
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> RestoreOutcome:
         """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic.
 
         A memory at `path` gets the text it had at that moment. If no memory is at `path` now, the memory that was there
         at that moment is recreated. A directory gets all memories it had at that moment: newer memories are deleted,
         and moved memories return. If another memory is at a path that is needed, that is a conflict; with `mode`
-        `force` the other memory is deleted. Redacted content stays redacted. Raises `NotFound` if nothing was at `path`
-        at that moment.
+        `force` the other memory is deleted. Redacted content stays redacted. `source` and `session` are those of the
+        restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path` at that moment.
         """
-        return self._change(Restore(self._context.parsed(path), to, mode), dry_run=dry_run, actor=actor)
+        return self._change(Restore(self._context.parsed(path), to, mode), dry_run, actor, origin)
 
     def undo(
         self,
@@ -143,15 +146,16 @@ class History:
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> RestoreOutcome:
         """Reverse one whole change, given by the id of any of its versions, or all changes of an actor.
 
         `by` is an actor pattern such as `session:s1`; `since` excludes older changes. Changes are reversed from newest
         to oldest. The undo is itself one change in the history. If a later change builds on a reversed change, nothing
         is changed and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later
-        changes are reversed too).
+        changes are reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
         """
-        return self._change(Undo(change, by, since, mode), dry_run=dry_run, actor=actor)
+        return self._change(Undo(change, by, since, mode), dry_run, actor, origin)
 
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
@@ -172,8 +176,10 @@ class History:
         target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return erase(self._context, target, actor)
 
-    def _change(self, operation: PlannedOperation, *, dry_run: bool, actor: Actor | str | None) -> RestoreOutcome:
+    def _change(
+        self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin
+    ) -> RestoreOutcome:
         try:
-            return self._context.result_of(Preview(operation) if dry_run else operation, actor)
+            return self._context.result_of(Preview(operation) if dry_run else operation, actor, **origin)
         except Refused as refusal:
             raise self._context.raised(refusal) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, Unpack, runtime_checkable
 
 from retentive.engine.handlers import Viewed
 from retentive.engine.operation import AuditOnly
@@ -34,6 +34,7 @@ from retentive.values.commands import (
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class MemoryTree(Protocol):
     ) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
 
-    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories."""
 
     def directory(self) -> str | None:
@@ -125,6 +126,7 @@ class Mounts:
         the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a single store.
         """
         who = as_actor(actor)
+        origin_of(source, session)  # raises for an invalid one, even if no store gets it
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
@@ -139,14 +141,14 @@ class Mounts:
         """Return the reply to a malformed tool call; the store at `/memories` writes the audit entry."""
         return self._root.refused(name, error)
 
-    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
 
         Each store is cleared in one transaction. Memories that a mount point hides are not in the tree and are kept. If
         storage fails, the reply names the mount point of the failed store; the stores before it, in path order, are
         already cleared.
         """
-        who = as_actor(actor)
+        who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
             try:
                 mount.check_all(ROOT, mount.point, who)
@@ -156,7 +158,7 @@ class Mounts:
             point = MemoryPath.known(mount.point)
             try:
                 with mount.named_outward():
-                    mount.store.result_of(ClearPart(mount.part), who)
+                    mount.store.result_of(ClearPart(mount.part), who, **named)
             except RetentiveError as error:
                 return error_reply(Say(mount.store.replies, mount.store.redacted), error, [point])
         return Reply(self.replies.cleared)

@@ -140,11 +140,13 @@ class MemoryStore(StoreContext):
         """
         who = _checked(actor, None, source, session)
         call = Invocation(who, None, self.integration, source, session)
-        return self.reply(Save(self.parsed(path), text, if_version), call)
+        with self.checking("save", who):
+            target = self.parsed(path)
+        return self.reply(Save(target, text, if_version), call)
 
-    def refused(self, name: str | None, error: Refused) -> Reply:
+    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
-        return self.reply(AuditOnly(name, error), self.invocation())
+        return self.reply(AuditOnly(name, error), self.invocation(actor))
 
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
         """Run an operation and render its outcome; failures of storage become replies too."""
@@ -171,7 +173,9 @@ class MemoryStore(StoreContext):
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        return self.result_of(load(self.parsed(path)))
+        with self.checking("load"):
+            target = self.parsed(path)
+        return self.result_of(load(target))
 
     def text(self, path: str) -> str:
         """Return the text of the memory at `path`. Raises `NotFound`."""
@@ -179,13 +183,16 @@ class MemoryStore(StoreContext):
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
         """All memories below a directory, in byte order of their paths."""
-        return iter(self.result_of(list_memories(self.parsed(under))))
+        with self.checking("list"):
+            target = self.parsed(under)
+        return iter(self.result_of(list_memories(target)))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
         """Iterate over versions, newest first: all, those at one path, or those of one memory across renames."""
-        at = None if path is None else self.parsed(path)
+        with self.checking("versions"):
+            at = None if path is None else self.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
             return list(snapshot.versions(memory_id=memory_id, path=None if at is None else at.text, limit=limit))
@@ -220,9 +227,9 @@ class MemoryStore(StoreContext):
         from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
 
         corpus = self._corpus = self._corpus or Corpus()
-        target = self.parsed(under)
-
         who = as_actor(actor) or self.actor
+        with self.checking("search", actor):
+            target = self.parsed(under)
 
         def work(snapshot: Snapshot) -> Results:
             parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar, Unpack
 
 from retentive.engine.access_times import Accesses
-from retentive.engine.operation import Operation, Outcome
-from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, SensitiveValue, TooLarge
+from retentive.engine.operation import AuditOnly, Operation, Outcome
+from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, RetentiveError, SensitiveValue, TooLarge
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
@@ -71,6 +72,15 @@ class StoreContext(ABC):
     def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
         """The invocation of an operation by an actor, through the integration of this object. Raises `InvalidInput`."""
         return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin))
+
+    @contextmanager
+    def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:
+        """Check the arguments of an operation before it is built: an error adds the audit entry of the operation."""
+        try:
+            yield
+        except RetentiveError as error:
+            self.result_of(AuditOnly(name, error), actor)  # raises the error
+            raise
 
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path given by a program. Raises `InvalidPath`."""

@@ -121,10 +121,8 @@ class Import:
         **origin: Unpack[Origin],
     ) -> None:
         self._origin = origin_of(**origin)
-        try:
-            self._under = MemoryPath.parse(under).text
-        except Refused as refusal:
-            raise InvalidInput(_sentence(store.replies, refusal, under)) from None
+        with store.checking(ImportFiles.name, IMPORT):
+            self._under = _directory(store.replies, under)
         self._store = store
         self._overwrite = overwrite
         self._dry_run = dry_run
@@ -176,6 +174,14 @@ class Import:
 
 def _refused(one: _Ready, refusal: Refused, replies: Replies) -> FileOutcome:
     return FileOutcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
+
+
+def _directory(replies: Replies, under: str) -> str:
+    """Canonical path of the directory to import to. Raises `InvalidInput`."""
+    try:
+        return MemoryPath.parse(under).text
+    except Refused as refusal:
+        raise InvalidInput(_sentence(replies, refusal, under)) from None
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:

@@ -19,6 +19,6 @@ async def execute(
     return await to_thread.run_sync(lambda: tree.execute(command, actor=actor, **origin))
 
 
-async def clear(tree: MemoryTree, *, actor: Actor | str | None = None) -> Reply:
+async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
     """Async version of `MemoryStore.clear`."""
-    return await to_thread.run_sync(lambda: tree.clear(actor=actor))
+    return await to_thread.run_sync(lambda: tree.clear(actor=actor, **origin))

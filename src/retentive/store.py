@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from retentive import pipeline
 from retentive.engine.context import StoreContext
@@ -18,7 +18,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT
-from retentive.values.provenance import origin_of
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
@@ -115,12 +115,13 @@ class MemoryStore(StoreContext):
             return self.reply(RunView(known, self._lines), invocation)
         return self.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
-    def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Delete all memories in one transaction."""
-        return self.reply(
-            RunCommand(Clear(), may_use_reserve=True),
-            Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration),
-        )
+    def clear(
+        self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
+    ) -> Reply:
+        """Delete all memories in one transaction. The arguments are those of `execute`."""
+        who = _checked(actor, tool_use_id, **origin)
+        call = Invocation(who, tool_use_id, self.integration, **origin)
+        return self.reply(RunCommand(Clear(), may_use_reserve=True), call)
 
     def save(
         self,
@@ -139,11 +140,13 @@ class MemoryStore(StoreContext):
         """
         who = _checked(actor, None, source, session)
         call = Invocation(who, None, self.integration, source, session)
-        return self.reply(Save(self.parsed(path), text, if_version), call)
+        with self.checking("save", who):
+            target = self.parsed(path)
+        return self.reply(Save(target, text, if_version), call)
 
-    def refused(self, name: str | None, error: Refused) -> Reply:
+    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
-        return self.reply(AuditOnly(name, error), self.invocation())
+        return self.reply(AuditOnly(name, error), self.invocation(actor))
 
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
         """Run an operation and render its outcome; failures of storage become replies too."""
@@ -170,7 +173,9 @@ class MemoryStore(StoreContext):
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        return self.result_of(load(self.parsed(path)))
+        with self.checking("load"):
+            target = self.parsed(path)
+        return self.result_of(load(target))
 
     def text(self, path: str) -> str:
         """Return the text of the memory at `path`. Raises `NotFound`."""
@@ -178,13 +183,16 @@ class MemoryStore(StoreContext):
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
         """All memories below a directory, in byte order of their paths."""
-        return iter(self.result_of(list_memories(self.parsed(under))))
+        with self.checking("list"):
+            target = self.parsed(under)
+        return iter(self.result_of(list_memories(target)))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
         """Iterate over versions, newest first: all, those at one path, or those of one memory across renames."""
-        at = None if path is None else self.parsed(path)
+        with self.checking("versions"):
+            at = None if path is None else self.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
             return list(snapshot.versions(memory_id=memory_id, path=None if at is None else at.text, limit=limit))
@@ -219,9 +227,9 @@ class MemoryStore(StoreContext):
         from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
 
         corpus = self._corpus = self._corpus or Corpus()
-        target = self.parsed(under)
-
         who = as_actor(actor) or self.actor
+        with self.checking("search", actor):
+            target = self.parsed(under)
 
         def work(snapshot: Snapshot) -> Results:
             parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
@@ -291,6 +299,7 @@ class MemoryStore(StoreContext):
         history: bool = False,
         likely: bool = False,
         actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> list[Finding]:
         """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
 
@@ -301,7 +310,7 @@ class MemoryStore(StoreContext):
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        return scan(self, actor, redact=redact, history=history, likely=likely)
+        return scan(self, actor, redact=redact, history=history, likely=likely, **origin)
 
 
 def _checked(

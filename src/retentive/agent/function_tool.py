@@ -16,6 +16,7 @@ from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
 from retentive.integrations.memory import Place, SupportsExecute, open_memory
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
+from retentive.values.provenance import origin_of
 
 
 def function_tool(
@@ -23,6 +24,8 @@ def function_tool(
     *,
     store: str | None = None,
     actor: Actor | str | None = None,
+    source: str | None = None,
+    session: str | None = None,
     name: str = NAME,
     protocol: bool = True,
     strict: bool = False,
@@ -33,14 +36,15 @@ def function_tool(
     key or id. A location that is opened here is closed at the end of the process.
     `protocol` adds the memory protocol to the description: view the memory first, and record progress. The API adds
     this protocol only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required, and
-    a field that a command does not use is null. `actor` is recorded with each change. Raises `InvalidInput`.
+    a field that a command does not use is null. `actor`, `source` and `session` are recorded with each change. Raises
+    `InvalidInput`.
     """
     if not name:
         raise InvalidInput("name must not be empty: the model calls the tool by its name")
     description = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
-    who = as_actor(actor)
+    call = {"actor": as_actor(actor), **origin_of(source, session)}
     found, _ = open_memory(memory, store)
-    execute = partial(named(found, "function_tool").execute, actor=who)
+    execute = partial(named(found, "function_tool").execute, **call)
     return FunctionTool(name, description, _parameters(strict=strict), execute, strict)
 
 

@@ -37,6 +37,7 @@ from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, open_memory
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
+from retentive.values.provenance import origin_of
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
@@ -73,6 +74,8 @@ class _Conversation(Generic[C]):
         topic: str | None = None,
         budget: Budget = _BUDGET,
         actor: Actor | str | None = None,
+        source: str | None = None,
+        session: str | None = None,
         messages: Iterable[Mapping[str, Any]] = (),
         stream: bool = False,
         request: Mapping[str, Any] | None = None,
@@ -85,12 +88,13 @@ class _Conversation(Generic[C]):
         given = tool_list(tools)
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
+        self.origin = origin_of(source, session)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)
-        self._tools = Tools(self.memory, self.actor, given, is_async=self._is_async)
+        self._tools = Tools(self.memory, self.actor, given, is_async=self._is_async, **self.origin)
         self._own_client = client is None
         self.client = self._new_client() if client is None else client
 
@@ -138,7 +142,8 @@ class Agent(_Conversation["Anthropic"]):
     - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
     - `context`: context edits for each request. None disables context management.
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
-    - `actor`: actor recorded with each change of the memory. The default is a new session.
+    - `actor`: actor recorded with each change of the memory. The default is a new session. `source` and `session` are
+      recorded in its provenance.
     - `messages`: an earlier conversation to continue: the `agent.messages` of another agent, which is JSON.
     - `stream`: yield text in pieces as it arrives.
     - `request`: extra fields for each request, such as `thinking`.

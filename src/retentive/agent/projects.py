@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Unpack
 
 from retentive.agent.checks import check_list, check_text
 from retentive.agent.errors import NotSaved
 from retentive.errors import InvalidInput, NotFound
+from retentive.integrations.memory import Author
 from retentive.mounts import Mounts
-from retentive.storage.contract import Actor, Clock
+from retentive.storage.contract import Clock
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
@@ -53,15 +54,15 @@ def start_project(
     features: Iterable[Feature | str] = (),
     setup: str = "",
     directory: str = DIRECTORY,
-    actor: Actor | str | None = None,
     clock: Clock = time.time,
+    **author: Unpack[Author],
 ) -> None:
     """Write the three memories of a new project: `progress.md`, `features.json` and `setup.md`.
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
     ideally as the name of a script. `progress.md` is written last, so an interrupted call can be repeated. With
-    `Mounts` the project is in the store mounted at or above `directory`. Raises `InvalidInput` if the project
-    already exists, and `NotSaved` if the memory rejects a write.
+    `Mounts` the project is in the store mounted at or above `directory`. `actor`, `source` and `session` are recorded
+    with each change. Raises `InvalidInput` if the project already exists, and `NotSaved` if the memory rejects a write.
     """
     _check_memory(memory)
     checklist = _new_checklist(features)
@@ -77,9 +78,9 @@ def start_project(
 
     new_log(_read(memory, f"{directory}/progress.md")[1])
     how_to_start = f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n"
-    _save(memory, f"{directory}/setup.md", lambda _old: how_to_start, actor)
-    _save(memory, f"{directory}/features.json", lambda _old: _json({"features": checklist}), actor)
-    _save(memory, f"{directory}/progress.md", new_log, actor)  # another session may have created the project by now
+    _save(memory, f"{directory}/setup.md", lambda _old: how_to_start, author)
+    _save(memory, f"{directory}/features.json", lambda _old: _json({"features": checklist}), author)
+    _save(memory, f"{directory}/progress.md", new_log, author)  # another session may have created the project by now
 
 
 def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) -> str:
@@ -112,13 +113,13 @@ def close_session(
     verified: str | Sequence[str] = (),
     broken: str | Sequence[str] = (),
     directory: str = DIRECTORY,
-    actor: Actor | str | None = None,
     clock: Clock = time.time,
+    **author: Unpack[Author],
 ) -> None:
     """Record a session: work done, next steps, features that now pass (`verified`) or no longer pass (`broken`).
 
     Each memory is updated atomically. If another session changes it concurrently, the update is repeated on the new
-    text, so both changes are kept.
+    text, so both changes are kept. `actor`, `source` and `session` are recorded with each change.
 
     Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If marking the
     features fails, no feature is marked, but `done` and `next` are still recorded; the error says so.
@@ -128,25 +129,25 @@ def close_session(
     texts = {name: _texts(name, value) for name, value in arguments.items()}
     if _read(memory, f"{directory}/progress.md")[1] is None:
         raise NotFound(_NO_PROJECT.format(directory=directory))
-    problem = _mark(memory, f"{directory}/features.json", texts["verified"], texts["broken"], actor)
+    problem = _mark(memory, f"{directory}/features.json", texts["verified"], texts["broken"], author)
     marked = ([], []) if problem else (texts["verified"], texts["broken"])
     entry = _entry(_day(clock), texts["done"], texts["next"], *marked)
     if problem and not (texts["done"] or texts["next"]):
         raise problem
-    _save(memory, f"{directory}/progress.md", lambda old: _with_entry(old, entry, directory), actor)
+    _save(memory, f"{directory}/progress.md", lambda old: _with_entry(old, entry, directory), author)
     if problem:
         raise type(problem)(f"{problem}. No feature was marked; done and next are recorded in {directory}/progress.md")
 
 
 def _mark(
-    memory: MemoryStore | Mounts, path: str, verified: Sequence[str], broken: Sequence[str], actor: Actor | str | None
+    memory: MemoryStore | Mounts, path: str, verified: Sequence[str], broken: Sequence[str], author: Author
 ) -> InvalidInput | NotSaved | None:
     """Mark all the features in the checklist, or none. Returns the error if none was marked."""
     if both := sorted(set(verified) & set(broken)):
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:
         if verified or broken:
-            _save(memory, path, lambda old: _mark_features(old, path, verified, broken), actor)
+            _save(memory, path, lambda old: _mark_features(old, path, verified, broken), author)
     except (InvalidInput, NotSaved) as error:
         return error
     return None
@@ -165,9 +166,7 @@ def _texts(name: str, value: object) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def _save(
-    memory: MemoryStore | Mounts, path: str, change: Callable[[str | None], str], actor: Actor | str | None
-) -> None:
+def _save(memory: MemoryStore | Mounts, path: str, change: Callable[[str | None], str], author: Author) -> None:
     """Replace the text of a memory with `change(text)`. Repeats the change if another session wrote concurrently.
 
     `change` gets None if the memory does not exist.
@@ -175,7 +174,7 @@ def _save(
     store, inside = memory.store_of(path) if isinstance(memory, Mounts) else (memory, path)
     for _ in range(_ATTEMPTS):
         version, old = _read(memory, path)
-        reply = store.save(inside, change(old), if_version=version, actor=actor)
+        reply = store.save(inside, change(old), if_version=version, **author)
         if not reply.is_error:
             return
         if reply.code != "conflict":

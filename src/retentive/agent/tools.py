@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack, cast
 
 from anyio import to_thread
 
@@ -21,7 +21,9 @@ from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, id_option, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.integrations.named import named
+from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import REPLIES
 
 _LOG = logging.getLogger("retentive.agent")
@@ -33,9 +35,18 @@ class Tools:
     `definitions` are the entries for the `tools` list of a request. Thread-safe if the application's tools are.
     """
 
-    def __init__(self, memory: SupportsExecute, actor: Actor | None, tools: Iterable[Any], *, is_async: bool) -> None:
-        self._memory = named(memory, "agent")
+    def __init__(
+        self,
+        memory: SupportsExecute,
+        actor: Actor | None,
+        tools: Iterable[Any],
+        *,
+        is_async: bool,
+        **origin: Unpack[Origin],
+    ) -> None:
+        self._memory = cast("MemoryTree", named(memory, "agent"))  # uses only the method `execute`
         self._actor = actor
+        self._origin = origin
         given = tool_list(tools)
         self._by_name = {tool.name: tool for tool in given if not isinstance(tool, Mapping)}
         if not is_async:
@@ -69,7 +80,8 @@ class Tools:
             return tool_result(call["id"], f"Error: Tool '{call['name']}' not found", is_error=True)
         options = id_option(self._memory, call["id"])
         try:
-            return render(call["id"], self._memory.execute(call["input"], actor=self._actor, **options))
+            reply = self._memory.execute(call["input"], actor=self._actor, **self._origin, **options)
+            return render(call["id"], reply)
         except Exception:
             # A bug in this package or in the application's memory. The model must not see the text of the exception.
             _LOG.exception("the memory raised an unexpected error")
@@ -83,34 +95,25 @@ def run_tools(
     store: str | None = None,
     tools: Iterable[Any] = (),
     actor: Actor | str | None = None,
+    **origin: Unpack[Origin],
 ) -> list[Message]:
     """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
 
     For loops that keep their own messages. Save `messages` after each response and after this call: a process that was
     killed then continues with this call, and every change of the memory is made once. `memory` is an open memory, or a
     location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's `beta_tool`.
-    Pass the same `actor` after a crash.
+    Pass the same `actor` after a crash. `source` and `session` are recorded in the provenance of each change.
 
     Returns the tool_result blocks, none if every call has its result. Raises `InvalidInput`.
     """
-    return list(_results(messages, memory, store, tools, actor))
-
-
-def _results(
-    messages: list[Message],
-    memory: Place | SupportsExecute,
-    store: str | None,
-    tools: Iterable[Any],
-    actor: Actor | str | None,
-) -> Iterator[Message]:
-    who = as_actor(actor)
+    who, given = as_actor(actor), origin_of(**origin)
     opened, close = open_memory(memory, store)
     try:
-        runner = Tools(opened, who, tools, is_async=False)
+        runner, results = Tools(opened, who, tools, is_async=False, **given), []
         for call in unanswered_calls(messages):
-            result = runner.run(call)
-            add_result(messages, result)
-            yield result
+            results.append(runner.run(call))
+            add_result(messages, results[-1])
+        return results
     finally:
         close()
 

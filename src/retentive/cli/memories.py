@@ -158,7 +158,8 @@ def _execute(opened: AbstractContextManager[MemoryStore], **given: object) -> No
 
 def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
     """The memories below a directory, or the memory at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
-    target = store.parsed(path)
+    with store.checking("list" if at is None else "list.as_of"):
+        target = store.parsed(path)
     present = list_memories(target, or_at=True)
     found = store.result_of(present if at is None else AsOf(present, at))
     if not found and not target.is_root:
@@ -193,7 +194,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
     try:
         command = parse(given)
     except Refused as refusal:
-        return store.replies.error(refusal.key, refusal.values)
+        return store.refused("view.as_of", refusal)
     assert isinstance(command, View)
     operation = RunView(command, LineCounts())
     outcome = store.run(AsOf(operation, at), store.invocation())

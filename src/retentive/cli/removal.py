@@ -56,7 +56,8 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
         raise click.UsageError("Specify versions, --all-of or --finish.")
     with location.existing() as store:
         if all_of is not None and not yes:
-            path = store.parsed(all_of)
+            with store.checking("redact"):
+                path = store.parsed(all_of)
             preview = Read("redact.preview", partial(_old, path), path, needs_external_edits=True)
             if count := store.peek(preview):
                 confirm(_REDACT.format(output.counted(count, "version")), declined=partial(store.result_of, preview))
@@ -101,7 +102,8 @@ def _erase_memory(location: Location, path: str | None, memory_id: str | None, *
     with location.existing() as store:
         name, memory = path or memory_id, memory_id
         if not yes:
-            target = None if path is None else store.parsed(path)
+            with store.checking("erase"):
+                target = None if path is None else store.parsed(path)
             preview = Read(
                 "erase.preview", partial(_versions_to_erase, target, memory_id), target, needs_external_edits=True
             )

@@ -33,7 +33,8 @@ def execute(location: Location) -> None:
 def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
     """The reply to one line."""
     try:
-        given = parsed(line)
+        with store.checking(None):
+            given = parsed(line)
         if _is_tool_use(given):
             return run_block(store, given)
         return store.execute(given)

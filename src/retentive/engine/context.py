@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar, Unpack
 
 from retentive.engine.access_times import Accesses
-from retentive.engine.operation import Operation, Outcome
-from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, SensitiveValue, TooLarge
+from retentive.engine.operation import AuditOnly, Operation, Outcome
+from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, RetentiveError, SensitiveValue, TooLarge
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
@@ -63,13 +65,22 @@ class StoreContext(ABC):
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run bookkeeping in its own transaction, outside the stages. Bookkeeping changes no memory."""
 
-    def result_of(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
+    def result_of(self, operation: Operation[R], actor: Actor | str | None = None, **origin: Unpack[Origin]) -> R:
         """Run an operation through all stages and return its result. Raises `RetentiveError`."""
-        return self.run(operation, self.invocation(actor)).value()
+        return self.run(operation, self.invocation(actor, **origin)).value()
 
-    def invocation(self, actor: Actor | str | None = None) -> Invocation:
+    def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
         """The invocation of an operation by an actor, through the integration of this object. Raises `InvalidInput`."""
-        return Invocation(as_actor(actor), None, self.integration)
+        return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin))
+
+    @contextmanager
+    def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:
+        """Check the arguments of an operation before it is built: an error adds the audit entry of the operation."""
+        try:
+            yield
+        except RetentiveError as error:
+            self.result_of(AuditOnly(name, error), actor)  # raises the error
+            raise
 
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path given by a program. Raises `InvalidPath`."""

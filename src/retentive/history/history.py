@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Unpack
 
 from retentive.engine.context import StoreContext
 from retentive.engine.queries import read_version
@@ -18,6 +19,7 @@ from retentive.history.reads import LogFilter, Sides
 from retentive.history.removal import Removed, erase, redact
 from retentive.storage.contract import Actor, Operation, Version
 from retentive.values import diff
+from retentive.values.provenance import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,9 @@ class History:
         in `session:*`, and so are `source`, `session`, `integration` and `flag`; `trust` is the level that the settings
         give to the change by itself. Memories in quarantine are included.
         """
-        only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
-        target = None if path is None else self._context.parsed(path)
+        with self._context.checking("log"):
+            only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
+            target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
 
     def show(self, version_id: str) -> tuple[Version, str | None]:
@@ -70,7 +73,9 @@ class History:
 
     def text_at(self, path: str, at: datetime | str) -> tuple[Version, str]:
         """The memory that was at a path at a moment: its version at that moment, and the text. Raises `NotFound`."""
-        return self._context.result_of(reads.text_at(self._context.parsed(path), at))
+        with self._context.checking("text_at"):
+            target = self._context.parsed(path)
+        return self._context.result_of(reads.text_at(target, at))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
         """Unified diff between the texts of two versions. The text of a deletion is empty.
@@ -95,8 +100,9 @@ class History:
 
         Raises the same errors as `change`.
         """
-        found = self._context.result_of(reads.changes_since(self._context.parsed(path), since))
-        return reads.without_deletions(found)
+        with self._context.checking("diff"):
+            target = self._context.parsed(path)
+        return reads.without_deletions(self._context.result_of(reads.changes_since(target, since)))
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
         """Each line of the memory at a path with the version that added it. Raises `NotFound`.
@@ -104,8 +110,10 @@ class History:
         Lines older than the oldest kept version are attributed to that version. `source` and `trust` select lines as in
         `log`.
         """
-        only = LogFilter(source=source, trust=trust)
-        texts = self._context.result_of(reads.lineage(self._context.parsed(path)))
+        with self._context.checking("blame"):
+            only = LogFilter(source=source, trust=trust)
+            target = self._context.parsed(path)
+        texts = self._context.result_of(reads.lineage(target))
         lines, authors = diff.lines(texts[-1][1]), diff.blame(texts)
         settings = self._context.known_settings[1] or self._context.settings()
         chosen = {version.id for version in only.chosen({each.id: each for each in authors}.values(), settings)}
@@ -123,16 +131,19 @@ class History:
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> RestoreOutcome:
         """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic.
 
         A memory at `path` gets the text it had at that moment. If no memory is at `path` now, the memory that was there
         at that moment is recreated. A directory gets all memories it had at that moment: newer memories are deleted,
         and moved memories return. If another memory is at a path that is needed, that is a conflict; with `mode`
-        `force` the other memory is deleted. Redacted content stays redacted. Raises `NotFound` if nothing was at `path`
-        at that moment.
+        `force` the other memory is deleted. Redacted content stays redacted. `source` and `session` are those of the
+        restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path` at that moment.
         """
-        return self._change(Restore(self._context.parsed(path), to, mode), dry_run=dry_run, actor=actor)
+        with self._context.checking(_named(Restore, dry_run), actor):
+            operation = Restore(self._context.parsed(path), to, mode)
+        return self._change(operation, dry_run, actor, origin)
 
     def undo(
         self,
@@ -143,15 +154,18 @@ class History:
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
     ) -> RestoreOutcome:
         """Reverse one whole change, given by the id of any of its versions, or all changes of an actor.
 
         `by` is an actor pattern such as `session:s1`; `since` excludes older changes. Changes are reversed from newest
         to oldest. The undo is itself one change in the history. If a later change builds on a reversed change, nothing
         is changed and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later
-        changes are reversed too).
+        changes are reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
         """
-        return self._change(Undo(change, by, since, mode), dry_run=dry_run, actor=actor)
+        with self._context.checking(_named(Undo, dry_run), actor):
+            operation = Undo(change, by, since, mode)
+        return self._change(operation, dry_run, actor, origin)
 
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
@@ -162,18 +176,27 @@ class History:
         present memories. Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new
         version first, or delete the memory.
         """
-        target = None if all_of is None else self._context.parsed(all_of)
+        with self._context.checking("redact", actor):
+            target = None if all_of is None else self._context.parsed(all_of)
         return redact(self._context, version_ids, actor, all_of=target)
 
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
         """Permanently remove a memory and all its versions. A tombstone without content is kept. Raises `NotFound`."""
-        target = memory_id if memory_id is not None else self._context.parsed(path or "")
+        with self._context.checking("erase", actor):
+            target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return erase(self._context, target, actor)
 
-    def _change(self, operation: PlannedOperation, *, dry_run: bool, actor: Actor | str | None) -> RestoreOutcome:
+    def _change(
+        self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin
+    ) -> RestoreOutcome:
         try:
-            return self._context.result_of(Preview(operation) if dry_run else operation, actor)
+            return self._context.result_of(Preview(operation) if dry_run else operation, actor, **origin)
         except Refused as refusal:
             raise self._context.raised(refusal) from None
+
+
+def _named(operation: type[PlannedOperation], dry_run: bool) -> str:
+    """Name in the audit log of a restore or undo, or of its preview."""
+    return f"{operation.name}.preview" if dry_run else operation.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read, WriteOperation
@@ -16,6 +16,7 @@ from retentive.history.removal import finish, redact_versions
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.provenance import Origin
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
@@ -92,7 +93,13 @@ class RedactFound(WriteOperation[Scanned]):
 
 
 def scan(
-    context: StoreContext, actor: Actor | str | None, *, redact: bool, history: bool, likely: bool = False
+    context: StoreContext,
+    actor: Actor | str | None,
+    *,
+    redact: bool,
+    history: bool,
+    likely: bool = False,
+    **origin: Unpack[Origin],
 ) -> list[Finding]:
     """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds.
 
@@ -103,7 +110,8 @@ def scan(
     try:
         if not redact:
             return context.result_of(scan_read(context, history=history), actor)
-        scanned = context.result_of(RedactFound(context.examiner, history, context.clock(), likely), actor)
+        found = RedactFound(context.examiner, history, context.clock(), likely)
+        scanned = context.result_of(found, actor, **origin)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
     except Refused as refusal:

@@ -169,7 +169,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
 
     def clear_all_memory(self) -> str:
         """Delete all memories. Each store is cleared in one transaction, and its history keeps the memories."""
-        return text_or_error(self._named.clear(actor=self.actor))
+        return text_or_error(self._named.clear(actor=self.actor, **self.origin))
 
 
 class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMemoryTool):
@@ -194,7 +194,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
 
     async def clear_all_memory(self) -> str:
         """Delete all memories. Each store is cleared in one transaction, and its history keeps the memories."""
-        return text_or_error(await aio.clear(self._named, actor=self.actor))
+        return text_or_error(await aio.clear(self._named, actor=self.actor, **self.origin))
 
 
 class _SearchTool(_OpenedStore):

@@ -19,64 +19,77 @@ from pydantic import PrivateAttr
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import Place, SupportsExecute, id_option, memory_of_run
+from retentive.integrations.memory import (
+    ActorLike,
+    Author,
+    AuthorOfRun,
+    Place,
+    SupportsExecute,
+    id_option,
+    memory_of_run,
+)
 from retentive.integrations.messages import TOOL
 from retentive.integrations.named import named
-from retentive.storage.contract import Actor, as_actor
 from retentive.values.replies import Reply
 
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
 
-ActorLike: TypeAlias = Actor | str | None
 MemoryOfRun: TypeAlias = SupportsExecute | Callable[[RunnableConfig], SupportsExecute]
 ActorOfRun: TypeAlias = ActorLike | Callable[[RunnableConfig], ActorLike]
+NameOfRun: TypeAlias = str | Callable[[RunnableConfig], str | None] | None
 
 
 def memory_tool(
-    memory: Place | MemoryOfRun, *, store: str | None = None, actor: ActorOfRun = None, native: bool = True
+    memory: Place | MemoryOfRun,
+    *,
+    store: str | None = None,
+    actor: ActorOfRun = None,
+    source: NameOfRun = None,
+    session: NameOfRun = None,
+    native: bool = True,
 ) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
     `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
-    several users, pass functions of the run's config as `memory` and `actor`. Raises `InvalidInput`. An error reply
-    becomes a `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises.
+    several users, pass functions of the run's config as `memory`, `actor`, `source` and `session`. `source` and
+    `session` are recorded in the provenance of each change. Raises `InvalidInput`. An error reply becomes a
+    `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises.
     With `native=False` Claude also gets a function tool.
     """
-    if not callable(actor):
-        actor = as_actor(actor)  # an invalid actor raises here, not in the first call
+    author = AuthorOfRun(actor, source, session)
     definition = {"provider_tool_definition": dict(TOOL)} if native else None
-    return _MemoryTool(memory_of_run(memory, store), actor, extras=definition)
+    return _MemoryTool(memory_of_run(memory, store), author, extras=definition)
 
 
 class _MemoryTool(BaseTool):
     _memory: MemoryOfRun = PrivateAttr()
-    _actor: ActorOfRun = PrivateAttr()
+    _author: AuthorOfRun = PrivateAttr()
 
-    def __init__(self, memory: MemoryOfRun, actor: ActorOfRun, *, extras: dict[str, Any] | None) -> None:
+    def __init__(self, memory: MemoryOfRun, author: AuthorOfRun, *, extras: dict[str, Any] | None) -> None:
         super().__init__(
             name=NAME, description=DESCRIPTION, args_schema=INPUT_SCHEMA, handle_tool_error=True, extras=extras
         )
-        self._memory, self._actor = memory, actor
+        self._memory, self._author = memory, author
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Pass the input as one argument. As keyword arguments, unknown fields could clash with those of `_run`."""
-        return (tool_input, tool_call_id), {}
+        return (tool_input,), {"tool_call_id": tool_call_id}
 
-    def _run(self, command: object, tool_call_id: str | None, config: RunnableConfig) -> str:
-        memory, actor = self._resolve(config)
-        return _text(memory.execute(command, actor=actor, **id_option(memory, tool_call_id)))
+    def _run(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:
+        memory, author = self._resolve(config)
+        return _text(memory.execute(command, **author, **id_option(memory, tool_call_id)))
 
-    async def _arun(self, command: object, tool_call_id: str | None, config: RunnableConfig) -> str:
-        memory, actor = self._resolve(config)
-        options = id_option(memory, tool_call_id)
-        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor, **options))  # only `execute`
+    async def _arun(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:
+        memory, author = self._resolve(config)
+        return _text(await aio.execute(memory, command, **author, **id_option(memory, tool_call_id)))
 
-    def _resolve(self, config: RunnableConfig) -> tuple[SupportsExecute, ActorLike]:
+    def _resolve(self, config: RunnableConfig) -> tuple[MemoryTree, Author]:
         memory = self._memory(config) if callable(self._memory) else self._memory
-        return named(memory, "langchain"), self._actor(config) if callable(self._actor) else self._actor
+        through = cast("MemoryTree", named(memory, "langchain"))  # uses only the method `execute`
+        return through, self._author.of(config)
 
 
 def _text(reply: Reply) -> str:

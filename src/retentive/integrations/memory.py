@@ -5,22 +5,28 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from retentive import opening
 from retentive.errors import InvalidInput
 from retentive.mounts import Mounts
 from retentive.opening import Retentive
-from retentive.storage.contract import Actor
+from retentive.storage.contract import Actor, as_actor
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import Replies, Reply
 
 Place: TypeAlias = str | os.PathLike[str] | Retentive
 """A location as for `retentive.open`, or an opened one."""
+ActorLike: TypeAlias = Actor | str | None
 _NO_SETTINGS: Mapping[str, Any] = {}
 
 
 class SupportsExecute(Protocol):
-    """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation."""
+    """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation.
+
+    It needs the arguments `source` and `session` only if the application sets them on the integration.
+    """
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
         """Run a command, given as the raw input of a tool call.
@@ -95,6 +101,37 @@ def memory_of_run(
     if store is not None:
         raise InvalidInput(f"`store` has no effect on a function; return `opened.store({store!r})` from the function")
     return memory
+
+
+class Author(Origin, total=False):
+    """Keyword arguments that name the actor of a change too."""
+
+    actor: ActorLike
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorOfRun:
+    """Actor, source and session of the calls of an agent: each a value, or a function of the context of a run.
+
+    Raises `InvalidInput` for an invalid value at once, rather than in the first call.
+    """
+
+    actor: ActorLike | Callable[[Any], ActorLike]
+    source: str | Callable[[Any], str | None] | None
+    session: str | Callable[[Any], str | None] | None
+
+    def __post_init__(self) -> None:
+        given = (None if callable(each) else each for each in (self.actor, self.source, self.session))
+        _author(*given)
+
+    def of(self, context: object) -> Author:
+        """The arguments for a call in this run. Raises `InvalidInput`."""
+        given = (each(context) if callable(each) else each for each in (self.actor, self.source, self.session))
+        return _author(*given)
+
+
+def _author(actor: ActorLike, source: object, session: object) -> Author:
+    return {"actor": as_actor(actor), **origin_of(source, session)}
 
 
 def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:

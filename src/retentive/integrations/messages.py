@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, Refused
 from retentive.integrations.memory import open_memory
-from retentive.integrations.named import named
+from retentive.integrations.named import named, refused, reject
 from retentive.mounts import MemoryTree
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor
@@ -51,12 +51,12 @@ def run_block(
     """`tool_result` through the integration that `store` already names."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
-        raise InvalidInput("block must be a tool_use block with an id")
+        reject(store, "block must be a tool_use block with an id", actor=actor)
     if name == TOOL["name"]:
         reply = store.execute(command, actor=actor, tool_use_id=block_id, **origin)
     else:
         shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
-        reply = store.replies.error("not_this_tool", {"value": shown})
+        reply = refused(store, Refused("not_this_tool", value=shown), actor=actor)
     return render(block_id, reply)
 
 

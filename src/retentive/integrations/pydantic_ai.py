@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from retentive.values.extras import pip_install
 
@@ -23,14 +23,11 @@ except ImportError as error:
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import Place, SupportsExecute, id_option, memory_of_run
+from retentive.integrations.memory import ActorLike, AuthorOfRun, Place, SupportsExecute, id_option, memory_of_run
 from retentive.integrations.named import named
-from retentive.storage.contract import Actor, as_actor
 
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
-
-ActorLike: TypeAlias = Actor | str | None
 
 
 @dataclass
@@ -38,18 +35,23 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     """Memory tool for `Agent(capabilities=[...])`.
 
     `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
-    several users, pass functions of the `RunContext` as `memory` and `actor`. Raises `InvalidInput`. With
-    `native=False` Claude also gets a function tool.
+    several users, pass functions of the `RunContext` as `memory`, `actor`, `source` and `session`. `source` and
+    `session` are recorded in the provenance of each change. Raises `InvalidInput`. With `native=False` Claude also gets
+    a function tool.
     """
 
     memory: Place | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
     _: KW_ONLY
     store: str | None = None
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None
+    source: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None
+    session: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None
     native: bool = True
 
     def __post_init__(self) -> None:
-        self._tool = memory_tool(self.memory, store=self.store, actor=self.actor)
+        self._tool = memory_tool(
+            self.memory, store=self.store, actor=self.actor, source=self.source, session=self.session
+        )
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -70,22 +72,22 @@ def memory_tool(
     *,
     store: str | None = None,
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None,
+    source: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None,
+    session: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None,
 ) -> Tool[AgentDepsT]:
     """Create the function tool without the capability, for `Agent(tools=[...])`.
 
     An error reply is returned with its exact text and `is_error`. It does not count as a retry of the tool. Calls of
     one turn run in order, each in a worker thread.
     """
-    if not callable(actor):
-        actor = as_actor(actor)  # an invalid actor raises here, not in the first call
+    author = AuthorOfRun(actor, source, session)
     found = memory_of_run(memory, store)
 
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
         run_memory = found(context) if callable(found) else found
-        run_actor = actor(context) if callable(actor) else actor
         through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
         options = id_option(run_memory, context.tool_call_id)
-        reply = await aio.execute(through, command, actor=run_actor, **options)  # uses only the method `execute`
+        reply = await aio.execute(through, command, **author.of(context), **options)  # uses only the method `execute`
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text

@@ -83,7 +83,7 @@ def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor 
     try:
         query, under, limit = _parse(request)
     except Refused as refusal:
-        return memory.refused("search", refusal)
+        return memory.refused("search", refusal, actor=actor)
     try:
         return Reply(_text(memory.search(query, under=under.text, limit=limit, actor=actor), under))
     except InvalidInput as error:

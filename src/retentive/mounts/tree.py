@@ -7,9 +7,10 @@ single store can run: commands on mount points or directories above them, and re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, Unpack, runtime_checkable
 
 from retentive.engine.handlers import Viewed
 from retentive.engine.operation import AuditOnly
@@ -34,6 +35,7 @@ from retentive.values.commands import (
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class MemoryTree(Protocol):
     ) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
 
-    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories."""
 
     def directory(self) -> str | None:
@@ -125,6 +127,7 @@ class Mounts:
         the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a single store.
         """
         who = as_actor(actor)
+        origin_of(source, session)  # raises for an invalid one, even if no store gets it
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
@@ -135,18 +138,22 @@ class Mounts:
             return store.execute(inside[1], actor=who, tool_use_id=tool_use_id, source=source, session=session)
         return self._at_a_border(known, who)
 
-    def refused(self, name: str | None, error: Refused) -> Reply:
+    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """Return the reply to a malformed tool call; the store at `/memories` writes the audit entry."""
-        return self._root.refused(name, error)
+        return self._root.refused(name, error, actor=actor)
 
-    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+    def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
+        """Check the arguments of an operation, as `StoreContext.checking` of the store at `/memories`."""
+        return self._root.checking(name, actor)
+
+    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
 
         Each store is cleared in one transaction. Memories that a mount point hides are not in the tree and are kept. If
         storage fails, the reply names the mount point of the failed store; the stores before it, in path order, are
         already cleared.
         """
-        who = as_actor(actor)
+        who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
             try:
                 mount.check_all(ROOT, mount.point, who)
@@ -156,7 +163,7 @@ class Mounts:
             point = MemoryPath.known(mount.point)
             try:
                 with mount.named_outward():
-                    mount.store.result_of(ClearPart(mount.part), who)
+                    mount.store.result_of(ClearPart(mount.part), who, **named)
             except RetentiveError as error:
                 return error_reply(Say(mount.store.replies, mount.store.redacted), error, [point])
         return Reply(self.replies.cleared)
@@ -169,9 +176,10 @@ class Mounts:
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        target = self._root.parsed(path)
-        if target.text in self._fixed:
-            raise NotFound(f"there is no memory at {path}")
+        with self.checking("load"):
+            target = self._root.parsed(path)
+            if target.text in self._fixed:
+                raise NotFound(f"there is no memory at {path}")
         mount = self._mount_of(target)
         with mount.named_outward():
             memory, text = mount.store.result_of(load(target.within(mount.point)))
@@ -184,7 +192,9 @@ class Mounts:
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
         """All memories below a directory, in byte order of their paths; consistent within each store."""
         found: list[Memory] = []
-        for mount, inner in self._parts(self._root.parsed(under)):
+        with self.checking("list"):
+            target = self._root.parsed(under)
+        for mount, inner in self._parts(target):
             with mount.named_outward():
                 listed = mount.store.result_of(list_memories(MemoryPath.known(inner)))
             shown = (memory for memory in listed if mount.part.shows(memory.path))
@@ -204,11 +214,13 @@ class Mounts:
         """Search as in one store. Words match in texts, and in paths as each store has them."""
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
 
-        patterns = [check_path_pattern(pattern) for pattern in paths]
-        if limit is not None and limit < 0:
-            raise InvalidInput("limit must be an integer of at least 0")
+        with self.checking("search", actor):
+            patterns = [check_path_pattern(pattern) for pattern in paths]
+            if limit is not None and limit < 0:
+                raise InvalidInput("limit must be an integer of at least 0")
+            target = self._root.parsed(under)
         hits: list[Hit] = []
-        for mount, inner in self._parts(self._root.parsed(under)):
+        for mount, inner in self._parts(target):
             shown = mount.search(query, inner, regex=regex, actor=actor)
             hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
         ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)

@@ -39,7 +39,8 @@ class Review:
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
         """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
-        who = as_actor(actor)
+        with self._context.checking("review.list"):
+            who = as_actor(actor)
         found = self._context.result_of(Read("review.list", pending))
         return [each for each in found if actor is None or each.actor == who]
 
@@ -104,7 +105,9 @@ class Review:
         wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
         context = self._context
         at = to_datetime(now_us(context.clock))
-        operation = Decide(wanted, is_accepted, at, context.replies, merge, force, as_actor(proposed_by))
+        with context.checking("review.accept" if is_accepted else "review.refuse", actor):
+            proposer = as_actor(proposed_by)
+        operation = Decide(wanted, is_accepted, at, context.replies, merge, force, proposer)
         try:
             return context.result_of(operation, actor)
         except Stopped as stopped:

@@ -38,8 +38,9 @@ class Trust:
 
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[Doubted]:
         """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
-        check_level(level)
-        target = self._context.parsed(under)
+        with self._context.checking("trust.list"):
+            check_level(level)
+            target = self._context.parsed(under)
 
         def work(snapshot: Snapshot) -> list[Doubted]:
             assessed = Assessment(snapshot, self._context.settings_of(snapshot), None)
@@ -58,7 +59,8 @@ class Trust:
 
         A later change by an unconfirmed or quarantined contributor is not covered. Raises `NotFound`.
         """
-        operation = Confirm(self._context.parsed(path), self._context.clock(), self._is_read_only)
+        with self._context.checking("trust.confirm", actor):
+            operation = Confirm(self._context.parsed(path), self._context.clock(), self._is_read_only)
         return self._context.result_of(operation, actor)
 
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
@@ -66,11 +68,15 @@ class Trust:
 
         `pattern` is a pattern as in the setting `trust`: `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
         """
-        return self._context.result_of(ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only), actor)
+        with self._context.checking("trust.quarantine", actor):
+            operation = ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only)
+        return self._context.result_of(operation, actor)
 
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
         """Reverse `quarantine` for the same pattern; return whether it was in quarantine."""
-        return self._context.result_of(ChangeQuarantine(check_trust_pattern(pattern), True, self._is_read_only), actor)
+        with self._context.checking("trust.release", actor):
+            operation = ChangeQuarantine(check_trust_pattern(pattern), True, self._is_read_only)
+        return self._context.result_of(operation, actor)
 
     @property
     def _is_read_only(self) -> bool:

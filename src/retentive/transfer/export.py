@@ -107,8 +107,9 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
     `/memories/a/b` becomes `a/b`. The directory appears when all files are complete and durable.
     """
     target = os.path.abspath(path)
-    if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
-        check_free(target)
+    with store.checking("export"):
+        if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
+            check_free(target)
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     store.result_of(AuditOnly("export"))

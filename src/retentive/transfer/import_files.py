@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, Unpack, cast
 
 from retentive.engine.handlers import check_free
 from retentive.engine.operation import RolledBack, WriteOperation
@@ -16,6 +16,7 @@ from retentive.transfer.archive_writer import Progress
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
 from retentive.values.paths import MemoryPath, visible
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import Replies
 from retentive.values.text import is_text
 
@@ -106,14 +107,22 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
 class Import:
     """Import of files into a store, below the path `under`.
 
-    All files are written in one transaction. `dry_run` runs the same transaction and rolls it back.
+    All files are written in one transaction. `dry_run` runs the same transaction and rolls it back. `source` and
+    `session` are recorded in the provenance of each change.
     """
 
-    def __init__(self, store: MemoryStore, *, under: str, overwrite: bool = False, dry_run: bool = False) -> None:
-        try:
-            self._under = MemoryPath.parse(under).text
-        except Refused as refusal:
-            raise InvalidInput(_sentence(store.replies, refusal, under)) from None
+    def __init__(
+        self,
+        store: MemoryStore,
+        *,
+        under: str,
+        overwrite: bool = False,
+        dry_run: bool = False,
+        **origin: Unpack[Origin],
+    ) -> None:
+        self._origin = origin_of(**origin)
+        with store.checking(ImportFiles.name, IMPORT):
+            self._under = _directory(store.replies, under)
         self._store = store
         self._overwrite = overwrite
         self._dry_run = dry_run
@@ -158,13 +167,21 @@ class Import:
         """Write all files, except files that storage refuses."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
-            return self._store.result_of(operation, IMPORT)
+            return self._store.result_of(operation, IMPORT, **self._origin)
         except RolledBack as dry:
             return cast("list[FileOutcome]", dry.result)
 
 
 def _refused(one: _Ready, refusal: Refused, replies: Replies) -> FileOutcome:
     return FileOutcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
+
+
+def _directory(replies: Replies, under: str) -> str:
+    """Canonical path of the directory to import to. Raises `InvalidInput`."""
+    try:
+        return MemoryPath.parse(under).text
+    except Refused as refusal:
+        raise InvalidInput(_sentence(replies, refusal, under)) from None
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:

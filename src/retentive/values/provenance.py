@@ -109,13 +109,13 @@ def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[s
 
 
 class Origin(TypedDict, total=False):
-    """Keyword arguments of `MemoryStore.execute` that name the origin of a change."""
+    """Keyword arguments that name the origin of a change, of all methods that change memories."""
 
     source: str | None
     session: str | None
 
 
-def origin_of(source: object, session: object) -> Origin:
+def origin_of(source: object = None, session: object = None) -> Origin:
     """The arguments that are given. Raises `InvalidInput` for an invalid source or session."""
     origin: Origin = {}
     if source is not None:

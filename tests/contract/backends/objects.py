@@ -46,5 +46,7 @@ class Bottom:
 
 
 def in_two_days(url: str) -> ObjectsBackend:
-    """Open a backend for which all present objects are old."""
-    return small(url, clock=lambda: time.time() + 2 * DAY_S)
+    """Open a backend for which all present objects are old, by the clocks of the host and of the storage."""
+    made = small(url, clock=lambda: time.time() + 2 * DAY_S)
+    vars(made)["storage_time"] = made.clock
+    return made

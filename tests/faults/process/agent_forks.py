@@ -27,8 +27,7 @@ from langchain_anthropic import ChatAnthropic
 from langgraph.checkpoint.memory import InMemorySaver
 
 import retentive
-from retentive.agent import Agent, AsyncAgent, Finished
-from retentive.agent.tools import run_tools
+from retentive.agent import Agent, AsyncAgent, Finished, run_tools
 from retentive.integrations.langchain import memory_tool
 from retentive.integrations.messages import TOOL
 
@@ -52,12 +51,18 @@ def as_json(messages: object) -> bytes:
     return json.dumps(messages).encode()
 
 
+def client_of(url: str) -> Anthropic:
+    return Anthropic(base_url=url, api_key="none", http_client=httpx2.Client(verify=False))
+
+
 def with_agent(url: str, place: str, saved: Path, *, stream: bool = False) -> None:
     messages = load(saved)
-    with Anthropic(base_url=url, api_key="none", http_client=httpx2.Client(verify=False)) as client:
-        with Agent(client, memory=place, actor=ACTOR, messages=messages, stream=stream) as agent:
-            for _ in agent.run(None if messages else TASK):
-                save(saved, as_json(agent.messages))
+    with (
+        client_of(url) as client,
+        Agent(client, memory=place, actor=ACTOR, messages=messages, stream=stream) as agent,
+    ):
+        for _ in agent.run(None if messages else TASK):
+            save(saved, as_json(agent.messages))
 
 
 def with_streaming_agent(url: str, place: str, saved: Path) -> None:
@@ -67,16 +72,18 @@ def with_streaming_agent(url: str, place: str, saved: Path) -> None:
 async def _with_async_agent(url: str, place: str, saved: Path, cancel_after: int) -> None:
     messages = load(saved)
     http = httpx2.AsyncClient(verify=False)
-    async with AsyncAnthropic(base_url=url, api_key="none", http_client=http) as client:
-        async with AsyncAgent(client, memory=place, actor=ACTOR, messages=messages) as agent:
-            async with aclosing(agent.run(None if messages else TASK)) as events:
-                async for event in events:
-                    save(saved, as_json(agent.messages))
-                    cancel_after -= 1
-                    if not cancel_after and not isinstance(event, Finished):
-                        task = asyncio.current_task()
-                        assert task is not None
-                        asyncio.get_running_loop().call_later(0.001, task.cancel)
+    async with (
+        AsyncAnthropic(base_url=url, api_key="none", http_client=http) as client,
+        AsyncAgent(client, memory=place, actor=ACTOR, messages=messages) as agent,
+        aclosing(agent.run(None if messages else TASK)) as events,
+    ):
+        async for event in events:
+            save(saved, as_json(agent.messages))
+            cancel_after -= 1
+            if not cancel_after and not isinstance(event, Finished):
+                task = asyncio.current_task()
+                assert task is not None
+                asyncio.get_running_loop().call_later(0.001, task.cancel)
 
 
 def with_async_agent(url: str, place: str, saved: Path) -> None:
@@ -93,16 +100,16 @@ def with_cancellation(url: str, place: str, saved: Path) -> None:
 
 def with_run_tools(url: str, place: str, saved: Path) -> None:
     messages = load(saved) or [{"role": "user", "content": TASK}]
-    with Anthropic(base_url=url, api_key="none", http_client=httpx2.Client(verify=False)) as client:
-        with retentive.open(place) as opened:
-            while True:
-                if run_tools(messages, opened, actor=ACTOR):
-                    save(saved, as_json(messages))
-                if messages[-1]["role"] == "assistant":
-                    return
-                reply = client.beta.messages.create(model=MODEL, max_tokens=1_000, messages=messages, tools=[TOOL])  # type: ignore[arg-type] # messages as JSON
-                messages.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
+    with client_of(url) as client, retentive.open(place) as opened:
+        while True:
+            if run_tools(messages, opened, actor=ACTOR):
                 save(saved, as_json(messages))
+            if messages[-1]["role"] == "assistant":
+                return
+            create: Any = client.beta.messages.create  # its overloads accept no messages as JSON
+            reply = create(model=MODEL, max_tokens=1_000, messages=messages, tools=[TOOL])
+            messages.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
+            save(saved, as_json(messages))
 
 
 class FileSaver(InMemorySaver):
@@ -171,8 +178,8 @@ def main() -> None:
             try:
                 RUNS[task["kind"]](task["url"], task["place"], Path(task["saved"]))
                 status = 0
-            except SystemExit as ended:
-                status = int(ended.code or 0)
+            except SystemExit as left:
+                status = int(left.code or 0)
             except BaseException:
                 traceback.print_exc()
             finally:

@@ -22,7 +22,7 @@ from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
 from support.command_line import here, interactive
 
-A, B = "/memories/a.md", "/memories/b.md"
+ROOT, A, B = "/memories", "/memories/a.md", "/memories/b.md"
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,45 @@ def test_a_command_leaves_one_entry(case: str, scene: Scene) -> None:
     assert entry.integration == "cli"
     expected = {"import": "job:import", "import --dry-run": "job:import", "sweep": "job:expiry"}
     assert entry.actor == expected.get(case, "user:bob")
+
+
+_NO_SCENE = Scene("", Path(), "memver_1", "memver_2", "proposal")
+NAMES_A_PATH = [case for case, given in ONE.items() if any(each.startswith(ROOT) for each in given(_NO_SCENE))]
+
+
+@pytest.mark.parametrize("case", [*NAMES_A_PATH, "ls --as-of", "redact, asking", "erase, asking", "import"])
+def test_a_command_with_an_invalid_path_leaves_one_entry(case: str, scene: Scene) -> None:
+    name = next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} "))
+    given = {
+        "ls --as-of": ["/elsewhere", "--as-of", scene.oldest],
+        "redact, asking": ["--all-of", "/elsewhere"],
+        "erase, asking": ["/elsewhere"],
+        "import": [str(scene.directory / "files"), "--under", "/elsewhere"],
+    }.get(case) or ["/elsewhere" if each.startswith(ROOT) else each for each in ONE[case](scene)]
+    (entry,) = entries_of(scene, *name.split(), *given, statuses=range(1, 20))
+    assert entry.outcome in {"invalid_path", "invalid_input"}
+    assert (entry.integration, entry.paths) == ("cli", ())
+    assert entry.actor == ("job:import" if case == "import" else "user:bob")
+
+
+@pytest.mark.parametrize(
+    ("line", "operation", "outcome"),
+    [
+        (b"no JSON\n", None, "invalid_input"),
+        (b"\n", None, "invalid_input"),
+        (b"[]\n", None, "invalid_input"),
+        (b'{"command": "nothing"}\n', None, "invalid_input"),
+        (b'{"command": "view"}\n', "view", "invalid_input"),
+        (b'{"command": "view", "path": "/elsewhere"}\n', "view", "invalid_path"),
+        (b'{"type": "tool_use", "name": "memory", "input": {}}\n', None, "invalid_input"),
+        (b'{"type": "tool_use", "id": "t", "name": "search", "input": {}}\n', None, "invalid_input"),
+    ],
+)
+def test_a_malformed_line_of_exec_leaves_one_entry(
+    line: bytes, operation: str | None, outcome: str, scene: Scene
+) -> None:
+    (entry,) = entries_of(scene, "exec", text=line)
+    assert (entry.operation, entry.outcome, entry.integration) == (operation, outcome, "cli")
 
 
 EDITS = {

@@ -193,6 +193,51 @@ CASES: dict[str, Case] = {
 }
 
 
+BAD = "/elsewhere"
+INVALID: dict[str, Case] = {
+    "execute": Case(lambda _, at: at.execute({"command": "view", "path": BAD}), "view"),
+    "execute, unknown": Case(lambda _, at: at.execute({"command": "nothing"}), None),
+    "execute, no command": Case(lambda _, at: at.execute(None), None),
+    "save": reads("save", lambda _, at: at.save(BAD, "x", if_version=None)),
+    "load": reads("load", lambda _, at: at.load(BAD)),
+    "list": reads("list", lambda _, at: at.memories(BAD)),
+    "versions": reads("versions", lambda _, at: at.versions(BAD)),
+    "search": reads("search", lambda _, at: at.search("two", under=BAD)),
+    "search, query": reads("search", lambda _, at: at.search('""'), ROOT),
+    "log": reads("log", lambda _, at: at.history.log(BAD)),
+    "log, pattern": reads("log", lambda _, at: at.history.log(actor="")),
+    "text_at": reads("text_at", lambda scene, at: at.history.text_at(BAD, scene.oldest.id)),
+    "changes_since": reads("diff", lambda _, at: at.history.changes_since(BAD)),
+    "blame": reads("blame", lambda _, at: at.history.blame(BAD)),
+    "blame, level": reads("blame", lambda _, at: at.history.blame(A, trust="none")),  # type: ignore[arg-type] # invalid
+    "restore": reads("restore", lambda scene, at: at.history.restore(BAD, scene.oldest.id)),
+    "restore, mode": reads("restore", lambda _, at: at.history.restore(A, "x", mode="no")),  # type: ignore[arg-type] # invalid
+    "restore, preview": reads("restore.preview", lambda _, at: at.history.restore(BAD, "x", dry_run=True)),
+    "undo": reads("undo", lambda _, at: at.history.undo()),
+    "undo, preview": reads("undo.preview", lambda _, at: at.history.undo(dry_run=True)),
+    "redact": reads("redact", lambda _, at: at.history.redact(all_of=BAD)),
+    "erase": reads("erase", lambda _, at: at.history.erase(BAD)),
+    "trust.list": reads("trust.list", lambda _, at: at.trust.doubted(BAD)),
+    "trust.confirm": reads("trust.confirm", lambda _, at: at.trust.confirm(BAD)),
+    "trust.quarantine": reads("trust.quarantine", lambda _, at: at.trust.quarantine("")),
+    "trust.release": reads("trust.release", lambda _, at: at.trust.release("")),
+    "review.list": reads("review.list", lambda _, at: at.review.pending(actor="nobody")),
+    "review.accept": reads("review.accept", lambda _, at: at.review.accept(None, actor=ANN, proposed_by="nobody")),
+    "review.refuse": reads("review.refuse", lambda _, at: at.review.refuse(None, actor=ANN, proposed_by="nobody")),
+    "import": Case(lambda _, at: Import(at, under=BAD), "import", actor="job:import"),
+    "export": Case(lambda scene, at: export_files(at, str(scene.files)), "export", outcome="already_exists"),
+    "Mounts.execute": reads("view", lambda _, at: Mounts({ROOT: at}).execute({"command": "view", "path": BAD})),
+    "Mounts.load": reads("load", lambda _, at: Mounts({ROOT: at}).load(BAD)),
+    "Mounts.load, a mount point": Case(
+        lambda _, at: Mounts({ROOT: at, "/memories/m": at}).load("/memories/m"), "load", outcome="not_found"
+    ),
+    "Mounts.memories": reads("list", lambda _, at: Mounts({ROOT: at}).memories(BAD)),
+    "Mounts.search": reads("search", lambda _, at: Mounts({ROOT: at}).search("two", under=BAD)),
+    "Mounts.search, limit": reads("search", lambda _, at: Mounts({ROOT: at}).search("two", limit=-1)),
+}
+"""Calls with arguments that are refused before the operation runs."""
+
+
 def operations() -> set[str]:
     """Return the names of all operations. `RunCommand` counts once for each command, and `Read` once for each name."""
     for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
@@ -279,6 +324,39 @@ def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     assert entry.changes == ()
     after = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
     assert after == before
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_a_call_with_invalid_arguments_leaves_one_entry(name: str, scene: Scene) -> None:
+    case = INVALID[name]
+    scene.switch_on(days=0)
+    (entry,) = entries_of(scene.store, partial(case.act, scene))
+    assert (entry.operation, entry.actor, entry.integration) == (case.operation, case.actor, "python")
+    expected = {"invalid_path", "invalid_input"} if case.outcome == "ok" else {case.outcome}
+    assert entry.outcome in expected
+    assert entry.paths == case.paths
+
+
+def test_paths_are_parsed_where_an_error_has_an_entry() -> None:
+    """`parsed` raises before there is an operation, so it may only be called inside `checking`."""
+    no_operation = {"tree.py: store_of"}  # names the store of a path, and runs nothing
+    assert set(_unchecked()) == no_operation
+
+
+def _unchecked() -> Iterator[str]:
+    """Yield the functions that call `parsed` of a store outside `checking`."""
+    for file in Path(retentive.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                checked = [
+                    call
+                    for block in ast.walk(function)
+                    if isinstance(block, ast.With) and ".checking(" in ast.unparse(block.items[0])
+                    for call in ast.walk(block)
+                ]
+                calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+                if any(ast.unparse(call.func).endswith(".parsed") and call not in checked for call in calls):
+                    yield f"{file.name}: {function.name}"
 
 
 def test_an_erasure_of_a_store_that_is_refused_leaves_one_entry(scene: Scene) -> None:

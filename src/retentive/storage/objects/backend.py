@@ -131,7 +131,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """Delete orphans of crashed writers, and pages replaced by compaction, that are older than `older_than_s`.
 
         Writers may continue during the collection. Ages below two hours are refused: a slow writer may still commit
-        such objects.
+        such objects. Ages count by the clock of the storage, so a host with a wrong clock deletes no object in flight.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
@@ -139,8 +139,12 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
         self._sweep(store_id, pages=False)
-        before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
+        before = datetime.fromtimestamp(self.storage_time() - older_than_s, UTC)
         return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
+
+    def storage_time(self) -> float:
+        """Present time by the clock of the storage, in seconds since 1970."""
+        return self._requests.time()
 
     def check(self) -> Iterator[Finding]:
         self._begin()

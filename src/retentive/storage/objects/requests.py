@@ -223,6 +223,20 @@ class Requests:
         with _mapped(is_write=True):
             self.client().put(key, data, use_multipart=False)
 
+    def time(self) -> float:
+        """Present time by the clock of the storage, in seconds since 1970: that of an object written for it."""
+        key = _probe_key()
+        try:
+            self.put(key, b"1")
+            with _mapped():
+                written: datetime = self.client().head(key)["last_modified"]
+        except Missing:
+            raise Unavailable(_FAILED) from None
+        finally:
+            with suppress(RetentiveError):  # the time matters more than the object that it leaves
+                self.delete([key])
+        return written.timestamp()
+
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects. Objects that do not exist are ignored."""
         for start in range(0, len(keys), 1000):
@@ -258,7 +272,7 @@ class Requests:
         with self._probing:
             if self._probed:
                 return
-            key = f"probe/{os.urandom(8).hex()}"
+            key = _probe_key()
             try:
                 self._unquoted = self._probe(key)
             except Unsure:
@@ -286,6 +300,10 @@ class Requests:
             self._put_if(key, b"2", tag, unquoted=unquoted)
             return True
         return False
+
+
+def _probe_key() -> str:
+    return f"probe/{os.urandom(8).hex()}"
 
 
 @contextmanager

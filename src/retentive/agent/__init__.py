@@ -1,6 +1,6 @@
 """Agents with a memory: agent loops, context management, prompts, a function tool for other models, long projects.
 
-Only `Agent`, `AsyncAgent` and `run_tools` need the SDK, so this package imports them on first access.
+Only `Agent` and `AsyncAgent` need the SDK, so this package imports them on first access.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from retentive.agent.responses import (
     token_count,
     usage,
 )
+from retentive.agent.tools import run_tools
 from retentive.agent.turns import Budget
 from retentive.integrations.function_tool import FunctionTool
 
 if TYPE_CHECKING:
     from retentive.agent.loop import Agent, AsyncAgent
-    from retentive.agent.tools import run_tools
 
 __all__ = [
     "LANGUAGES",
@@ -108,13 +108,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs the SDK on first access: importing the SDK takes about a second."""
+    """Import `Agent` and `AsyncAgent` on first access: importing the SDK takes about a second."""
     if name in {"Agent", "AsyncAgent"}:
         from retentive.agent import loop  # noqa: PLC0415 - see above
 
         return getattr(loop, name)
-    if name == "run_tools":
-        from retentive.agent import tools  # noqa: PLC0415 - see above
-
-        return tools.run_tools
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call from Claude. The tool runs when the next event is read; leaving the loop here skips it."""
+    """A tool call from Claude. It is recorded, and runs when the next events are read, or in the next run."""
 
     id: str
     name: str

@@ -12,7 +12,6 @@ from retentive.values.extras import pip_install
 try:
     import anthropic
     import httpx2
-    from anthropic.lib.tools import ToolError
 except ImportError as error:
     raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
 
@@ -28,8 +27,6 @@ from retentive.agent.errors import (
 )
 from retentive.errors import InvalidInput
 
-__all__ = ["ToolError", "api_errors", "check_fields", "new_async_client", "new_client", "read_errors", "send_errors",
-           "to_agent_error"]  # fmt: skip
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
 _INTERRUPTED = "the connection to the API was interrupted; call run() without a message to retry"
 

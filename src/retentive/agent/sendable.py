@@ -5,9 +5,10 @@ Each rule has the words of the API that refuse a request without it:
 - Blank texts are left out: "text content blocks must be non-empty".
 - Messages without content are left out: "all messages must have non-empty content".
 - An error result has a text: "content cannot be empty if `is_error` is true".
-- A result without its call is left out: "unexpected `tool_use_id` found in `tool_result` blocks".
-- A call without a result gets an error result: "`tool_use` ids were found without `tool_result` blocks immediately
-  after".
+- A result without its call, and a second result of a call, are left out: "unexpected `tool_use_id` found in
+  `tool_result` blocks", "each tool_use must have a single result".
+- Results come first in their message: "`tool_use` ids were found without `tool_result` blocks immediately after".
+- A call without a result gets an error result, for the same words.
 - A call of a server tool without its result is left out once its turn has ended, because the API would have sent the
   result in that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result`
   block". A turn goes on after a pause, and after the results of the client's own tools.
@@ -32,7 +33,7 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
             blocks = _without_open_server_calls(blocks, messages[at + 1 :])
             _answer_calls(sent)
         else:
-            blocks = _results(blocks, sent)
+            blocks = _results_first(blocks, sent)
         if blocks:
             sent.append({**message, "content": blocks})
     _answer_calls(sent)
@@ -48,17 +49,16 @@ def _starts_a_turn(message: Mapping[str, Any]) -> bool:
     return message["role"] == "user" and any(block.get("type") != "tool_result" for block in blocks_of(message))
 
 
-def _results(blocks: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
-    """The blocks of a user message, without results of calls that the last sent response did not make."""
+def _results_first(blocks: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+    """The blocks of a user message: one result for each call of the last sent response, then all other blocks."""
     open_ids = {call["id"] for call in _open_calls(sent)}
-    kept: list[Message] = []
+    results: dict[str, Message] = {}
     for block in blocks:
-        if block.get("type") != "tool_result":
-            kept.append(block)
-        elif block.get("tool_use_id") in open_ids:
-            mended = tool_result(block["tool_use_id"], block.get("content"), is_error=block.get("is_error") is True)
-            kept.append({**block, **mended})
-    return kept
+        call_id = str(block.get("tool_use_id"))
+        if block.get("type") == "tool_result" and call_id in open_ids and call_id not in results:
+            mended = tool_result(call_id, block.get("content"), is_error=block.get("is_error") is True)
+            results[call_id] = {**block, **mended}
+    return [*results.values(), *(block for block in blocks if block.get("type") != "tool_result")]
 
 
 def _answer_calls(sent: list[Message]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack, cast
 
@@ -16,7 +17,6 @@ from anyio import to_thread
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.conversation import Message, add_result, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
-from retentive.agent.sdk import ToolError
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, id_option, open_memory
 from retentive.integrations.messages import TOOL, render
@@ -119,7 +119,8 @@ def run_tools(
 
 
 def _failure(call: Message, error: Exception) -> Message:
-    if isinstance(error, ToolError):
+    sdk_tools = sys.modules.get("anthropic.lib.tools")  # a tool that raises the SDK's error has imported the SDK
+    if sdk_tools is not None and isinstance(error, sdk_tools.ToolError):
         return tool_result(call["id"], error.content, is_error=True)
     _LOG.error("the tool %s raised an exception", call["name"], exc_info=error)
     return tool_result(call["id"], replace_surrogates(repr(error)), is_error=True)

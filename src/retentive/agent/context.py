@@ -20,6 +20,7 @@ EDITING_BETA: Final = "context-management-2025-06-27"
 COMPACTION_BETA: Final = "compact-2026-01-12"
 MEMORY_TOOL_NAME: Final = "memory"
 CLEAR_TRIGGER_TOKENS: Final = 100_000
+CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing rewrites the cached prompt, so it must be worth more than that costs
 COMPACT_TRIGGER_TOKENS: Final = 150_000
 MIN_COMPACT_TRIGGER_TOKENS: Final = 50_000
 
@@ -194,15 +195,25 @@ def memory_context(
     keep: int = 3,
     clear_at_least: int | None = None,
     exclude_memory: bool = True,
+    compact: bool = False,
 ) -> ContextManagement:
-    """Default context management of an agent: clear old tool results except those of the memory tool.
+    """Context management that clears old tool results except those of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False` they are cleared like other results.
+    `exclude_memory=False` they are cleared like other results. With `compact`, a conversation that is still too long is
+    replaced with a summary.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)
-    return ContextManagement(edit)
+    return ContextManagement(edit, Compact()) if compact else ContextManagement(edit)
+
+
+def default_context() -> ContextManagement:
+    """Context management of an agent: clear old tool results, then compact.
+
+    Clearing alone does not keep a conversation below the context window: texts and results of the memory stay.
+    """
+    return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:

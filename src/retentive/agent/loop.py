@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeV
 
 from retentive.agent import sdk
 from retentive.agent.checks import replace_surrogates
-from retentive.agent.context import ContextManagement, memory_context
+from retentive.agent.context import COMPACTION_BETA, ContextManagement, default_context
 from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Event, Finished, Text
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import request_fields, tool_list
+from retentive.agent.request import request_fields, system_blocks, tool_list
 from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
 from retentive.agent.turns import Budget, Turns
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 MODEL = "claude-sonnet-5-5"
-_CONTEXT = memory_context()
+_CONTEXT = default_context()
 _BUDGET = Budget()
 _INVALID_REQUEST_STATUSES = (400, 413, 422)
 _STREAM_INTERRUPTED = "the response of the API was interrupted; call run() without a message to retry"
@@ -78,11 +78,12 @@ class _Conversation(Generic[C]):
         session: str | None = None,
         messages: Iterable[Mapping[str, Any]] = (),
         stream: bool = False,
+        cache: bool = True,
         request: Mapping[str, Any] | None = None,
     ) -> None:
-        self._fields = request_fields(model, context, budget, stream=stream, request=request)
+        self._fields = request_fields(model, context, budget, stream=stream, cache=cache, request=request)
         if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
-            self._fields["system"] = prompt
+            self._fields["system"] = system_blocks(prompt, cache=cache)
         self._budget = budget
         self._stream = stream
         given = tool_list(tools)
@@ -126,7 +127,10 @@ class _Conversation(Generic[C]):
 
     def _request(self, methods: Any) -> dict[str, Any]:
         """Fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
-        request = {**self._fields, "messages": sendable(self.messages), "tools": self._tools.definitions}
+        messages = sendable(self.messages)
+        request = {**self._fields, "messages": messages, "tools": self._tools.definitions}
+        if any(block["type"] == "compaction" for message in messages for block in message["content"]):
+            request["betas"] = list(dict.fromkeys([*request.get("betas", ()), COMPACTION_BETA]))
         sdk.check_fields(methods.stream if self._stream else methods.create, request)
         return request
 
@@ -146,6 +150,7 @@ class Agent(_Conversation["Anthropic"]):
       recorded in its provenance.
     - `messages`: an earlier conversation to continue: the `agent.messages` of another agent, which is JSON.
     - `stream`: yield text in pieces as it arrives.
+    - `cache`: cache the prompt (`cache_control`): the system prompt, and the conversation so far.
     - `request`: extra fields for each request, such as `thinking`.
 
     Raises `InvalidInput`, errors of storage when it opens the memory, and `AgentError` during a run. After an error or

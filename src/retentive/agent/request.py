@@ -12,14 +12,22 @@ from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
 
 _BETAS = "betas in request must be a list of strings"
+CACHE = {"type": "ephemeral"}
 _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
 
 
 def request_fields(
-    model: str, context: ContextManagement | None, budget: Budget, *, stream: bool, request: Mapping[str, Any] | None
+    model: str,
+    context: ContextManagement | None,
+    budget: Budget,
+    *,
+    stream: bool,
+    cache: bool,
+    request: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Request fields without messages, tools and system prompt. Raises `InvalidInput`."""
     _check_types(model, context, budget, stream=stream, request=request)
+    check_bool("cache", cache)
     extra = dict(request or {})
     if reserved := sorted(_AGENT_FIELDS & set(extra)):
         raise InvalidInput(f"request must not contain {', '.join(reserved)}: the agent sets these from its arguments")
@@ -30,11 +38,22 @@ def request_fields(
         raise InvalidInput(_BETAS)
     betas = [*extra_betas, *(context.betas if context is not None else ())]
     fields = {**extra, "model": model, "max_tokens": budget.max_tokens}
+    if cache:
+        fields.setdefault("cache_control", dict(CACHE))
     if betas:
         fields["betas"] = list(dict.fromkeys(betas))
     if context is not None:
         fields["context_management"] = context.request()
     return fields
+
+
+def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:
+    """The system prompt with a breakpoint of the cache after it.
+
+    This part stays in the cache when context edits change the conversation, so it has a breakpoint of its own. The
+    field `cache_control` of the request adds the other one, at the end of the conversation.
+    """
+    return [{"type": "text", "text": prompt, "cache_control": dict(CACHE)}] if cache else prompt
 
 
 def tool_list(tools: Iterable[Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 Each rule has the words of the API that refuse a request without it:
 
+- Content before the newest summary is left out: "all content blocks prior to the compaction block will be ignored".
 - Blank texts are left out: "text content blocks must be non-empty".
 - Messages without content are left out: "all messages must have non-empty content".
 - An error result has a text: "content cannot be empty if `is_error` is true".
@@ -25,8 +26,9 @@ UNKNOWN_OUTCOME = "Error: It is not known whether this call ran. Check before yo
 
 
 def sendable(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """A copy of the messages that the API accepts."""
+    """A copy of the messages that the API accepts, from the newest summary of a compaction on."""
     sent: list[Message] = []
+    messages = _since_compaction(messages)
     for at, message in enumerate(messages):
         blocks = [block for block in blocks_of(message) if not is_blank(block)]
         if message["role"] == "assistant":
@@ -38,6 +40,16 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
             sent.append({**message, "content": blocks})
     _answer_calls(sent)
     return sent
+
+
+def _since_compaction(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The messages from the newest summary on. The API ignores all content before it."""
+    for at in range(len(messages) - 1, -1, -1):
+        blocks = blocks_of(messages[at]) if messages[at]["role"] == "assistant" else []
+        for start in range(len(blocks) - 1, -1, -1):
+            if blocks[start].get("type") == "compaction" and blocks[start].get("content"):
+                return [{**messages[at], "content": blocks[start:]}, *messages[at + 1 :]]
+    return messages
 
 
 def _without_open_server_calls(blocks: list[Message], later: Sequence[Mapping[str, Any]]) -> list[Message]:

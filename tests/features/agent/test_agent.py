@@ -122,7 +122,14 @@ def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, st
         "max_tokens": 8_192,
         "messages": [{"role": "user", "content": [{"type": "text", "text": TOLD}]}],
         "tools": [{"type": "memory_20250818", "name": "memory"}],
-        "system": f"Be kind.\n\n{tidy_note(language='fr')}\n\n{topic_guidance('tea', language='fr')}",
+        "system": [
+            {
+                "type": "text",
+                "text": f"Be kind.\n\n{tidy_note(language='fr')}\n\n{topic_guidance('tea', language='fr')}",
+                "cache_control": {"type": "ephemeral"},
+            }
+        ],
+        "cache_control": {"type": "ephemeral"},
         "context_management": {
             "edits": [
                 {
@@ -130,18 +137,25 @@ def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, st
                     "trigger": {"type": "input_tokens", "value": 100_000},
                     "keep": {"type": "tool_uses", "value": 3},
                     "clear_tool_inputs": False,
+                    "clear_at_least": {"type": "input_tokens", "value": 20_000},
                     "exclude_tools": ["memory"],
-                }
+                },
+                {
+                    "type": "compact_20260112",
+                    "trigger": {"type": "input_tokens", "value": 150_000},
+                    "pause_after_compaction": False,
+                },
             ]
         },
     }
     assert [len(body["messages"]) for body in bodies] == [1, 3, 5]
-    assert {exchange.headers["anthropic-beta"] for exchange in server.requests} == {"context-management-2025-06-27"}
+    betas = "context-management-2025-06-27,compact-2026-01-12"
+    assert {exchange.headers["anthropic-beta"] for exchange in server.requests} == {betas}
 
 
 @both
 def test_a_plain_agent_sends_no_betas(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    play(kind, server.url, TOLD, memory=store, context=None, tidy=False, budget=Budget(max_turns=1))
+    play(kind, server.url, TOLD, memory=store, context=None, tidy=False, cache=False, budget=Budget(max_turns=1))
     body: Any = server.requests[0].body
     assert sorted(body) == ["max_tokens", "messages", "model", "tools"]
     assert "anthropic-beta" not in server.requests[0].headers
@@ -153,7 +167,9 @@ def test_extra_fields_and_betas_are_sent(kind: str, server: ScriptedClaude, stor
     play(kind, server.url, TOLD, memory=store, request=request, budget=Budget(max_turns=1))
     body: Any = server.requests[0].body
     assert body["metadata"] == {"user_id": "u1"}
-    assert server.requests[0].headers["anthropic-beta"] == "one-2026-01-01,context-management-2025-06-27"
+    assert server.requests[0].headers["anthropic-beta"] == (
+        "one-2026-01-01,context-management-2025-06-27,compact-2026-01-12"
+    )
 
 
 @pytest.mark.parametrize("as_path", [False, True])

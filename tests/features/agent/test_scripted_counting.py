@@ -163,3 +163,47 @@ def test_an_invalid_request_is_not_counted() -> None:
     for body in (b"{", b'{"model": "any"}', b'{"model": "any", "messages": []}'):
         counted: Any = claude.count({"x-api-key": "key", "anthropic-version": "2023-06-01"}, body)
         assert counted.status == 400
+
+
+def cached(server: ScriptedClaude, **fields: Any) -> tuple[int, int, int]:
+    """Tokens of a request at full price, written to the cache and read from it."""
+    _, reply = post(server, **fields)
+    usage = reply["usage"]
+    return usage["input_tokens"], usage["cache_creation_input_tokens"], usage["cache_read_input_tokens"]
+
+
+LONG_PROMPT = [{"type": "text", "text": "x" * 8_000, "cache_control": {"type": "ephemeral"}}]
+
+
+def test_a_cached_prefix_is_read_by_the_next_request() -> None:
+    with scripted_claude(Script((Turn(("One.",)), Turn(("Two.",))))) as server:
+        full, written, read = cached(server, system=LONG_PROMPT)
+        assert (written > 2_000, read) == (True, 0)
+        assert cached(server, system=LONG_PROMPT) == (full, 0, written)
+        other = [{**LONG_PROMPT[0], "text": "y" * 8_000}]
+        assert cached(server, system=other)[2] == 0
+        assert cached(server, system="x" * 8_000) == (full + written, 0, 0)
+
+
+def test_a_conversation_grows_from_the_cache() -> None:
+    """`cache_control` of the request is a breakpoint at the last block, and the next request finds it."""
+    with scripted_claude(Script((Turn(("One.",)), Turn(("Two.",))))) as server:
+        marked: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+        asked = [{"role": "user", "content": "a" * 8_000}]
+        _, written, _ = cached(server, messages=asked, **marked)
+        longer = [*asked, {"role": "assistant", "content": "One."}, {"role": "user", "content": "b" * 4_000}]
+        full, more, read = cached(server, messages=longer, **marked)
+        assert (full, read) == (0, written)
+        assert 1_000 < more < 1_100
+
+
+def test_a_short_prompt_is_not_cached() -> None:
+    with scripted_claude(Script((Turn(("One.",)),))) as server:
+        assert cached(server, tools=[], cache_control={"type": "ephemeral"})[1:] == (0, 0)
+
+
+def test_five_breakpoints_are_refused() -> None:
+    with scripted_claude(Script((Turn(("One.",)),))) as server:
+        blocks = [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}} for _ in range(5)]
+        status, reply = post(server, messages=[{"role": "user", "content": blocks}])
+        assert (status, "Found 5" in str(reply)) == (400, True)

@@ -62,6 +62,14 @@ MENDED: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [ASK, says(call(1)), NEXT],
         [ASK, says(call(1)), asks(answer(1, UNKNOWN_OUTCOME, is_error=True), *NEXT["content"])],
     ),
+    "a conversation with a summary": (
+        [ASK, says(SAID), NEXT, says({"type": "compaction", "content": "So far."}, call(1)), asks(answer(1))],
+        [says({"type": "compaction", "content": "So far."}, call(1)), asks(answer(1))],
+    ),
+    "a failed compaction": (
+        [ASK, says({"type": "compaction", "content": None}, SAID), NEXT],
+        [ASK, says({"type": "compaction", "content": None}, SAID), NEXT],
+    ),
     "a search without results in an ended turn": ([ASK, says(SAID, searching(1)), NEXT], [ASK, says(SAID), NEXT]),
     "a search in a paused turn": ([ASK, says(SAID, searching(1))], [ASK, says(SAID, searching(1))]),
     "a search with its results in the next response": (

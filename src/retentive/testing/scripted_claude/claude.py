@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypedDict
 
+from retentive.testing.scripted_claude.cache import PromptCache
 from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
 from retentive.testing.scripted_claude.errors import ApiError, invalid
@@ -90,6 +91,7 @@ class ScriptedClaude:
         self._scripts = scripts
         self._threads = Threads(supported=threads)
         self._paused = PausedReplies()
+        self._cache = PromptCache()
         self._context_window = context_window
         self._choices = choices or Choices()
         self._summarize = summarize
@@ -150,7 +152,8 @@ class ScriptedClaude:
         prompt = context.prompt(self._choices)
         pauses = context.compaction is not None and context.compaction.pauses
         turn = None if pauses else next_turn(self._scripts, conversation, prompt)
-        reply = build_reply(turn, context, suffix=self._new_suffix(), edited=request.edits is not None)
+        cached = self._cache.use(context.conversation, request.cache_control)
+        reply = build_reply(turn, context, cached, suffix=self._new_suffix(), edited=request.edits is not None)
         self._threads.keep(request, conversation, reply.id, reply.blocks)
         self._paused.keep(reply.stop_reason, reply.blocks)
         self._record_counts(context)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from retentive.testing.scripted_claude.cache import UNCACHED, CacheUse
 from retentive.testing.scripted_claude.context import Compaction, Context
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
 from retentive.testing.scripted_claude.prompt import Prompt, parse_result
@@ -58,6 +59,7 @@ class Reply:
     output_tokens: int
     applied: tuple[Block, ...] | None = None
     iterations: tuple[Block, ...] = ()
+    cached: CacheUse = UNCACHED
 
     def message(self) -> dict[str, object]:
         """Body of a response without streaming."""
@@ -77,15 +79,20 @@ class Reply:
 
     def usage(self, output_tokens: int) -> dict[str, object]:
         """Token usage of the reply, which has `output_tokens` tokens."""
-        usage: dict[str, object] = {**_usage(self.input_tokens, output_tokens), "service_tier": "standard"}
+        usage: dict[str, object] = {
+            **_usage(self.input_tokens, output_tokens, self.cached),
+            "service_tier": "standard",
+        }
         return {**usage, "iterations": list(self.iterations)} if self.iterations else usage
 
 
-def build_reply(turn: Turn | None, context: Context, *, suffix: str, edited: bool) -> Reply:
+def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix: str, edited: bool) -> Reply:
     """Build the reply for a turn. `turn` is None if a compaction pauses. `suffix` makes the ids unique."""
     content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
     blocks = [context.compaction.block, *content] if context.compaction is not None else content
     input_tokens, output_tokens = (context.tokens, max(1, blocks_tokens(content))) if turn is not None else (0, 0)
+    if turn is None:
+        cached = UNCACHED
     return Reply(
         id=f"msg_scripted_{suffix}",
         blocks=tuple(blocks),
@@ -93,7 +100,8 @@ def build_reply(turn: Turn | None, context: Context, *, suffix: str, edited: boo
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         applied=context.applied if edited else None,
-        iterations=_iterations(context.compaction, input_tokens, output_tokens) if context.compaction else (),
+        iterations=_iterations(context.compaction, input_tokens, output_tokens, cached) if context.compaction else (),
+        cached=cached,
     )
 
 
@@ -182,16 +190,18 @@ def _block(block: str | Call | Thinking, suffix: str) -> Block:
             return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}
 
 
-def _iterations(compaction: Compaction, input_tokens: int, output_tokens: int) -> tuple[Block, ...]:
+def _iterations(compaction: Compaction, input_tokens: int, output_tokens: int, cached: CacheUse) -> tuple[Block, ...]:
     """Token usage of each step: the summary and, unless it pauses, the message. `usage` of the reply excludes it."""
     first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
-    return (first,) if compaction.pauses else (first, {"type": "message", **_usage(input_tokens, output_tokens)})
+    return (
+        (first,) if compaction.pauses else (first, {"type": "message", **_usage(input_tokens, output_tokens, cached)})
+    )
 
 
-def _usage(input_tokens: int, output_tokens: int) -> dict[str, object]:
+def _usage(input_tokens: int, output_tokens: int, cached: CacheUse = UNCACHED) -> dict[str, object]:
     return {
-        "input_tokens": input_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "input_tokens": input_tokens - cached.read - cached.written,
+        "cache_creation_input_tokens": cached.written,
+        "cache_read_input_tokens": cached.read,
         "output_tokens": output_tokens,
     }

@@ -36,6 +36,7 @@ class Request:
     thread: str | None
     previous_message_id: str
     edits: tuple[Edit, ...] | None
+    cache_control: object = None
 
 
 class Threads:
@@ -112,6 +113,7 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
         thread=thread,
         previous_message_id=previous_message_id,
         edits=parse_edits(body, betas, choices),
+        cache_control=body.get("cache_control"),
     )
 
 

@@ -145,6 +145,18 @@ def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> 
     assert store.text(A) == "1\n1\n1\n2\n1\n"
 
 
+@pytest.mark.parametrize(
+    ("tool_use_id", "lines"),
+    [("toolu_01A09q90qw90lq917835lq9a", 1), ("toolu_bdrk_01A09q90qw90lq917835lq9a", 1), ("call_1", 2), ("toolu_1", 2)],
+)
+def test_an_id_of_the_api_is_unique_without_the_actor(tool_use_id: str, lines: int, store: MemoryStore) -> None:
+    """An agent that continues a conversation in a new process may be a new session. Other models number their calls."""
+    store.execute(create(A, ""))
+    for actor in ("session:before", "session:after"):
+        assert not store.execute(insert(0, "x\n", A), tool_use_id=tool_use_id, actor=actor).is_error
+    assert store.text(A) == lines * "x\n"
+
+
 def test_equivalent_inputs_are_the_same_command(store: MemoryStore) -> None:
     """Inputs that differ only in unknown fields, aliases or order are equal.
 

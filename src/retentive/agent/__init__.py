@@ -27,7 +27,17 @@ from retentive.agent.errors import (
     RequestRefused,
     Stopped,
 )
-from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
+from retentive.agent.events import (
+    Compaction,
+    EditsApplied,
+    Event,
+    Finished,
+    StreamRestarted,
+    Text,
+    ToolCall,
+    ToolReply,
+    UsageReport,
+)
 from retentive.agent.function_tool import function_tool
 from retentive.agent.projects import Feature, close_session, open_session, start_project
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
@@ -81,6 +91,7 @@ __all__ = [
     "RateLimited",
     "RequestRefused",
     "Stopped",
+    "StreamRestarted",
     "Text",
     "TokenCount",
     "ToolCall",

@@ -55,6 +55,13 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamRestarted:
+    """The stream of a response broke, and the request is sent again. The text of the broken response does not count."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReport:
     """Token usage of one response, of each step that the API reports in the response, and of the run so far."""
 
@@ -89,4 +96,4 @@ class Finished:
     detail: str = ""
 
 
-Event: TypeAlias = Text | ToolCall | ToolReply | EditsApplied | Compaction | UsageReport | Finished
+Event: TypeAlias = Text | ToolCall | ToolReply | EditsApplied | Compaction | StreamRestarted | UsageReport | Finished

@@ -15,19 +15,23 @@ application can save or drop the conversation at any time. Importing this module
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
 import threading
+import time
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
+import anyio
+
 from retentive.agent import sdk
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.context import COMPACTION_BETA, ContextManagement, default_context
 from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
-from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
-from retentive.agent.events import Event, Finished, Text
+from retentive.agent.errors import AgentError, ConnectionLost, RequestRefused, Stopped
+from retentive.agent.events import Event, Finished, StreamRestarted, Text
 from retentive.agent.prompts import system_prompt
 from retentive.agent.request import request_fields, system_blocks, tool_list
 from retentive.agent.sendable import sendable
@@ -180,7 +184,7 @@ class Agent(_Conversation["Anthropic"]):
             yield from self._run_calls(turns)
             finished = turns.answered()
             while finished is None:
-                response = yield from self._receive()
+                response = yield from self._receive_whole()
                 yield from turns.receive(response)
                 yield from self._run_calls(turns)
                 finished = turns.finish(response)
@@ -190,8 +194,25 @@ class Agent(_Conversation["Anthropic"]):
         for call in turns.unanswered():
             yield turns.record(call, self._tools.run(call))
 
-    def _receive(self) -> Generator[Text, None, Response]:
-        """Send the conversation and return the response. With streaming, yield its text in pieces."""
+    def _receive_whole(self) -> Generator[Event, None, Response]:
+        """Return the response. A stream that breaks is sent again, as often as the client retries other requests."""
+        retries = retry_pauses(self.client.max_retries)
+        while True:
+            has_begun: list[bool] = []
+            try:
+                return (yield from self._receive(has_begun))
+            except AgentError as error:
+                pause_s = next(retries, None) if has_begun and error.retryable else None
+                if pause_s is None:
+                    raise
+                yield StreamRestarted(str(error))
+                time.sleep(pause_s)
+
+    def _receive(self, has_begun: list[bool]) -> Generator[Text, None, Response]:
+        """Send the conversation and return the response. With streaming, yield its text in pieces.
+
+        The SDK retries a request until its stream has begun, which is added to `has_begun`.
+        """
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages)
         with sdk.api_errors():
@@ -203,6 +224,7 @@ class Agent(_Conversation["Anthropic"]):
             with contextlib.ExitStack() as stack:
                 with sdk.send_errors():
                     stream = stack.enter_context(messages.stream(**request))
+                has_begun.append(True)
                 while (text := _next_text(stream)) is not None:
                     yield text
                 with sdk.read_errors():
@@ -252,18 +274,36 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
                     yield turns.record(call, await self._tools.run_async(call))
                 if (finished := turns.answered() if response is None else turns.finish(response)) is not None:
                     break
-                async with aclosing(self._receive()) as received:
+                async with aclosing(self._receive_whole()) as received:
                     async for item in received:
-                        if isinstance(item, Text):
-                            yield item
-                        else:
+                        if isinstance(item, Response):
                             response = item
+                        else:
+                            yield item
                 assert response is not None
                 for event in turns.receive(response):
                     yield event
         yield finished
 
-    async def _receive(self) -> AsyncGenerator[Text | Response, None]:
+    async def _receive_whole(self) -> AsyncGenerator[Event | Response, None]:
+        """Async version of `Agent._receive_whole`. The last item is the response."""
+        retries = retry_pauses(self.client.max_retries)
+        while True:
+            has_begun: list[bool] = []
+            try:
+                async with aclosing(self._receive(has_begun)) as received:
+                    async for item in received:
+                        yield item
+            except AgentError as error:
+                pause_s = next(retries, None) if has_begun and error.retryable else None
+                if pause_s is None:
+                    raise
+                yield StreamRestarted(str(error))
+                await anyio.sleep(pause_s)
+            else:
+                return
+
+    async def _receive(self, has_begun: list[bool]) -> AsyncGenerator[Text | Response, None]:
         """Async version of `Agent._receive`. The last item is the response."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages)
@@ -278,6 +318,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
             async with contextlib.AsyncExitStack() as stack:
                 with sdk.send_errors():
                     stream = await stack.enter_async_context(messages.stream(**request))
+                has_begun.append(True)
                 while (text := await _anext_text(stream)) is not None:
                     yield text
                 with sdk.read_errors():
@@ -299,6 +340,12 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
+
+
+def retry_pauses(retries: int) -> Iterator[float]:
+    """Seconds to wait before each retry, with the SDK's values: 0.5, doubled up to 8, with jitter."""
+    for number in range(retries):
+        yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries
 
 
 def _next_text(stream: Any) -> Text | None:

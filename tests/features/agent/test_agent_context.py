@@ -81,7 +81,7 @@ def test_memory_results_are_not_cleared(kind: str, store: MemoryStore) -> None:
 @both
 @streamed
 def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The block of the compaction is sent back unchanged, and its tokens are counted."""
+    """The block of the compaction is sent back unchanged, without the messages before it. Its tokens are counted."""
 
     def answer(prompt: Prompt) -> Turn | Call | str:
         if prompt.summary is None:
@@ -101,9 +101,9 @@ def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, st
     assert [step.kind for step in report.iterations] == ["compaction", "message"]
     assert report.total_tokens == sum(step.total_tokens for step in report.iterations) > 50_000
     assert finished.total_tokens > report.total_tokens
-    block = last["messages"][1]["content"][0]
+    block = last["messages"][0]["content"][0]
     assert (block["type"], block["content"]) == ("compaction", "They like tea.")
-    assert last["messages"] == played.messages[: len(last["messages"])]
+    assert last["messages"] == played.messages[1 : len(last["messages"]) + 1]
 
 
 @both

@@ -27,6 +27,7 @@ from retentive.agent import (
     RateLimited,
     RequestRefused,
     Stopped,
+    StreamRestarted,
 )
 from retentive.agent import errors as agent_errors
 from retentive.agent.sdk import to_agent_error
@@ -126,6 +127,26 @@ def test_an_interrupted_stream_can_be_retried(
         assert played.error.retryable
         assert list(store.memories()) == []
         assert_continues(kind, server, store, played.messages, stream=True)
+
+
+@both
+@pytest.mark.parametrize("fault", [Disconnect, StreamError])
+def test_a_broken_stream_is_sent_again(
+    kind: str,
+    fault: type[Disconnect | StreamError],
+    server: ScriptedClaude,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within the retries of the client. The text of the broken response is sent again, and each command runs once."""
+    monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
+    PLANNED.set({2: fault(4), 3: fault(1)})
+    played = play(kind, server.url, TOLD, memory=store, stream=True, max_retries=2)
+    assert played.error is None
+    assert len(played.of(StreamRestarted)) == 2
+    assert played.of(Finished)[0].reason == "end_turn"
+    assert [version.operation for version in store.versions()] == ["created"]
+    assert server.failures == []
 
 
 @pytest.mark.parametrize("events", range(4))

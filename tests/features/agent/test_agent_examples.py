@@ -221,8 +221,9 @@ def test_an_api_failure_is_shown_to_the_customer(
 ) -> None:
     """The customer sees the failure, and the visit can continue."""
     example: Any = load_example("customer_service")
-    with scripted_claude(service, faults={1: StreamError(3)}) as claude:
+    with scripted_claude(service, faults=dict.fromkeys((1, 2, 3), StreamError(3))) as claude:
         redirect_clients(claude, monkeypatch)
+        monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
         example.serve("ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="any")
     printed = capsys.readouterr().out
     assert "Sorry, that did not work (overloaded). Please try again." in printed

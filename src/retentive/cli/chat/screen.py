@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from retentive.agent.errors import AgentError
-from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply
+from retentive.agent.events import Compaction, EditsApplied, Event, Finished, StreamRestarted, Text, ToolCall, ToolReply
 from retentive.agent.responses import AppliedEdit, ClearedThinking, ClearedToolUses
 from retentive.cli import layouts, output
 from retentive.values.diff import DiffLine, as_text
@@ -87,6 +87,8 @@ class Screen:
             case EditsApplied(edits) if edits != self._edits:  # the API repeats the same edits with each request
                 self._edits = edits
                 self._line(f"[context] {'; '.join(map(edited, edits))}", "yellow")
+            case StreamRestarted():
+                self._line("[connection] The answer was interrupted; Claude starts it again.", "yellow")
             case Compaction(summary):
                 self._line(f"[context] {compacted(summary)}", "yellow")
             case Finished():

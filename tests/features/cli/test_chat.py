@@ -177,7 +177,7 @@ def test_the_options_reach_the_request(at: str, server: ScriptedClaude) -> None:
     body = server.requests[0].body
     assert isinstance(body, dict)
     assert (body["model"], body["max_tokens"]) == ("claude-x", 99)
-    assert body["system"] == "Be brief.\n\n" + tidy_note(language="de")
+    assert [part["text"] for part in body["system"]] == ["Be brief.\n\n" + tidy_note(language="de")]
     assert [edit["type"] for edit in body["context_management"]["edits"]] == ["clear_tool_uses_20250919"]
     chatted(at, server, TOLD, "--no-context-editing")
     assert "context_management" not in str(server.requests[-1].body)
@@ -316,7 +316,7 @@ def test_usage_adds_up_for_each_message(at: str, server: ScriptedClaude) -> None
     usage = [event["usage"] for event in events(printed, "usage_report")]
     assert rows[2][1] == sum(each["input_tokens"] for each in usage)
     assert rows[2][4] == sum(each["output_tokens"] for each in usage)
-    assert rows[2][5] == rows[2][1] + rows[2][4]
+    assert rows[2][5] == sum(rows[2][1:5])
     assert [a + b for a, b in zip(rows[0], rows[1], strict=True)] == rows[2]
 
 
@@ -360,10 +360,20 @@ def test_help_lists_every_command_and_unknown_ones_are_errors(at: str, server: S
 
 # -- errors and interrupts -----------------------------------------------------------------------------------
 
+
+@pytest.fixture(autouse=True)
+def _retries_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
+
+
 FAULTS = [
     pytest.param({n: ErrorResponse(429) for n in (1, 2, 3)}, "Rate limit of the API exceeded.", id="429"),
-    pytest.param({1: StreamError(after_events=4)}, "The API is overloaded.", id="overloaded"),
-    pytest.param({1: Disconnect(after_events=4)}, "The connection to the API failed or was interrupted.", id="cut"),
+    pytest.param(dict.fromkeys((1, 2, 3), StreamError(after_events=4)), "The API is overloaded.", id="overloaded"),
+    pytest.param(
+        dict.fromkeys((1, 2, 3), Disconnect(after_events=4)),
+        "The connection to the API failed or was interrupted.",
+        id="cut",
+    ),
     pytest.param({1: ErrorResponse(400)}, "The API rejected the request.", id="refused"),
     pytest.param(
         {1: ErrorResponse(401)}, "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.", id="key"
@@ -384,12 +394,10 @@ def test_api_errors_are_reported_and_can_be_retried(at: str, faults: dict[int, E
     assert events(found, "error") == []
 
 
-def test_an_answer_that_ends_within_an_event_is_reported(at: str, server: ScriptedClaude) -> None:
+def test_an_answer_that_ends_within_an_event_is_started_again(at: str, server: ScriptedClaude) -> None:
     with Halting(server.url, request=1, after=b"I look", closes=True).serving() as way:
-        done = here(at, "chat", "--base-url", way.url, text=f"{TOLD}/retry\n".encode())
-    assert (
-        "Error: The connection to the API failed or was interrupted. /retry sends the message again.\n" in done.stdout
-    )
+        done = here(at, "chat", "--base-url", way.url, text=TOLD.encode())
+    assert "[connection] The answer was interrupted; Claude starts it again.\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "You like tea, and I will remember it."
 
 

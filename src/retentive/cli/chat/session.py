@@ -11,7 +11,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 from retentive.agent.errors import AgentError
-from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
+from retentive.agent.events import (
+    Compaction,
+    EditsApplied,
+    Event,
+    Finished,
+    StreamRestarted,
+    Text,
+    ToolCall,
+    ToolReply,
+    UsageReport,
+)
 from retentive.agent.responses import AppliedEdit
 from retentive.errors import InvalidInput
 from retentive.history.apply import RestoreOutcome
@@ -87,6 +97,8 @@ class Session:
         match event:
             case Text(text):
                 self._partial += text
+            case StreamRestarted():
+                self._partial = ""
             case ToolCall(id=call_id):
                 self._pending.add(call_id)
             case ToolReply(id=call_id):

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,8 +54,10 @@ class Service:
             connection.close()
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service with two worker processes."""
+    tmp_path = tmp_path_factory.mktemp("service")
     users = {hashlib.sha256(token.encode()).hexdigest(): name for name, token in TOKENS.items()}
     (tmp_path / "users.json").write_text(json.dumps(users), "utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
@@ -70,7 +71,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
             "WEB_USERS": str(tmp_path / "users.json"),
         }
         server = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", "web_service:app", "--fd", str(listening.fileno())],
+            [sys.executable, "-m", "uvicorn", "web_service:app", "--workers", "2", "--fd", str(listening.fileno())],
             cwd=ROOT / "examples",
             env={**kept, **ours},
             pass_fds=[listening.fileno()],

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive.cli.exits import EXITS, status_of
+from retentive.history.history import History
 from retentive.redaction.detector import KINDS
+from retentive.review.session import Review
 from retentive.values.replies import ERROR_CODES, REPLIES
 from retentive.values.settings import NAMES, Settings
 from support.detection.cases import cases
@@ -131,6 +134,30 @@ def test_public_names_are_documented() -> None:
     """Some page mentions every public name."""
     text = "".join(page.read_text("utf-8") for page in WRITTEN)
     assert [name for name in retentive.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "type_"),
+    [
+        ("library.md", "| `Retentive` | |", retentive.Retentive),
+        ("library.md", "| `MemoryStore` | |", retentive.MemoryStore),
+        ("mounts.md", "| `Mounts` | |", retentive.Mounts),
+        ("history.md", "| `store.history` | |", History),
+        ("review.md", "| `store.review` | |", Review),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_methods_in_tables_exist_with_their_arguments(page: str, heading: str, type_: type) -> None:
+    table = (ROOT / "docs" / page).read_text("utf-8").partition(f"{heading}\n")[2].partition("\n\n")[0]
+    first = "".join(re.split(r"(?<!\\)\|", row)[1] for row in table.splitlines())
+    named = re.findall(r"(\w+)\(([^()]*)\)", first)
+    assert named
+    for method, arguments in named:
+        if method == type_.__name__:
+            continue
+        known = signature(getattr(type_, method)).parameters
+        unknown = {name.partition("=")[0].strip() for name in arguments.split(",")} - {*known, "", "...", "{...}"}
+        assert unknown == set(), f"{method} has no argument {unknown}"
 
 
 def headings(page: Path) -> set[str]:

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -128,6 +129,13 @@ def test_the_platforms_are_those_of_the_package() -> None:
 def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
     """The documentation contains each sentence word for word, sometimes inside another sentence."""
     assert getattr(REPLIES, name).strip() in COMMANDS.read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_dotted_names_exist(page: Path) -> None:
+    """Modules, classes and functions of the package that a page names can be imported."""
+    for name in re.findall(r"`(retentive(?:\.\w+)+)", page.read_text("utf-8")):
+        resolve_name(name)
 
 
 def test_public_names_are_documented() -> None:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import retentive
 from retentive.cli.exits import EXITS, status_of
+from retentive.history.history import History
+from retentive.redaction.detector import KINDS
+from retentive.review.session import Review
 from retentive.values.replies import ERROR_CODES, REPLIES
+from retentive.values.settings import NAMES, Settings
+from support.detection.cases import cases
 from support.pages import GENERATED, MEASURED, PAGES, ROOT, WRITTEN, prose
 
 from .figures import filled
 
 README = ROOT / "README.md"
 COMMANDS = ROOT / "docs" / "commands.md"
-MAX_README_LINES = 130
+BACKENDS = ROOT / "docs" / "backends.md"
+TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
+MAX_README_LINES = 150
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"`((?:tests|docs|examples|benchmarks|src|\.ci)/[A-Za-z0-9_./-]*|Makefile)`")
 _TEST = re.compile(r"`(tests/[A-Za-z0-9_/]+\.py)(?:::(\w+))?`")
@@ -78,16 +88,84 @@ def test_the_error_table_is_that_of_the_code() -> None:
     assert {int(status) for _, status in rows} <= {row.status for row in EXITS}
 
 
+def test_every_error_code_has_advice() -> None:
+    """The table of the troubleshooting page has every code once."""
+    table = TROUBLESHOOTING.read_text("utf-8").partition("| code | what to do |")[2]
+    codes = [
+        code for cell in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE) for code in re.findall(r"`(\w+)`", cell)
+    ]
+    assert sorted(codes) == sorted(set(ERROR_CODES.values()))
+
+
+def test_the_defaults_of_settings_are_those_of_the_code() -> None:
+    """The guards page names every setting, and the defaults that other pages repeat."""
+    guards = (ROOT / "docs" / "guards.md").read_text("utf-8")
+    assert [name for name in NAMES if f"`{name}`" not in guards] == []
+    default = Settings()
+    history = (ROOT / "docs" / "history.md").read_text("utf-8")
+    assert f"`keep_versions_days` ({default.keep_versions_days}; 0 = forever)" in history
+    assert f"`keep_versions` ({default.keep_versions})" in history
+    assert f"{default.keep_versions_days} days, and the newest {default.keep_versions} of each memory" in guards
+    for value in (default.view_chars, default.list_rows, default.max_memory_bytes, default.max_memories):
+        assert f"| {value:,} |" in guards
+
+
+def test_the_numbers_of_kinds_are_current() -> None:
+    text = MEASURED.read_text("utf-8")
+    assert re.findall(r"(\d+) kinds of values", text) == [str(len(KINDS))]
+    assert re.findall(r"(\d+) kinds of examples", text) == [str(len({case.kind for case in cases()}))]
+
+
+def test_the_platforms_are_those_of_the_package() -> None:
+    """A system in the classifiers has a row in the table of platforms, and Windows has no classifier."""
+    rows = re.findall(r"^\| \*\*(\w+)\*\* \|", BACKENDS.read_text("utf-8"), re.MULTILINE)
+    assert rows == ["Linux", "macOS", "Windows"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    systems = [each.split(" :: ")[-1] for each in project["classifiers"] if each.startswith("Operating System")]
+    assert systems == ["Linux", "MacOS"]
+
+
 @pytest.mark.parametrize("name", [spec.name for spec in fields(REPLIES)])
 def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
     """The documentation contains each sentence word for word, sometimes inside another sentence."""
     assert getattr(REPLIES, name).strip() in COMMANDS.read_text("utf-8")
 
 
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_dotted_names_exist(page: Path) -> None:
+    """Modules, classes and functions of the package that a page names can be imported."""
+    for name in re.findall(r"`(retentive(?:\.\w+)+)", page.read_text("utf-8")):
+        resolve_name(name)
+
+
 def test_public_names_are_documented() -> None:
     """Some page mentions every public name."""
     text = "".join(page.read_text("utf-8") for page in WRITTEN)
     assert [name for name in retentive.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "type_"),
+    [
+        ("library.md", "| `Retentive` | |", retentive.Retentive),
+        ("library.md", "| `MemoryStore` | |", retentive.MemoryStore),
+        ("mounts.md", "| `Mounts` | |", retentive.Mounts),
+        ("history.md", "| `store.history` | |", History),
+        ("review.md", "| `store.review` | |", Review),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_methods_in_tables_exist_with_their_arguments(page: str, heading: str, type_: type) -> None:
+    table = (ROOT / "docs" / page).read_text("utf-8").partition(f"{heading}\n")[2].partition("\n\n")[0]
+    first = "".join(re.split(r"(?<!\\)\|", row)[1] for row in table.splitlines())
+    named = re.findall(r"(\w+)\(([^()]*)\)", first)
+    assert named
+    for method, arguments in named:
+        if method == type_.__name__:
+            continue
+        known = signature(getattr(type_, method)).parameters
+        unknown = {name.partition("=")[0].strip() for name in arguments.split(",")} - {*known, "", "...", "{...}"}
+        assert unknown == set(), f"{method} has no argument {unknown}"
 
 
 def headings(page: Path) -> set[str]:

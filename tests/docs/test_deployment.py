@@ -1,0 +1,101 @@
+"""The files in examples/deploy are valid, and their commands do what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.pages import ROOT
+
+DEPLOY = ROOT / "examples" / "deploy"
+UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")])
+BIN = Path(sys.executable).parent
+INSTALLED = "/opt/retentive/bin"
+
+
+def values(unit: str, key: str) -> list[str]:
+    """Return the values of a key of a unit file, in order."""
+    lines = (DEPLOY / unit).read_text("utf-8").splitlines()
+    return [line.partition("=")[2] for line in lines if line.startswith(f"{key}=")]
+
+
+def run_service(unit: str, place: str, state: Path) -> list[str]:
+    """Run the commands of a oneshot service like systemd, and return their output."""
+    printed = []
+    specifiers = {"%%": "%", "%S": str(state)}
+    for command in values(unit, "ExecStart") + values(unit, "ExecStartPost"):
+        expanded = re.sub("%.", lambda found: specifiers[found[0]], command.replace(INSTALLED, str(BIN)))
+        environment = {"PATH": os.environ["PATH"], "RETENTIVE_AT": place}
+        done = subprocess.run(shlex.split(expanded), env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        printed.append(done.stdout)
+    return printed
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    """No warning about an unknown key or value, a missing program or a missing service of a timer."""
+    for unit in UNITS:
+        (tmp_path / unit.name).write_text(unit.read_text("utf-8").replace(INSTALLED, str(BIN)), "utf-8")
+    command = ["systemd-analyze", "verify", *[str(tmp_path / unit.name) for unit in UNITS]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", [unit.name for unit in UNITS if unit.suffix == ".service"])
+def test_no_service_runs_as_root(unit: str) -> None:
+    assert values(unit, "User") == ["retentive"]
+    assert "yes" in values(unit, "NoNewPrivileges")
+
+
+@pytest.mark.parametrize("timer", [unit.name for unit in UNITS if unit.suffix == ".timer"])
+def test_every_timer_has_its_service(timer: str) -> None:
+    assert (DEPLOY / timer).with_suffix(".service").is_file()
+
+
+def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
+    """The sweep reports each store, and the backup can be restored. A backup older than 30 days is deleted."""
+    place = f"sqlite:///{tmp_path / 'memory.db'}"
+    for name in ("ann", "ben"):
+        with retentive.open(place) as opened:
+            given = {"command": "create", "path": "/memories/notes.md", "file_text": f"about {name}\n"}
+            assert not opened.store(f"user-{name}").execute(given).is_error
+    assert run_service("retentive-sweep.service", place, tmp_path)[0].count("0 memories and 0 versions removed") == 2
+
+    backups = tmp_path / "retentive" / "backups"
+    backups.mkdir(parents=True)
+    old = backups / "2020-01-01.tar.gz"
+    old.touch()
+    os.utime(old, (0, 0))
+    run_service("retentive-backup.service", place, tmp_path)
+    (saved,) = backups.iterdir()
+    assert saved != old
+    restored = f"sqlite:///{tmp_path / 'restored.db'}"
+    subprocess.run([BIN / "retentive", "restore-backup", saved, restored], check=True, capture_output=True)
+    with retentive.open(restored) as opened:
+        assert opened.store("user-ben").text("/memories/notes.md") == "about ben\n"
+
+
+def test_the_image_is_made_from_files_that_exist() -> None:
+    """The sources, extras and Python version match the project, and the service does not run as root."""
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Containerfile").read_text("utf-8"))
+    steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    for source in (name for step, rest in steps if step == "COPY" for name in rest.split()[:-1]):
+        assert (ROOT / source).exists(), source
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (extras,) = re.findall(r'"\.\[([a-z,]+)\]"', text)
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    (version,) = re.findall(r"python:3\.(\d+)", text)
+    assert f"Programming Language :: Python :: 3.{version}" in project["classifiers"]
+    order = [step for step, _ in steps]
+    assert order.index("USER") > max(place for place, step in enumerate(order) if step == "RUN")
+    assert "web_service:app" in dict(steps)["CMD"]

@@ -1,0 +1,34 @@
+"""The picture of the README shows what the commands print today."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.pages import ROOT
+
+PICTURE = ROOT / "docs" / "terminal.svg"
+
+
+def check(picture: Path) -> int:
+    """Run the commands of the picture and compare their output with it."""
+    script = ROOT / "benchmarks" / "terminal_picture.py"
+    return subprocess.run([sys.executable, script, "--check", picture], capture_output=True, check=False).returncode
+
+
+def test_the_picture_is_current() -> None:
+    """If this fails, run: python benchmarks/terminal_picture.py"""
+    assert check(PICTURE) == 0
+
+
+def test_another_command_or_output_is_detected(tmp_path: Path) -> None:
+    for old, new in ((" retentive log<", " retentive log -n 1<"), (" within 30 days", " within 31 days")):
+        changed = PICTURE.read_text("utf-8").replace(old, new, 1)
+        assert changed != PICTURE.read_text("utf-8")
+        (tmp_path / "changed.svg").write_text(changed, "utf-8")
+        assert check(tmp_path / "changed.svg") == 1
+
+
+def test_the_readme_shows_the_picture() -> None:
+    assert f"](docs/{PICTURE.name})" in (ROOT / "README.md").read_text("utf-8")

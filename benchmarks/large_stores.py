@@ -74,7 +74,7 @@ def fill(store: MemoryStore, memories: int, versions: int, step: Callable[[str],
                 data = text_of(number % memories, number // memories).encode()
                 tx.record([Change(tx.get(path).memory, path, data)], None)
 
-        store.backend.write(store.id, work)
+        store._core.backend.write(store.id, work)
         step("filling")
 
 

@@ -158,7 +158,7 @@ class Client:
             mine = {path(own, name) for own in self._own for name in _NAMES}
             left = {note.path: note for note in self._known(number).values()}
             astray = (there & mine) ^ left.keys()
-            changed = {at for at in left.keys() & there if state(left[at].edits) not in store.text(at)}
+            changed = {at for at in left.keys() & there if state(left[at].edits) not in store.read(at)}
             found += [f"{store_key(number)} {at}" for at in sorted(astray | changed)]
         return found
 

@@ -108,7 +108,7 @@ def testing_tools(code: Path, test: str, known_ids: Callable[[], list[str]], pas
 def feature_ids(memory: MemoryStore) -> list[str]:
     """Return the ids on the checklist, or an empty list if it is missing or invalid."""
     try:
-        return [str(feature["id"]) for feature in json.loads(memory.text(CHECKLIST))["features"]]
+        return [str(feature["id"]) for feature in json.loads(memory.read(CHECKLIST))["features"]]
     except (NotFound, ValueError, LookupError, TypeError):
         return []
 

@@ -107,7 +107,7 @@ def memories(store: Store) -> dict[str, int]:
 @app.get("/memories/{path:path}")
 def text(path: str, store: Store) -> dict[str, str]:
     """Return the text of a memory of the user."""
-    return {"text": store.text(f"/memories/{path}")}
+    return {"text": store.read(f"/memories/{path}")}
 
 
 @app.get("/history")
@@ -123,7 +123,7 @@ def history(store: Store) -> list[dict[str, str]]:
 @app.post("/undo/{session}")
 def undo(session: UUID, store: Store, user: User) -> dict[str, list[str]]:
     """Revert the changes of a session, or answer 409 if later changes depend on them."""
-    outcome = store.history.undo(by=f"session:{session}", actor=f"user:{user}")
+    outcome = store.undo_by(f"session:{session}", actor=f"user:{user}")
     if outcome.conflicts:
         raise HTTPException(409, [f"{conflict.path}: {conflict.reason}" for conflict in outcome.conflicts])
     return {"undone": [step.path for step in outcome.steps]}

@@ -50,6 +50,60 @@ class SensitiveValue(InvalidInput):
     code = "sensitive"
 
 
+class AlreadyExists(InvalidInput):
+    """A memory or directory exists at the path, or at the destination of a rename."""
+
+    code = "already_exists"
+
+
+class NotADirectory(InvalidInput):
+    """A memory is above the path, so nothing can be below it."""
+
+    code = "not_a_directory"
+
+
+class NoMatch(InvalidInput):
+    """The memory does not contain the text to replace."""
+
+    code = "no_match"
+
+
+class ManyMatches(InvalidInput):
+    """The memory contains the text to replace more than once."""
+
+    code = "many_matches"
+
+
+class OutOfRange(InvalidInput):
+    """The memory does not have these lines."""
+
+    code = "out_of_range"
+
+
+class RootProtected(InvalidInput):
+    """The root and directories with mount points cannot be deleted or renamed."""
+
+    code = "root_protected"
+
+
+class AcrossMounts(InvalidInput):
+    """The two paths of a rename are in different mounted memory stores."""
+
+    code = "across_mounts"
+
+
+class IntoItself(InvalidInput):
+    """A directory cannot be moved into itself."""
+
+    code = "into_itself"
+
+
+class PathTaken(InvalidInput):
+    """Something in the directory of the memories is at the path and is not a memory, such as a link."""
+
+    code = "path_taken"
+
+
 class NotFound(RetentiveError):
     """No memory, version or memory store has this path or id."""
 
@@ -137,3 +191,17 @@ class Refused(RetentiveError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(Refused, self.key, **self.values), ()
+
+
+def error_of(text: str, code: str | None) -> RetentiveError:
+    """The error for the text and code of an error reply."""
+    return _by_code(RetentiveError).get(code or "", RetentiveError)(text.removeprefix("Error: "))
+
+
+def _by_code(base: type[RetentiveError]) -> dict[str, type[RetentiveError]]:
+    """The public error classes by code."""
+    found = {base.code: base}
+    for each in base.__subclasses__():
+        if each.__module__ == __name__ and each is not Refused:
+            found |= _by_code(each)
+    return found

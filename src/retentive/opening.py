@@ -16,7 +16,7 @@ from retentive.locations import existing_store, find_store, location_exists, ope
 from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, NAMES, Pins
@@ -109,7 +109,7 @@ class Retentive:
 
         info = existing_store(self.backend, id_or_key)
         if not _has_lost_its_rules(self.backend, info):
-            self._store_of(info).result_of(EraseStore(), actor)
+            core_of(self._store_of(info)).result_of(EraseStore(), actor)
         self.backend.erase_store(info.id, as_actor(actor) or self._actor)
         return Removed(0, pending=not capabilities.purge(self.backend))
 
@@ -198,7 +198,7 @@ def _sweep(store: MemoryStore) -> None:
         return
     from retentive.history.expiry import sweep_at_opening  # noqa: PLC0415 - rarely needed
 
-    sweep_at_opening(store)
+    sweep_at_opening(core_of(store))
 
 
 def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:

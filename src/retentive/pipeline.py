@@ -11,15 +11,17 @@ from typing import Any, TypeAlias, TypeVar
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import brought_by
+from retentive.engine.handlers import CommandResult, RunCommand, Viewed, brought_by
 from retentive.engine.idempotency import forget_now_and_then, idempotent
-from retentive.engine.operation import REFUSALS, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import RetentiveError, StoreFull
+from retentive.errors import Refused, RetentiveError, StoreFull, error_of
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review
-from retentive.storage.contract import Snapshot, Transaction
-from retentive.values.records import Invocation
+from retentive.storage.contract import Actor, Snapshot, Transaction
+from retentive.values.records import Invocation, Written
+from retentive.values.replies import Reply
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -101,11 +103,6 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     return outcome
 
 
-def follow_up(context: StoreContext, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-    """Run bookkeeping in its own transaction, outside the stages. Bookkeeping changes no memory."""
-    return context.backend.write(context.id, work, may_use_reserve=may_use_reserve)
-
-
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     """Return the outcome of a refusal that was raised after changes were recorded. All changes were rolled back.
 
@@ -128,11 +125,6 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
             context.id, partial(_through_stages, attempt), may_use_reserve=attempt.operation.may_use_reserve
         )
     return Outcome(attempt.settings, error=error)
-
-
-def peek(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
-    """Run a read as part of a larger operation. It adds no audit entry: that of the larger operation covers both."""
-    return context.backend.read(context.id, partial(_read_once, context, operation, invocation))
 
 
 def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
@@ -169,3 +161,56 @@ def _read_once(
         return Outcome(settings, operation.apply(seen, settings))
     except REFUSALS as error:
         return Outcome(settings, error=error)
+
+
+class StoreCore(StoreContext):
+    """A memory store as the package uses it: the clients run their operations through it."""
+
+    def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
+        """Run an operation through all stages. Raises storage errors."""
+        return run(self, operation, invocation)
+
+    def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
+        """Run an operation and render its outcome; failures of storage become replies too."""
+        try:
+            outcome = run(self, operation, invocation)
+            result = outcome.result
+            if isinstance(result, Viewed) and result.memory is not None:
+                self.accesses.note(self.id, result.memory)
+            return rendered(self, operation, outcome)
+        except RetentiveError as error:
+            return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
+
+    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
+        """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
+        return self.reply(AuditOnly(name, error), self.invocation(actor))
+
+    def written(self, operation: RunCommand, invocation: Invocation) -> Written:
+        """Run a command for a program. Raises the error of the reply, and storage errors."""
+        try:
+            outcome: Outcome[CommandResult] = run(self, operation, invocation)
+            result = outcome.value()
+        except Refused as refusal:
+            raise self.error(refusal, operation) from None
+        path, notes = paths_named(operation)[-1].text, notes_of(self, outcome)
+        return Written(path, result.version_id, len(outcome.recorded), outcome.proposed, notes)
+
+    def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
+        """Run an operation for a program and return its result. Raises the error of the reply, and storage errors."""
+        try:
+            return self.result_of(operation, actor)
+        except Refused as refusal:
+            raise self.error(refusal, operation) from None
+
+    def error(self, refusal: Refused, operation: Operation[R]) -> RetentiveError:
+        """The exception for a refused operation, with the sentence of the error reply."""
+        said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
+        return error_of(said.text, said.code)
+
+    def peek(self, operation: ReadOperation[R]) -> R:
+        """Run a read as part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
+        return self.backend.read(self.id, partial(_read_once, self, operation, self.invocation())).value()
+
+    def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        """Run bookkeeping that changes no memory, in its own transaction, outside the stages."""
+        return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)

@@ -20,7 +20,7 @@ from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
 from retentive.storage.paging import all_versions
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
@@ -134,10 +134,11 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
 
     Lists in the result have at most `TOP` entries. Raises the errors of storage.
     """
+    core = core_of(store)
     operation = ReadStats(
-        store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS), store.examiner
+        core.info, core.accesses.of(core.id), core.clock(), min(max(days, 1), _MAX_DAYS), core.examiner
     )
-    return store.result_of(operation)
+    return core.result_of(operation)
 
 
 @dataclass(frozen=True, slots=True)

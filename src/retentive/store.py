@@ -1,91 +1,112 @@
-"""Memory store: commands for models, methods for programs. All operations run through `retentive.pipeline`."""
+"""Memory store: the class for applications. Its operations run in its `StoreCore` (`retentive.pipeline`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from retentive import pipeline
-from retentive.engine.context import StoreContext
-from retentive.engine.handlers import RunCommand, RunView, Save, Viewed
-from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
+from retentive.engine.handlers import RunCommand, RunView
+from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load, read_version
-from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.engine.settings import ChangeSettings
-from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.errors import InvalidInput, Refused
+from retentive.memories import Memories
+from retentive.pipeline import StoreCore
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Usage, Version, as_actor
+from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Invocation
-from retentive.values.replies import Reply
+from retentive.values.records import Invocation, Written
+from retentive.values.replies import Replies, Reply
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:  # imported on first use: most processes only run commands
+    from datetime import datetime
+
     from retentive.audit.reader import Audit
+    from retentive.engine.context import Options
     from retentive.engine.trust.levels import Level
     from retentive.history import History
+    from retentive.history.apply import RestoreOutcome
     from retentive.history.expiry import Swept
+    from retentive.history.plan import Mode
     from retentive.history.scan import Finding
     from retentive.review.session import Review
     from retentive.review.trust import Trust
     from retentive.search.index import Corpus
     from retentive.search.query import Results
 
-R = TypeVar("R")
-T = TypeVar("T")
 
+class MemoryStore(Memories):
+    """One memory store, opened with `Retentive.store`. Threads may share it; it survives a fork.
 
-class MemoryStore(StoreContext):
-    """One memory store. Models use it through commands, programs through methods that read and change memories.
-
-    Threads may share it. `execute` returns errors of input or storage as replies; the other methods raise
-    `RetentiveError`.
+    Models use it through `execute`, which returns errors of input or storage as replies. The other methods are for
+    people: they return values and raise `RetentiveError`. Methods that write return a `Written` when the change is
+    durable. With `if_version`, they raise `Conflict` and change nothing unless this is the newest version of the memory
+    ("" if there must be no memory). `actor`, `source` and `session` are recorded with the change.
     """
 
     _corpus: Corpus | None = None
     _through: dict[str, MemoryStore] | None = None
 
+    def __init__(self, backend: Backend, info: StoreInfo, **options: Unpack[Options]) -> None:
+        self._core = StoreCore(backend, info, **options)
+
+    def __repr__(self) -> str:
+        return f"<MemoryStore {self.id} key={self.key!r}>"
+
+    @property
+    def id(self) -> str:
+        """Id of the store, such as `memstore_...`."""
+        return self._core.id
+
     @property
     def key(self) -> str | None:
         """Key that the application gave the store, unique in the backend."""
-        return self.info.key
+        return self._core.info.key
 
     @property
     def name(self) -> str:
         """Display name."""
-        return self.info.name
+        return self._core.info.name
+
+    @property
+    def actor(self) -> Actor | None:
+        """Actor recorded with changes that name no other."""
+        return self._core.actor
+
+    @property
+    def replies(self) -> Replies:
+        """Sentences used in replies and errors."""
+        return self._core.replies
 
     def read_only(self) -> MemoryStore:
         """The same memory store with `read_only` pinned."""
-        return self._again(pins=self.pins | {"read_only": True})
+        return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
     def through(self, integration: str) -> MemoryStore:
         """The same memory store with this integration in its audit entries.
 
         Calls with the same name return the same object, so integrations can call this method for every request.
         """
-        if integration == self.integration:
+        if integration == self._core.integration:
             return self
         known = self._through = self._through or {}
         if integration not in known:
-            store = self._again(pins=self.pins)
-            store.integration = integration
-            known[integration] = store
+            known[integration] = self._again(self._core.again(integration=integration))
         return known[integration]
 
-    def _again(self, *, pins: Mapping[str, object]) -> MemoryStore:
+    def _again(self, core: StoreCore) -> MemoryStore:
         store = copy(self)  # keeps the class if the application subclassed MemoryStore
-        store.pins = dict(pins)
-        store.known_settings = (None, None)
-        store._through = None  # noqa: SLF001 - the same class
+        store._core, store._through = core, None  # noqa: SLF001 - the same class
         return store
 
     def directory(self) -> str | None:
         """Directory in which the memories are plain files; None for other backends."""
-        return capabilities.directory_of(self.backend, self.info)
+        return capabilities.directory_of(self._core.backend, self._core.info)
 
     def execute(
         self,
@@ -104,104 +125,86 @@ class MemoryStore(StoreContext):
         and `session` are recorded in the provenance of the change (docs/trust.md). Raises `InvalidInput` for an invalid
         actor, `tool_use_id`, source or session.
         """
+        core = self._core
         if actor is not None or tool_use_id is not None or source is not None or session is not None:
             actor = _checked(actor, tool_use_id, source, session)
-        invocation = Invocation(actor, tool_use_id, self.integration, source, session)
+        invocation = Invocation(actor, tool_use_id, core.integration, source, session)
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            return self.reply(AuditOnly(command_name(command), refusal), invocation)
+            return core.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
-            return self.reply(RunView(known, self._lines), invocation)
-        return self.reply(RunCommand(known, isinstance(known, Delete)), invocation)
+            return core.reply(RunView(known, core.lines), invocation)
+        return core.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
     def clear(
         self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
     ) -> Reply:
         """Delete all memories in one transaction. The arguments are those of `execute`."""
         who = _checked(actor, tool_use_id, **origin)
-        call = Invocation(who, tool_use_id, self.integration, **origin)
-        return self.reply(RunCommand(Clear(), may_use_reserve=True), call)
+        invocation = Invocation(who, tool_use_id, self._core.integration, **origin)
+        return self._core.reply(RunCommand(Clear(), may_use_reserve=True), invocation)
 
-    def save(
-        self,
-        path: str,
-        text: str,
-        *,
-        if_version: str | None,
-        actor: Actor | str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> Reply:
-        """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
+    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
+        return self._core.checking(name, actor)
 
-        With `if_version` None, create a memory; this fails if one exists at `path`. This method is for editors, which
-        read a text, let a person change it, and save it.
-        """
-        who = _checked(actor, None, source, session)
-        call = Invocation(who, None, self.integration, source, session)
-        with self.checking("save", who):
-            target = self.parsed(path)
-        return self.reply(Save(target, text, if_version), call)
-
-    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
-        """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
-        return self.reply(AuditOnly(name, error), self.invocation(actor))
-
-    def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
-        """Run an operation and render its outcome; failures of storage become replies too."""
-        try:
-            outcome = pipeline.run(self, operation, invocation)
-            result = outcome.result
-            if isinstance(result, Viewed) and result.memory is not None:
-                self.accesses.note(self.id, result.memory)
-            return rendered(self, operation, outcome)
-        except RetentiveError as error:
-            return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
-
-    def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-        """Run an operation through all stages. Raises storage errors."""
-        return pipeline.run(self, operation, invocation)
-
-    def peek(self, operation: ReadOperation[R]) -> R:
-        """Run a read as part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
-        return pipeline.peek(self, operation, self.invocation()).value()
-
-    def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run bookkeeping that changes no memory, in its own transaction."""
-        return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
+    def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
+        assert not isinstance(command, View)
+        invocation = self._core.invocation(actor, **origin)
+        return self._core.written(RunCommand(command, isinstance(command, Delete), if_version), invocation)
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        with self.checking("load"):
-            target = self.parsed(path)
-        return self.result_of(load(target))
+        with self._core.checking("load"):
+            target = self._core.parsed(path)
+        return self._core.found(load(target))
 
-    def text(self, path: str) -> str:
-        """Return the text of the memory at `path`. Raises `NotFound`."""
-        return self.load(path)[1]
-
-    def memories(self, under: str = ROOT) -> Iterator[Memory]:
+    def memories(self, under: str = ROOT) -> list[Memory]:
         """All memories below a directory, in byte order of their paths."""
-        with self.checking("list"):
-            target = self.parsed(under)
-        return iter(self.result_of(list_memories(target)))
+        with self._core.checking("list"):
+            target = self._core.parsed(under)
+        return self._core.found(list_memories(target))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
-    ) -> Iterator[Version]:
-        """Iterate over versions, newest first: all, those at one path, or those of one memory across renames."""
-        with self.checking("versions"):
-            at = None if path is None else self.parsed(path)
+    ) -> list[Version]:
+        """Versions, newest first: all, those at one path, or those of one memory across renames."""
+        with self._core.checking("versions"):
+            at = None if path is None else self._core.parsed(path)
 
         def work(snapshot: Snapshot) -> list[Version]:
             return list(snapshot.versions(memory_id=memory_id, path=None if at is None else at.text, limit=limit))
 
-        return iter(self.result_of(Read("versions", work, at)))
+        return self._core.found(Read("versions", work, at))
 
     def version_text(self, version_id: str) -> str:
         """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
-        return self.result_of(read_version(version_id))[1] or ""
+        return self._core.found(read_version(version_id))[1] or ""
+
+    def undo(
+        self,
+        version_id: str,
+        *,
+        mode: Mode = "refuse",
+        dry_run: bool = False,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> RestoreOutcome:
+        """Reverse the whole change that a version is part of. See `History.undo`."""
+        return self.history.undo(version_id, mode=mode, dry_run=dry_run, actor=actor, **origin)
+
+    def undo_by(
+        self,
+        by: str,
+        *,
+        since: datetime | None = None,
+        mode: Mode = "refuse",
+        dry_run: bool = False,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> RestoreOutcome:
+        """Reverse all changes of an actor, given as a pattern such as `session:s1`. See `History.undo_by`."""
+        return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     def search(
         self,
@@ -227,24 +230,28 @@ class MemoryStore(StoreContext):
         from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
 
         corpus = self._corpus = self._corpus or Corpus()
-        who = as_actor(actor) or self.actor
-        with self.checking("search", actor):
-            target = self.parsed(under)
+        who = as_actor(actor) or self._core.actor
+        with self._core.checking("search", actor):
+            target = self._core.parsed(under)
 
         def work(snapshot: Snapshot) -> Results:
             parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
-            settings, levels = self.settings_of(snapshot), None
+            settings, levels = self._core.settings_of(snapshot), None
             if settings.trust or settings.quarantine or source is not None or trust is not None:
                 from retentive.engine.trust.overlay import levels_by_path  # noqa: PLC0415 - rarely needed
 
                 levels = levels_by_path(snapshot, settings, who, source=source, only=trust)
             return corpus.search(snapshot, parsed, under=target.text, limit=limit, levels=levels)
 
-        return self.result_of(Read("search", work, target, needs_external_edits=True, sees_all=True), actor)
+        return self._core.found(Read("search", work, target, needs_external_edits=True, sees_all=True), actor)
 
     def usage(self) -> Usage:
         """Number and total size of the memories."""
-        return self.result_of(Read("usage", lambda snapshot: snapshot.usage()))
+        return self._core.found(Read("usage", lambda snapshot: snapshot.usage()))
+
+    def settings(self) -> Settings:
+        """Effective settings: those stored with the store, overridden by those given to `retentive.open`."""
+        return self._core.settings()
 
     def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
         """Change settings for every process that uses the store; return the stored settings.
@@ -252,35 +259,37 @@ class MemoryStore(StoreContext):
         A value of None restores the default. Raises `InvalidInput`, and changes nothing, if a name or value is invalid;
         raises `ReadOnly` if this process has pinned `read_only`.
         """
-        return self.result_of(ChangeSettings(changes, self.examiner, bool(self.pins.get("read_only"))), actor)
+        return self._core.found(
+            ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only"))), actor
+        )
 
     @property
     def history(self) -> History:
         """History of the store: log, versions, blame, restore, undo, redact and erase."""
         from retentive.history import History  # noqa: PLC0415 - see above
 
-        return History(self)
+        return History(self._core)
 
     @property
     def review(self) -> Review:
         """Proposals of actors whose changes need review."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
-        return Review(self)
+        return Review(self._core)
 
     @property
     def trust(self) -> Trust:
         """Trust in memories: doubted ones, confirmations and quarantine."""
         from retentive.review.trust import Trust  # noqa: PLC0415 - see above
 
-        return Trust(self)
+        return Trust(self._core)
 
     @property
     def audit(self) -> Audit:
         """Audit log with the actor, operation, time and outcome of each call made while the setting `audit` is on."""
         from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
 
-        return Audit(self)
+        return Audit(self._core)
 
     def sweep(self, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
         """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them.
@@ -290,7 +299,7 @@ class MemoryStore(StoreContext):
         """
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
-        return sweep(self, dry_run=dry_run, accept_clock=accept_clock)
+        return sweep(self._core, dry_run=dry_run, accept_clock=accept_clock)
 
     def scan(
         self,
@@ -310,7 +319,12 @@ class MemoryStore(StoreContext):
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        return scan(self, actor, redact=redact, history=history, likely=likely, **origin)
+        return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin)
+
+
+def core_of(store: MemoryStore) -> StoreCore:
+    """The core of a memory store, for the other parts of the package."""
+    return store._core  # noqa: SLF001 - the one way to the core
 
 
 def _checked(

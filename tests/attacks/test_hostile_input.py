@@ -165,4 +165,4 @@ def test_text_of_every_kind_is_stored_unchanged(scene: Scene) -> None:
         for number, text in enumerate(texts if scene.backend != "memory" else []):
             path = f"/memories/{number}"
             call({"command": "create", "path": path, "file_text": text})
-            assert store.text(path) == text
+            assert store.read(path) == text

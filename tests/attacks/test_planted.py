@@ -176,7 +176,7 @@ def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> No
             assert said == TAKEN.format(path="/memories/x"), command
         assert standing(at) == before
         assert [version.operation for version in store.versions("/memories/x")] == ["deleted", "created"]
-        assert str(next(store.versions("/memories/x")).actor) == "job:external"
+        assert str(store.versions("/memories/x")[0].actor) == "job:external"
         at.unlink()
         assert call({"command": "create", "path": "/memories/x", "file_text": "new"}).startswith("File created")
         assert at.read_text() == "new"
@@ -252,8 +252,8 @@ def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
     begun(scene)
     plant(scene, scene.memories / "x")
     with scene.opened() as store:
-        assert isinstance(store.backend, DirectoryBackend)
-        tree = store.backend._files.tree(store.info)
+        assert isinstance(store._core.backend, DirectoryBackend)
+        tree = store._core.backend._files.tree(store._core.info)
         assert tree.read("/memories/x") is None
         assert tree.read("/memories/x/canary.txt") is None
 

@@ -82,7 +82,7 @@ def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
     restored = f"sqlite:///{tmp_path / 'restored.db'}"
     subprocess.run([BIN / "retentive", "restore-backup", saved, restored], check=True, capture_output=True)
     with retentive.open(restored) as opened:
-        assert opened.store("user-ben").text("/memories/notes.md") == "about ben\n"
+        assert opened.store("user-ben").read("/memories/notes.md") == "about ben\n"
 
 
 def test_the_image_is_made_from_files_that_exist() -> None:

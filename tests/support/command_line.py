@@ -164,7 +164,7 @@ def texts(location: str | Path) -> dict[str, str]:
     """Return the texts of all memories in the default memory store, by path."""
     with retentive.open(location) as opened:
         store = opened.store()
-        return {memory.path: store.text(memory.path) for memory in store.memories()}
+        return {memory.path: store.read(memory.path) for memory in store.memories()}
 
 
 def _read(descriptor: int) -> bytes:

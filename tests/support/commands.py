@@ -44,4 +44,4 @@ def run(store: MemoryStore, command: Raw, actor: str | None = None) -> Reply:
 
 def tree(store: MemoryStore) -> dict[str, str]:
     """Return the text of every memory by its path."""
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
+    return {memory.path: store.read(memory.path) for memory in store.memories()}

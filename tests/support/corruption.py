@@ -230,7 +230,7 @@ def texts_in(stores: Iterable[MemoryStore], paths: Sequence[str], version_ids: S
     for store in stores:
         for path in paths:
             with suppress(RetentiveError):
-                texts[store.id, "path", path] = store.text(path)
+                texts[store.id, "path", path] = store.read(path)
         for version_id in version_ids:
             with suppress(RetentiveError):
                 texts[store.id, "version", version_id] = store.version_text(version_id)

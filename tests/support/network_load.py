@@ -167,7 +167,7 @@ def history_of(store: MemoryStore, path: str) -> tuple[Counter[str], list[str]]:
         if gone or added.total() != (0 if first else 1):
             wrong.append(f"version {version.revision} of {path} adds {dict(added)} and loses {dict(gone)}")
         before = after
-    if versions and tokens_in(store.text(path)) != before:
+    if versions and tokens_in(store.read(path)) != before:
         wrong.append(f"the present text of {path} is not that of its newest version")
     return before, wrong
 

@@ -83,7 +83,7 @@ class RetentiveTarget(Target):
 
     def state(self, store: str) -> Outcome:
         memories = self.store(store)
-        tree = {str(memory.path): memories.text(str(memory.path)) for memory in memories.memories("/memories")}
+        tree = {str(memory.path): memories.read(str(memory.path)) for memory in memories.memories("/memories")}
         versions: Versions = Counter()
         for version in memories.versions():
             sha = (version.sha256 or "") if version.operation != "deleted" else ""

@@ -66,4 +66,4 @@ def test_a_pattern_that_matches_no_actor_is_refused(store: MemoryStore, pattern:
         with pytest.raises(InvalidInput, match="matches no actor.*" + KINDS):
             store.change_settings(change)
     with pytest.raises(InvalidInput, match="matches no actor"):
-        store.history.undo(by=pattern)
+        store.history.undo_by(pattern)

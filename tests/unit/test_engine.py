@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from retentive import Actor, InvalidInput, MemoryStore, NotFound, Reply, Usage
+from retentive.errors import Conflict, NotADirectory
 from support.places import OpenPlace
 
 A = "/memories/a"
@@ -63,7 +64,7 @@ def test_a_command_without_effect_adds_no_version(store: MemoryStore) -> None:
     reply = store.execute({"command": "str_replace", "path": A, "old_str": "b", "new_str": "b"})
     assert reply.text.endswith("\n     1\tabc")
     assert len(list(store.versions())) == 1
-    assert store.read(lambda found: found.revision) == 1
+    assert store._core.read(lambda found: found.revision) == 1
 
 
 def test_a_recreated_path_is_another_memory(store: MemoryStore) -> None:
@@ -84,7 +85,7 @@ def test_create_overwrites_replaces_a_memory_and_never_a_directory(place: str, o
     assert create(store, "/memories", "x").text == "Error: File /memories already exists"
     assert create(store, "/memories/d/a/b", "x").text == "Error: The path /memories/d/a is a file, not a directory"
     assert [one.operation for one in store.versions()] == ["modified", "created"]
-    assert store.text("/memories/d/a") == "two"
+    assert store.read("/memories/d/a") == "two"
 
 
 def test_the_size_limit_names_limit_and_use_and_lets_memories_shrink(lasting_place: str, open_place: OpenPlace) -> None:
@@ -139,33 +140,36 @@ def test_clear_deletes_all_and_keeps_history(store: MemoryStore) -> None:
     assert len(list(store.versions())) == 6
 
 
-def test_save_replaces_the_version_that_was_read_and_no_other(store: MemoryStore) -> None:
+def test_write_replaces_the_version_that_was_read_and_no_other(store: MemoryStore) -> None:
     """An editor loads a memory, lets a person change it, and saves it only if its version is unchanged."""
     create(store, A, "one\n")
     memory, text = store.load(A)
     assert text == "one\n"
-    assert not store.save(A, "two\n", if_version=memory.version_id, actor="user:ann").is_error
-    stale = store.save(A, "three\n", if_version=memory.version_id)
-    assert (stale.is_error, stale.code) == (True, "conflict")
-    assert store.text(A) == "two\n"
-    assert store.save(A, "x", if_version=None).is_error
-    assert not store.save("/memories/new", "x", if_version=None).is_error
-    assert store.save("/memories/new/below", "x", if_version=None).is_error
-    assert store.save("/memories/gone", "x", if_version=memory.version_id).is_error
-    assert str(next(store.versions(A)).actor) == "user:ann"
+    store.write(A, "two\n", if_version=memory.version_id, actor="user:ann")
+    with pytest.raises(Conflict):
+        store.write(A, "three\n", if_version=memory.version_id)
+    assert store.read(A) == "two\n"
+    with pytest.raises(Conflict):
+        store.write(A, "x", if_version="")
+    store.write("/memories/new", "x", if_version="")
+    with pytest.raises(NotADirectory):
+        store.write("/memories/new/below", "x", if_version="")
+    with pytest.raises(Conflict):
+        store.write("/memories/gone", "x", if_version=memory.version_id)
+    assert str(store.versions(A)[0].actor) == "user:ann"
 
 
 def test_methods_raise_not_found_for_missing_memories(store: MemoryStore) -> None:
     create(store, "/memories/d/a", "x")
     for path in (A, "/memories/d", "/memories", "/memories/d/a/b"):
         with pytest.raises(NotFound):
-            store.text(path)
+            store.read(path)
     for unknown in ("memver_" + "0" * 32, "", "nothing"):
         with pytest.raises(NotFound):
             store.version_text(unknown)
     for wrong in ("/etc/passwd", "", "/memories/../x"):
         with pytest.raises(InvalidInput):
-            store.text(wrong)
+            store.read(wrong)
         with pytest.raises(InvalidInput):
             store.memories(wrong)
         with pytest.raises(InvalidInput):

@@ -8,7 +8,7 @@ import pytest
 
 from retentive import RetentiveError, errors
 from retentive.engine.rendering import STORAGE_REPLIES
-from retentive.values.replies import ERROR_CODES, Replies
+from retentive.values.replies import ERROR_CODES, Replies, Reply
 
 CLASSES = [
     found
@@ -26,6 +26,15 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "read_only": False,
         "too_large": False,
         "sensitive": False,
+        "already_exists": False,
+        "not_a_directory": False,
+        "no_match": False,
+        "many_matches": False,
+        "out_of_range": False,
+        "root_protected": False,
+        "across_mounts": False,
+        "into_itself": False,
+        "path_taken": False,
         "not_found": False,
         "conflict": True,
         "permission_denied": False,
@@ -54,7 +63,26 @@ def test_refusals_survive_pickling_with_their_values() -> None:
 
 def test_every_code_is_in_every_table() -> None:
     """A failure of storage becomes a reply, and a reply that is an error has a code."""
-    not_storage = {"refused", "invalid_input", "invalid_path", "read_only", "too_large", "sensitive"}
-    assert {found.code for found in CLASSES} - set(STORAGE_REPLIES) == not_storage
+    of_requests = {found.code for found in CLASSES if issubclass(found, errors.InvalidInput)}
+    assert {found.code for found in CLASSES} - set(STORAGE_REPLIES) == of_requests | {"refused"}
     assert set(STORAGE_REPLIES.values()) <= set(ERROR_CODES)
     assert set(ERROR_CODES) <= set(Replies.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("code", sorted(set(ERROR_CODES.values())))
+def test_an_error_reply_can_be_raised(code: str) -> None:
+    """The class of the error has the code of the reply, and its message is the sentence of the reply."""
+    reply = Reply("Error: the sentence", is_error=True, code=code)
+    with pytest.raises(RetentiveError, match=r"^the sentence$") as raised:
+        reply.raise_for_error()
+    assert raised.value.code == code
+    assert type(raised.value) in CLASSES
+
+
+def test_replies_of_other_objects_can_be_raised() -> None:
+    """An object with its own `execute` may use codes of its own."""
+    with pytest.raises(RetentiveError, match=r"^no$") as raised:
+        Reply("no", is_error=True, code="own").raise_for_error()
+    assert type(raised.value) is RetentiveError
+    reply = Reply("done")
+    assert reply.raise_for_error() is reply

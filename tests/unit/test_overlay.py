@@ -49,5 +49,5 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
                 list(snapshot.as_of("memver_g")),
             ]
 
-        assert store.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
-        assert store.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"
+        assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
+        assert store._core.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"

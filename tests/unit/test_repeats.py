@@ -45,11 +45,11 @@ class Clock:
 
 def state(store: MemoryStore) -> object:
     """Return all memories, texts and versions of a store."""
-    return [(memory, store.text(memory.path)) for memory in store.memories()], list(store.versions())
+    return [(memory, store.read(memory.path)) for memory in store.memories()], list(store.versions())
 
 
 def notes(store: MemoryStore) -> list[str]:
-    return [value for _, value in store.read(lambda found: list(found.records(KIND)))]
+    return [value for _, value in store._core.read(lambda found: list(found.records(KIND)))]
 
 
 LONG = "/memories/" + "x" * 200
@@ -138,11 +138,11 @@ def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> 
     store.execute(create(A, ""))
     for text in ("1", "2", "2", "1", "1"):
         store.execute(insert(0, text, A), tool_use_id="same")
-    assert store.text(A) == "1\n2\n1\n"
+    assert store.read(A) == "1\n2\n1\n"
     assert len(notes(store)) == 1
     for who in ("session:s", "session:t", "session:s"):
         store.execute(insert(0, "1", A), tool_use_id="same", actor=who)
-    assert store.text(A) == "1\n1\n1\n2\n1\n"
+    assert store.read(A) == "1\n1\n1\n2\n1\n"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_id_of_the_api_is_unique_without_the_actor(tool_use_id: str, lines: i
     store.execute(create(A, ""))
     for actor in ("session:before", "session:after"):
         assert not store.execute(insert(0, "x\n", A), tool_use_id=tool_use_id, actor=actor).is_error
-    assert store.text(A) == lines * "x\n"
+    assert store.read(A) == lines * "x\n"
 
 
 def test_equivalent_inputs_are_the_same_command(store: MemoryStore) -> None:
@@ -178,7 +178,7 @@ def test_the_reply_to_a_command_without_effect_is_remembered(place: str) -> None
         store.execute(create(A, "later"))
         assert store.execute(create(A, "same"), tool_use_id="t") == first
         assert store.execute(edit("same", "same", A), tool_use_id="u") == shown
-        assert store.text(A) == "later"
+        assert store.read(A) == "later"
 
 
 def test_a_repeated_snippet_shows_the_text_of_the_first_call(store: MemoryStore) -> None:
@@ -189,14 +189,14 @@ def test_a_repeated_snippet_shows_the_text_of_the_first_call(store: MemoryStore)
     store.execute(create(A, "a\nb\nc\n"))
     first = store.execute(edit("b", "B", A), tool_use_id="t")
     assert first.text.endswith("     1\ta\n     2\tB\n     3\tc")
-    version = next(store.versions()).id
+    version = store.versions()[0].id
     store.execute(edit("B", "secret", A))
     store.execute(rename(A, B))
     store.change_settings({"view_chars": 3})
     assert store.execute(edit("b", "B", A), tool_use_id="t") == first
-    store.backend.write(store.id, lambda tx: tx.redact([version], None))
+    store._core.backend.write(store.id, lambda tx: tx.redact([version], None))
     assert store.execute(edit("b", "B", A), tool_use_id="t").text == "The memory file has been edited."
-    store.backend.write(store.id, lambda tx: tx.prune([version]))
+    store._core.backend.write(store.id, lambda tx: tx.prune([version]))
     assert store.execute(edit("b", "B", A), tool_use_id="t").text == "The memory file has been edited."
 
 
@@ -205,7 +205,7 @@ def test_a_repeated_clear_deletes_nothing(store: MemoryStore) -> None:
     first = store.clear(tool_use_id="t")
     store.execute(create(A, "later"))
     assert store.clear(tool_use_id="t") == first
-    assert store.text(A) == "later"
+    assert store.read(A) == "later"
 
 
 def test_after_24_hours_a_repeated_command_is_a_new_command(place: str) -> None:
@@ -217,17 +217,17 @@ def test_after_24_hours_a_repeated_command_is_a_new_command(place: str) -> None:
         store.execute(insert(0, path=A), tool_use_id="t")
         clock.now += KEPT_S - 60
         store.execute(insert(0, path=A), tool_use_id="t")
-        assert store.text(A) == "x\n"
+        assert store.read(A) == "x\n"
         clock.now += 60
         store.execute(insert(0, path=A), tool_use_id="t")
-        assert store.text(A) == "x\nx\n"
+        assert store.read(A) == "x\nx\n"
         store.execute(insert(0, "y", A), tool_use_id="u")
         clock.now += KEPT_S - 1
         store.execute(delete(A), tool_use_id="v")
         clock.now += 1
         store.sweep()
         assert len(notes(store)) == 1
-        assert forget_old(store) == 0
+        assert forget_old(store._core) == 0
 
 
 def test_old_records_are_removed_regularly() -> None:
@@ -279,7 +279,7 @@ def test_concurrent_repetitions_are_executed_once(backend: str, tmp_path: Path) 
             )
             told = set(threads.map(send, *zip(*([line] * 4 + [flip] * 4), strict=True)))
             assert len(told) == 2
-        lines = store.text(A).splitlines()
+        lines = store.read(A).splitlines()
         assert sorted(int(line.strip("<>")) for line in lines) == list(range(10))
 
 
@@ -324,7 +324,7 @@ def test_concurrent_processes_execute_a_repeated_command_once(tmp_path: Path) ->
         with ThreadPoolExecutor(4) as threads:
             told = list(threads.map(lambda _: process(at, insert(0, path=A), "t", dies=False), range(4)))
         assert told == [[f"The file {A} has been edited.", False]] * 4
-        assert memory.store().text(A) == "x\n"
+        assert memory.store().read(A) == "x\n"
 
 
 @pytest.fixture(params=[name for name in EVERYWHERE if name in {"sqlite", "directory"}])
@@ -388,12 +388,12 @@ def test_tool_result_and_mounts_pass_the_id_on(store: MemoryStore) -> None:
 def test_an_invalid_record_does_not_prevent_the_command(store: MemoryStore) -> None:
     """The command runs, and its record replaces the invalid one."""
     store.execute(create(A, ""), tool_use_id="t")
-    key = store.read(lambda found: next(iter(found.records(KIND))))[0]
+    key = store._core.read(lambda found: next(iter(found.records(KIND))))[0]
     for value in ("", "{", "[]", "7", '{"command": 7}'):
-        store.backend.write(store.id, lambda tx, value=value: tx.put_record(KIND, key, value))  # type: ignore[misc]
+        store._core.backend.write(store.id, lambda tx, value=value: tx.put_record(KIND, key, value))  # type: ignore[misc]
         assert store.execute(create(A, ""), tool_use_id="t").code == "already_exists"
-    store.backend.write(store.id, lambda tx: tx.put_record(KIND, key, "{"))
-    assert forget_old(store) == 1
+    store._core.backend.write(store.id, lambda tx: tx.put_record(KIND, key, "{"))
+    assert forget_old(store._core) == 1
 
 
 class Lossy(SqliteBackend):
@@ -423,8 +423,8 @@ def test_a_damaged_record_does_not_prevent_the_command(left_out: str, store: Mem
 
 def put(store: MemoryStore, value: str) -> None:
     """Replace the only record."""
-    (key,) = store.read(lambda found: [key for key, _ in found.records(KIND)])
-    store.backend.write(store.id, lambda tx: tx.put_record(KIND, key, value))
+    (key,) = store._core.read(lambda found: [key for key, _ in found.records(KIND)])
+    store._core.backend.write(store.id, lambda tx: tx.put_record(KIND, key, value))
 
 
 def test_a_deeply_nested_record_does_not_prevent_the_command(store: MemoryStore) -> None:
@@ -432,7 +432,7 @@ def test_a_deeply_nested_record_does_not_prevent_the_command(store: MemoryStore)
     put(store, "[" * 100_000)
     assert store.execute(create(A), tool_use_id="t").code == "already_exists"
     put(store, "[" * 100_000)
-    forget_old(store)
+    forget_old(store._core)
     assert notes(store) == []
 
 
@@ -468,7 +468,7 @@ def test_after_an_unknown_outcome_the_command_can_be_repeated(tmp_path: Path) ->
         ),
         "Error: The path /memories/none does not exist",
     ]
-    assert store.text(A) == "x\na\nc\n"
+    assert store.read(A) == "x\na\nc\n"
     assert len(list(store.versions())) == 3
     backend.close()
 
@@ -483,7 +483,7 @@ def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
         assert store.execute(insert(0, path=A), tool_use_id="t").code == "unavailable"
         os.rename(tmp_path / "moved" / "memory.db", tmp_path / "memory.db")
         assert store.execute(insert(0, path=A), tool_use_id="t").is_error is False
-        assert store.text(A) == "x\n"
+        assert store.read(A) == "x\n"
     with pytest.raises(InvalidInput):
         store.execute(insert(0, path=A), tool_use_id="t", actor="user:")
 

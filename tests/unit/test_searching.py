@@ -82,7 +82,7 @@ def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
 
 
 def anew(store: MemoryStore, query: str) -> Results:
-    return store.read(lambda at: Corpus().search(at, parse_query(query), under="/memories", limit=None))
+    return store._core.read(lambda at: Corpus().search(at, parse_query(query), under="/memories", limit=None))
 
 
 @pytest.mark.parametrize("backend", LASTING)
@@ -161,6 +161,6 @@ def test_large_stores_are_searched_without_a_cache(tmp_path: Path) -> None:
         for number in range(20):
             run(store, create(f"/memories/{number}", f"text {number} " * 100))
         small = Corpus(max_kept_bytes=1_000)
-        result = store.read(lambda at: small.search(at, parse_query("text 7"), under="/memories", limit=None))
+        result = store._core.read(lambda at: small.search(at, parse_query("text 7"), under="/memories", limit=None))
         assert result == store.search("text 7", limit=None)
         assert result.total == 2

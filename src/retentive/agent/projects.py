@@ -16,7 +16,8 @@ from typing import Any, Unpack
 
 from retentive.agent.checks import check_list, check_text
 from retentive.agent.errors import NotSaved
-from retentive.errors import InvalidInput, NotFound
+from retentive.engine.handlers import ABSENT
+from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
 from retentive.integrations.memory import Author
 from retentive.mounts import Mounts
 from retentive.storage.contract import Clock
@@ -171,23 +172,25 @@ def _save(memory: MemoryStore | Mounts, path: str, change: Callable[[str | None]
 
     `change` gets None if the memory does not exist.
     """
-    store, inside = memory.store_of(path) if isinstance(memory, Mounts) else (memory, path)
     for _ in range(_ATTEMPTS):
         version, old = _read(memory, path)
-        reply = store.save(inside, change(old), if_version=version, **author)
-        if not reply.is_error:
-            return
-        if reply.code != "conflict":
-            raise NotSaved(reply.text if inside == path else f"{path}: {reply.text}")
+        text = change(old)
+        try:
+            memory.write(path, text, if_version=version, **author)
+        except Conflict:
+            continue
+        except RetentiveError as error:
+            raise NotSaved(str(error)) from None
+        return
     raise NotSaved(f"saving {path} failed: other sessions changed it {_ATTEMPTS} times in a row; try again later")
 
 
-def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str | None, str | None]:
-    """Return the version id and the text of a memory, or None for both if it does not exist."""
+def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str, str | None]:
+    """Return the version id and the text of a memory. If it does not exist, an empty id and None."""
     try:
         entry, text = memory.load(path)
     except NotFound:
-        return None, None
+        return ABSENT, None
     return entry.version_id, text
 
 
@@ -225,7 +228,7 @@ def _parse_checklist(text: str | None) -> tuple[Any, list[dict[str, Any]] | None
     try:
         content = json.loads(text or "")
     except (ValueError, RecursionError):
-        return None, None
+        return ABSENT, None
     features = content.get("features") if isinstance(content, Mapping) else None
     if not isinstance(features, list) or not all(isinstance(feature, dict) for feature in features):
         return content, None

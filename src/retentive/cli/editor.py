@@ -18,11 +18,13 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
-from retentive.engine.handlers import check_free
+from retentive.engine.handlers import ABSENT, RunCommand, check_free
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import get_entry, read_fact
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.storage.contract import Entry
+from retentive.store import core_of
+from retentive.values.commands import Write
 from retentive.values.paths import MemoryPath
 from retentive.values.replies import REPLIES, Reply
 
@@ -57,7 +59,10 @@ def _edited(location: Location, path: str) -> Reply:
             text = decoded(data)
             is_saved = True
             with location.created() as store:
-                reply = store.save(path, text, if_version=None if memory is None else memory.version_id)
+                core = core_of(store)
+                version_id = ABSENT if memory is None else memory.version_id
+                operation = RunCommand(Write(core.parsed(path), text), if_version=version_id)
+                reply = core.reply(operation, core.invocation())
     except RetentiveError as error:
         reply = output.failure(error)
     except BaseException:
@@ -66,7 +71,7 @@ def _edited(location: Location, path: str) -> Reply:
     finally:
         if not is_saved:  # otherwise the entry for saving covers the read
             with suppress(NotFound), location.existing() as store:
-                store.result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
+                core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
     if reply.is_error and draft.differs(before):
         return replace(reply, text=f"{reply.text}\nYour text is kept in {draft.path}")
     shutil.rmtree(draft.directory, ignore_errors=True)  # removes files of the editor too
@@ -77,13 +82,14 @@ def _editable(location: Location, path: str) -> Entry | Reply:
     """The entry of the memory to edit. Empty if the memory does not exist; an error reply if it cannot be edited."""
     try:
         with location.existing(sweep=True) as store:
+            core = core_of(store)
             named: tuple[MemoryPath, ...] = ()
             try:
                 named = (MemoryPath.parse(path),)
-                entry = Entry(below=True) if named[0].is_root else store.peek(get_entry(named[0]))
+                entry = Entry(below=True) if named[0].is_root else core.peek(get_entry(named[0]))
                 check_free(entry)
             except Refused as refusal:
-                return store.reply(AuditOnly("save", refusal, named), store.invocation())
+                return core.reply(AuditOnly("write", refusal, named), core.invocation())
             return entry
     except NotFound:  # the location or the memory store does not exist; saving creates it
         try:

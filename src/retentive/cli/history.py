@@ -273,7 +273,10 @@ def undo(
     mode: Mode = "merge" if merge else "force" if force else "refuse"
     actors = whose if session is None else _pattern(session)
     with location.existing() as store:
-        outcome = store.history.undo(change=version_id, by=actors, since=since, mode=mode, dry_run=dry_run)
+        if version_id is not None:
+            outcome = store.undo(version_id, mode=mode, dry_run=dry_run)
+        else:
+            outcome = store.undo_by(actors or "", since=since, mode=mode, dry_run=dry_run)
     _emit_outcome(outcome, store.replies)
 
 

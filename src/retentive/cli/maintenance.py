@@ -21,7 +21,7 @@ from retentive.history.scan import scan_read
 from retentive.locations import migrate_schema
 from retentive.opening import Retentive
 from retentive.storage import capabilities
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 
 if TYPE_CHECKING:
     from retentive.doctor import Finding
@@ -89,13 +89,14 @@ def _kinds_of(found: Scanned) -> str:
 def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
     """List what a redaction of the history would remove, and ask. Raises `UsageError` without a terminal."""
     with output.progress("Scanning"):
-        preview = scan_read(store, history=True)
-        found = [one for one in store.peek(preview) if one.kinds or likely]
+        core = core_of(store)
+        preview = scan_read(core, history=True)
+        found = [one for one in core.peek(preview) if one.kinds or likely]
     for one in found:
         click.echo(layouts.harmless(f"{one.path}\t{_kinds_of(one)}"), err=True)
     if found:
         values = f"the values in {output.counted(len(found), 'path')}, with whole older versions"
-        confirm(f"Permanently remove {values}?", declined=partial(store.result_of, preview))
+        confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
 
 
 @output.command(json="Print a JSON object for each memory store.")

@@ -18,7 +18,7 @@ from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
 from retentive.history.reads import AsOf
 from retentive.storage.contract import Memory
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.commands import View, parse
 from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
@@ -74,7 +74,7 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
 def cat(location: Location, path: str, *, as_of: Moment | None) -> None:
     """Print the exact bytes of a memory."""
     with location.existing() as store:
-        text = store.text(path) if as_of is None else store.history.text_at(path, as_of)[1]
+        text = store.read(path) if as_of is None else store.history.text_at(path, as_of)[1]
     if output.as_json():
         output.end(Reply(text))
     output.write(text.encode())
@@ -158,10 +158,11 @@ def _execute(opened: AbstractContextManager[MemoryStore], **given: object) -> No
 
 def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
     """The memories below a directory, or the memory at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
-    with store.checking("list" if at is None else "list.as_of"):
-        target = store.parsed(path)
+    core = core_of(store)
+    with core.checking("list" if at is None else "list.as_of"):
+        target = core.parsed(path)
     present = list_memories(target, or_at=True)
-    found = store.result_of(present if at is None else AsOf(present, at))
+    found = core.result_of(present if at is None else AsOf(present, at))
     if not found and not target.is_root:
         raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found
@@ -194,13 +195,14 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
     try:
         command = parse(given)
     except Refused as refusal:
-        return store.refused("view.as_of", refusal)
+        return core_of(store).refused("view.as_of", refusal)
     assert isinstance(command, View)
     operation = RunView(command, LineCounts())
-    outcome = store.run(AsOf(operation, at), store.invocation())
+    core = core_of(store)
+    outcome = core.run(AsOf(operation, at), core.invocation())
     if outcome.error is not None and not isinstance(outcome.error, Refused):
         raise outcome.error
-    return rendered(store, operation, outcome)
+    return rendered(core, operation, outcome)
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from retentive.history.past import versions_of
 from retentive.locations import find_store
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot
+from retentive.store import core_of
 from retentive.values.paths import ROOT, MemoryPath
 
 if TYPE_CHECKING:
@@ -56,14 +57,15 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
         raise click.UsageError("Specify versions, --all-of or --finish.")
     with location.existing() as store:
         if all_of is not None and not yes:
-            with store.checking("redact"):
-                path = store.parsed(all_of)
+            core = core_of(store)
+            with core.checking("redact"):
+                path = core.parsed(all_of)
             preview = Read("redact.preview", partial(_old, path), path, needs_external_edits=True)
-            if count := store.peek(preview):
-                confirm(_REDACT.format(output.counted(count, "version")), declined=partial(store.result_of, preview))
+            if count := core.peek(preview):
+                confirm(_REDACT.format(output.counted(count, "version")), declined=partial(core.result_of, preview))
         elif version_ids and not yes:
             confirm(_REDACT.format(output.counted(len(version_ids), "version")))
-        cleared = not finish or capabilities.purge(store.backend)
+        cleared = not finish or capabilities.purge(core_of(store).backend)
         removed = store.history.redact(version_ids, all_of=all_of)
     pending = removed.pending or not cleared
     _emit(location, f"Redacted {output.counted(removed.versions, 'version')}.", removed.versions, pending=pending)
@@ -102,15 +104,16 @@ def _erase_memory(location: Location, path: str | None, memory_id: str | None, *
     with location.existing() as store:
         name, memory = path or memory_id, memory_id
         if not yes:
-            with store.checking("erase"):
-                target = None if path is None else store.parsed(path)
+            core = core_of(store)
+            with core.checking("erase"):
+                target = None if path is None else core.parsed(path)
             preview = Read(
                 "erase.preview", partial(_versions_to_erase, target, memory_id), target, needs_external_edits=True
             )
-            memory, count = store.peek(preview)
+            memory, count = core.peek(preview)
             if count:
                 question = f"Permanently erase {name} with {output.counted(count, 'version')}?"
-                confirm(question, declined=partial(store.result_of, preview))
+                confirm(question, declined=partial(core.result_of, preview))
         removed = store.history.erase(path if memory is None else None, memory_id=memory)
         return f"Erased {name} with {output.counted(removed.versions, 'version')}.", removed
 

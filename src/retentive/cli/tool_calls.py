@@ -10,7 +10,7 @@ from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.integrations.messages import run_block
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.replies import Reply
 
 
@@ -33,7 +33,7 @@ def execute(location: Location) -> None:
 def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
     """The reply to one line."""
     try:
-        with store.checking(None):
+        with core_of(store).checking(None):
             given = parsed(line)
         if _is_tool_use(given):
             return run_block(store, given)

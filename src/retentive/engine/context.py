@@ -6,11 +6,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar, Unpack
+from copy import copy
+from typing import Self, TypedDict, TypeVar, Unpack
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.operation import AuditOnly, Operation, Outcome
-from retentive.errors import InvalidInput, InvalidPath, ReadOnly, Refused, RetentiveError, SensitiveValue, TooLarge
+from retentive.errors import InvalidPath, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
@@ -23,7 +24,17 @@ from retentive.values.text import LineCounts
 
 T = TypeVar("T")
 R = TypeVar("R")
-_OF_GUARDS = {each.code: each for each in (ReadOnly, TooLarge, SensitiveValue)}
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of `StoreContext`."""
+
+    pins: Mapping[str, object] | None
+    examiner: TextExaminer | None
+    replies: Replies
+    actor: Actor | None
+    clock: Clock
+    accesses: Accesses | None
 
 
 class StoreContext(ABC):
@@ -52,10 +63,18 @@ class StoreContext(ABC):
         self.replies = replies
         self.actor = actor
         self.clock = clock
-        self._lines = LineCounts()
+        self.lines = LineCounts()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
         """The stored settings read last, as text, and the effective settings derived from the text."""
+
+    def again(self, *, pins: Mapping[str, object] | None = None, integration: str | None = None) -> Self:
+        """The same memory store with other pinned settings, or with another integration in its audit entries."""
+        other = copy(self)
+        other.pins = dict(self.pins if pins is None else pins)
+        other.integration = integration or self.integration
+        other.known_settings = (None, None)
+        return other
 
     @abstractmethod
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
@@ -84,15 +103,17 @@ class StoreContext(ABC):
 
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path given by a program. Raises `InvalidPath`."""
+        if not isinstance(path, str):
+            raise InvalidPath(f"a path must be a text such as /memories/notes.md, not {type(path).__name__}")
         try:
             return MemoryPath.parse(path)
         except Refused as refusal:
-            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
+            raise self.raised(refusal) from None
 
-    def raised(self, refusal: Refused) -> InvalidInput:
+    def raised(self, refusal: Refused) -> RetentiveError:
         """The exception for a refusal, with the sentence and code of the error reply that a model would get."""
         said = self.replies.error(refusal.key, refusal.values)
-        return _OF_GUARDS.get(said.code or "", InvalidInput)(said.text.removeprefix("Error: "))
+        return error_of(said.text, said.code)
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state, outside the stages, for bookkeeping of the engine."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
@@ -12,6 +12,7 @@ from retentive.errors import Damaged, Phrase, Refused
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.values.commands import (
+    Append,
     Clear,
     Create,
     Delete,
@@ -19,6 +20,7 @@ from retentive.values.commands import (
     Rename,
     StrReplace,
     View,
+    Write,
     WriteCommand,
     check_file_path,
     check_text,
@@ -27,29 +29,37 @@ from retentive.values.commands import (
 from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
-from retentive.values.text import LineCounts, Page, decoded, insert, replace, snippet, view
+from retentive.values.text import LineCounts, Page, count_lines, decoded, insert, replace, snippet, view
+
+ABSENT: Final = ""
+"""The `if_version` of a path without a memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """Result of a write command: the data that the reply needs in addition to the command.
 
-    `snippet` has numbered lines around character `at` of the text of version `text_of`.
+    `version_id` is the newest version of the memory, or one of the versions of a change to a directory. `snippet` has
+    numbered lines around character `at` of its text.
     """
 
     notes: tuple[Phrase, ...] = ()
     snippet: str | None = None
     at: int = 0
-    text_of: str = ""
+    version_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunCommand(WriteOperation[CommandResult]):
-    """Run a command that changes memories."""
+    """Run a command that changes memories, only if `if_version` is the newest version of the memory or None.
+
+    An `if_version` of `ABSENT` means that there must be no memory.
+    """
 
     is_replayable = True
     command: WriteCommand
     may_use_reserve: bool = False
+    if_version: str | None = None
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -62,6 +72,8 @@ class RunCommand(WriteOperation[CommandResult]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
         """Run the handler of the command."""
+        if self.if_version is not None:
+            _check_version(tx, writer, self.command, self.if_version)
         return HANDLERS[type(self.command)](tx, writer, self.command)
 
 
@@ -124,33 +136,6 @@ def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts)
         raise Damaged("the stored text is not valid UTF-8") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Save(WriteOperation[CommandResult]):
-    """Replace the text of a memory whose newest version is still `if_version`. If that is None, create a memory."""
-
-    name = "save"
-    path: MemoryPath
-    text: str
-    if_version: str | None
-
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Write the text. Raises `Refused`."""
-        path = self.path
-        check_text("text", self.text)
-        check_file_path(path)
-        if self.if_version is None:
-            writer.check_name(path)
-        writer.check(path)
-        entry = Entry(below=True) if path.is_root else tx.get(path.text)
-        if entry.below:
-            raise Refused("exists")
-        if (entry.memory.version_id if entry.memory else None) != self.if_version:
-            raise Refused("changed_meanwhile")
-        if entry.above is not None:
-            raise Refused("not_a_directory", ancestor=entry.above)
-        return CommandResult(writer.put(entry, path, self.text).notes)
-
-
 def check_free(entry: Entry) -> None:
     """Raise `Refused` if no memory can be created at the path of an entry: a directory, or a path below a memory."""
     if entry.below:
@@ -164,9 +149,21 @@ def brought_by(operation: object) -> str:
     match operation:
         case RunCommand(command=Create(file_text=text) | Insert(insert_text=text) | StrReplace(new_str=text)):
             return text
-        case Save(text=text):
+        case RunCommand(command=Write(text=text) | Append(text=text)):
             return text
     return ""
+
+
+def _check_version(tx: Transaction, writer: GuardedWriter, command: WriteCommand, if_version: str) -> None:
+    """Raise `Refused` unless `if_version` is the newest version of the memory that a command changes."""
+    path = paths_of(command)[0]
+    writer.check(path)
+    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    takes_directories = isinstance(command, Delete | Rename)
+    if entry.above is not None or (entry.below and not takes_directories):
+        return  # the handler names the problem
+    if (ABSENT if entry.memory is None else entry.memory.version_id) != if_version:
+        raise Refused("changed_meanwhile")
 
 
 def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandResult:
@@ -178,7 +175,36 @@ def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandR
         raise Refused("exists")
     if entry.above is not None:
         raise Refused("not_a_directory", ancestor=path.outward(entry.above))
-    return CommandResult(writer.put(entry, path, command.file_text).notes)
+    stored = writer.put(entry, path, command.file_text)
+    return CommandResult(stored.notes, version_id=stored.version_id)
+
+
+def _write(tx: Transaction, writer: GuardedWriter, command: Write) -> CommandResult:
+    check_text("text", command.text)
+    stored = writer.put(_writable(tx, writer, command.path), command.path, command.text)
+    return CommandResult(stored.notes, version_id=stored.version_id)
+
+
+def _append(tx: Transaction, writer: GuardedWriter, command: Append) -> CommandResult:
+    check_text("text", command.text)
+    entry = _writable(tx, writer, command.path)
+    text = decoded(entry.data) if entry.data else ""
+    stored = writer.put(entry, command.path, insert(text, count_lines(text), command.text))
+    return CommandResult(stored.notes, version_id=stored.version_id)
+
+
+def _writable(tx: Transaction, writer: GuardedWriter, path: MemoryPath) -> Entry:
+    """The entry of the memory to write, which may be new. Raises `Refused` if no memory can be at the path."""
+    check_file_path(path)
+    writer.check(path)
+    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    if entry.memory is None:
+        writer.check_name(path)
+    if entry.below:
+        raise Refused("exists")
+    if entry.above is not None:
+        raise Refused("not_a_directory", ancestor=path.outward(entry.above))
+    return entry
 
 
 def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) -> CommandResult:
@@ -187,12 +213,11 @@ def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) ->
         text, at = replace(decoded(entry.data), command.old_str, command.new_str)
     except Refused as refusal:
         raise _harmless(refusal, writer) from None
-    written = writer.put(entry, command.path, text)
-    if written.altered:
-        return CommandResult(written.notes)
-    shown = snippet(written.text, at, len(command.new_str), max_chars=writer.settings.view_chars)
-    before = entry.memory.version_id if entry.memory is not None else ""
-    return CommandResult(written.notes, shown, at, writer.recorded[-1].version_id if writer.recorded else before)
+    stored = writer.put(entry, command.path, text)
+    if stored.altered:
+        return CommandResult(stored.notes, version_id=stored.version_id)
+    shown = snippet(stored.text, at, len(command.new_str), max_chars=writer.settings.view_chars)
+    return CommandResult(stored.notes, shown, at, stored.version_id)
 
 
 def _harmless(refusal: Refused, writer: GuardedWriter) -> Refused:
@@ -206,7 +231,8 @@ def _harmless(refusal: Refused, writer: GuardedWriter) -> Refused:
 def _insert(tx: Transaction, writer: GuardedWriter, command: Insert) -> CommandResult:
     entry = _edited(tx, writer, command.path, missing="missing")
     text = insert(decoded(entry.data), command.insert_line, command.insert_text)
-    return CommandResult(writer.put(entry, command.path, text).notes)
+    stored = writer.put(entry, command.path, text)
+    return CommandResult(stored.notes, version_id=stored.version_id)
 
 
 def _edited(tx: Transaction, writer: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
@@ -227,7 +253,7 @@ def _delete(tx: Transaction, writer: GuardedWriter, command: Delete) -> CommandR
     if not entry.exists:
         raise Refused("missing")
     writer.delete(gone)
-    return CommandResult()
+    return CommandResult(version_id=writer.version_id)
 
 
 def _rename(tx: Transaction, writer: GuardedWriter, command: Rename) -> CommandResult:
@@ -248,7 +274,7 @@ def _rename(tx: Transaction, writer: GuardedWriter, command: Rename) -> CommandR
         for change in changes:
             writer.check_name(new.leading_to(str(change.path)))
     writer.move(changes)
-    return CommandResult()
+    return CommandResult(version_id=writer.version_id)
 
 
 def _check_destination(tx: Transaction, command: Rename, source: Entry) -> None:
@@ -277,6 +303,8 @@ HANDLERS: Mapping[type[WriteCommand], Callable[[Transaction, GuardedWriter, Any]
     Insert: _insert,
     Delete: _delete,
     Rename: _rename,
+    Write: _write,
+    Append: _append,
     Clear: _clear,
 }
 """Handler of each command. A handler raises `Refused` before it records any change."""

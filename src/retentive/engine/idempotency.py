@@ -103,7 +103,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
     if outcome.proposed:
         kept["proposed"] = True
     if result.snippet is not None:
-        kept |= {"at": result.at, "text_of": result.text_of}
+        kept |= {"at": result.at, "text_of": result.version_id}
     return kept
 
 

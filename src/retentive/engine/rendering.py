@@ -7,10 +7,22 @@ from functools import partial
 from typing import Any
 
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import CommandResult, RunCommand, RunView, Save, Viewed
+from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
-from retentive.values.commands import Clear, Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
+from retentive.values.commands import (
+    Append,
+    Clear,
+    Create,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    View,
+    Write,
+    WriteCommand,
+    paths_of,
+)
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies, Reply, redact_echoes
 
@@ -69,14 +81,20 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
             return _view_reply(say, command, viewed)
         case RunCommand(command=command), CommandResult() as result:
             text, notes = _command_text(say, command, result), result.notes
-        case Save(path=path), CommandResult() as result:
-            text, notes = say("inserted", path=path.written), result.notes
         case _:
             raise TypeError(f"{type(operation).__name__} has no reply")
     if not notes and not outcome.proposed:
         return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]
     return Reply("\n".join([*lines, context.replies.awaits_review] if outcome.proposed else lines))
+
+
+def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[str, ...]:
+    """The notes of the guards on a change, as sentences."""
+    if outcome.result is None or not outcome.result.notes:
+        return ()
+    say = Say(context.replies, partial(context.redacted, settings=outcome.settings))
+    return tuple(say(note.key, **note.values) for note in outcome.result.notes)
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
@@ -102,8 +120,6 @@ def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
             return (command.path,)
         case RunCommand(command=command):
             return paths_of(command)
-        case Save(path=path):
-            return (path,)
         case AuditOnly(written=written) if written:
             return written
     return (MemoryPath.known(ROOT),)
@@ -145,4 +161,4 @@ def _command_text(say: Say, command: WriteCommand, result: CommandResult) -> str
     return say(_DONE[type(command)], path=command.path.written)
 
 
-_DONE = {Create: "created", Insert: "inserted", Delete: "deleted"}
+_DONE = {Create: "created", Insert: "inserted", Delete: "deleted", Write: "inserted", Append: "inserted"}

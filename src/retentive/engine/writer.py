@@ -32,10 +32,11 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Result of a write: the stored text, whether a guard altered it, and notes for the reply."""
+class Stored:
+    """Result of a write: the stored text, its version, whether a guard altered it, and notes for the reply."""
 
     text: str
+    version_id: str
     altered: bool = False
     notes: tuple[Phrase, ...] = ()
 
@@ -130,7 +131,7 @@ class GuardedWriter(WriteRules):
         again: Again | None = None,
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
-    ) -> Written:
+    ) -> Stored:
         """Write `text` to the memory at a path if it passes the guards; an unchanged text creates no version.
 
         `lineage`: provenances of the texts it was made from, by default of the present one. `is_removal`: the text is
@@ -139,7 +140,7 @@ class GuardedWriter(WriteRules):
         """
         data = text.encode()
         if data == entry.data:
-            return Written(text)
+            return Stored(text, "" if entry.memory is None else entry.memory.version_id)
         if not is_removal:
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
@@ -149,6 +150,7 @@ class GuardedWriter(WriteRules):
         if examined.refused:
             raise Refused("sensitive", kinds=_listed(examined.refused))
         kinds, data = examined.removed, examined.text.encode()
+        version_id = "" if entry.memory is None else entry.memory.version_id
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
         if data != entry.data:
             notes += [
@@ -164,8 +166,14 @@ class GuardedWriter(WriteRules):
                 self._check_changes([change])
             self.tried = True
             self.recorded += self._tx.record([change], self.actor)
+            version_id = self.recorded[-1].version_id
             notes += self._near_limits(entry, path, len(data), usage)
-        return Written(examined.text, altered=bool(kinds), notes=tuple(notes))
+        return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
+
+    @property
+    def version_id(self) -> str:
+        """The version recorded last; empty if nothing was recorded."""
+        return self.recorded[-1].version_id if self.recorded else ""
 
     def delete(self, memories: Sequence[Memory]) -> None:
         """Delete memories."""

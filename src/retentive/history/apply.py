@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from retentive.engine.writer import GuardedWriter, Written
+from retentive.engine.writer import GuardedWriter, Stored
 from retentive.errors import InvalidInput, Refused
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING
@@ -145,7 +145,7 @@ def _growth(step: Step) -> int:
     return step.state.size_bytes - step.before.size_bytes
 
 
-def _put(tx: Transaction, write: GuardedWriter, entry: Entry, step: Step, *, again: Again | None = None) -> Written:
+def _put(tx: Transaction, write: GuardedWriter, entry: Entry, step: Step, *, again: Again | None = None) -> Stored:
     state = step.state
     assert state is not None
     try:

@@ -147,24 +147,39 @@ class History:
 
     def undo(
         self,
+        version_id: str,
         *,
-        change: str | None = None,
-        by: str | None = None,
+        mode: Mode = "refuse",
+        dry_run: bool = False,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> RestoreOutcome:
+        """Reverse one whole change, given by the id of any of its versions.
+
+        The undo is itself one change in the history. If a later change builds on a reversed change, nothing is changed
+        and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later changes
+        are reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
+        """
+        with self._context.checking(_named(Undo, dry_run), actor):
+            operation = Undo(version_id, mode=mode)
+        return self._change(operation, dry_run, actor, origin)
+
+    def undo_by(
+        self,
+        by: str,
+        *,
         since: datetime | None = None,
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse one whole change, given by the id of any of its versions, or all changes of an actor.
+        """Reverse all changes of an actor, from newest to oldest, as one change. `mode` is that of `undo`.
 
-        `by` is an actor pattern such as `session:s1`; `since` excludes older changes. Changes are reversed from newest
-        to oldest. The undo is itself one change in the history. If a later change builds on a reversed change, nothing
-        is changed and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later
-        changes are reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
+        `by` is an actor pattern such as `session:s1`; `since` excludes older changes.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
-            operation = Undo(change, by, since, mode)
+            operation = Undo(by=by, since=since, mode=mode)
         return self._change(operation, dry_run, actor, origin)
 
     def redact(

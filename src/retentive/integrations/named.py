@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import NoReturn, TypeVar, cast
 
 from retentive.errors import InvalidInput, Refused
-from retentive.mounts import Mounts
+from retentive.mounts import Mounts, core_of_tree
 from retentive.storage.contract import Actor
 from retentive.store import MemoryStore
 from retentive.values.replies import REPLIES, Reply
@@ -22,11 +22,11 @@ def named(memory: M, integration: str) -> M:
 def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Reply:
     """Reply to a call that is no command, with its audit entry. A memory of another class has no entry."""
     if isinstance(memory, MemoryStore | Mounts):
-        return memory.refused(None, error, actor=actor)
+        return core_of_tree(memory).refused(None, error, actor=actor)
     return getattr(memory, "replies", REPLIES).error(error.key, error.values)
 
 
 def reject(memory: object, problem: str, *, actor: Actor | str | None) -> NoReturn:
     """Raise `InvalidInput` for a call without an id, and add its audit entry as `refused` does."""
-    with memory.checking(None, actor) if isinstance(memory, MemoryStore | Mounts) else nullcontext():
+    with core_of_tree(memory).checking(None, actor) if isinstance(memory, MemoryStore | Mounts) else nullcontext():
         raise InvalidInput(problem)

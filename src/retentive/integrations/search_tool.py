@@ -20,7 +20,7 @@ from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
 from retentive.integrations.memory import Place, open_memory
 from retentive.integrations.named import named
-from retentive.mounts import Mounts
+from retentive.mounts import Mounts, core_of_tree
 from retentive.search.query import Hit, Results
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
@@ -80,16 +80,18 @@ def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor 
 
     Invalid input and storage failures get an error reply. A search without matches is not an error.
     """
+    core = core_of_tree(memory)
     try:
         query, under, limit = _parse(request)
     except Refused as refusal:
-        return memory.refused("search", refusal, actor=actor)
+        return core.refused("search", refusal, actor=actor)
     try:
         return Reply(_text(memory.search(query, under=under.text, limit=limit, actor=actor), under))
     except InvalidInput as error:
-        return Reply(f"Error: Invalid `query` parameter: {error}", is_error=True, code=error.code)
+        where = "Invalid `query` parameter: " if error.code == InvalidInput.code else ""
+        return Reply(f"Error: {where}{error}", is_error=True, code=error.code)
     except RetentiveError as error:
-        return error_reply(Say(memory.replies, memory.redacted), error, (MemoryPath.known(ROOT),))
+        return error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),))
 
 
 def _parse(request: object) -> tuple[str, MemoryPath, int]:

@@ -15,10 +15,11 @@ from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import Refused
 from retentive.review.stage import seen_by
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
+    from retentive.pipeline import StoreCore
     from retentive.search.query import Hit
 
 
@@ -79,6 +80,11 @@ class Mount:
     part: Part
 
     @property
+    def core(self) -> StoreCore:
+        """Core of the store."""
+        return core_of(self.store)
+
+    @property
     def point(self) -> str:
         """Mount point of the store."""
         return self.part.point
@@ -95,9 +101,10 @@ class Mount:
 
     def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
         """The state as an actor sees it, and the rules for the actor's changes."""
-        store, settings = self.store, self.store.settings_of(snapshot)
-        who = actor or store.actor
-        rules = WriteRules(settings, who, store.examiner)
+        core = self.core
+        settings = core.settings_of(snapshot)
+        who = actor or core.actor
+        rules = WriteRules(settings, who, core.examiner)
         seen = snapshot
         if settings.trust or settings.quarantine:
             seen, rules.hidden = TrustedSnapshot(snapshot, settings, who), HiddenMemories(snapshot, settings, who)
@@ -105,19 +112,19 @@ class Mount:
 
     def rules(self, actor: Actor | None) -> WriteRules:
         """Rules for the changes of an actor, without those that depend on the state of the store."""
-        rules = self.store.read(lambda snapshot: self.seen(snapshot, actor)[1])
+        rules = self.core.read(lambda snapshot: self.seen(snapshot, actor)[1])
         rules.hidden = None
         return rules
 
     def entry(self, text: str, actor: Actor | None) -> Entry:
         """Entry at a path of the store as an actor sees it."""
         with self.named_outward():
-            return self.store.read(lambda snapshot: self.seen(snapshot, actor)[0].get(text))
+            return self.core.read(lambda snapshot: self.seen(snapshot, actor)[0].get(text))
 
     def sizes(self, under: str, actor: Actor | None) -> list[tuple[str, int]]:
         """Tree paths and sizes of the visible memories below a path of the store, as an actor sees them."""
         with self.named_outward():
-            found = self.store.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
+            found = self.core.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
         return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
 
     def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
@@ -128,7 +135,7 @@ class Mount:
             self.part.changeable(under, shown, seen, rules)
 
         with self.named_outward():
-            self.store.read(work)
+            self.core.read(work)
 
     def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Iterator[Hit]:
         """Visible hits, with their paths in the tree."""

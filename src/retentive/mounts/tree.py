@@ -7,20 +7,22 @@ single store can run: commands on mount points or directories above them, and re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NoReturn, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, Unpack, runtime_checkable
 
-from retentive.engine.handlers import Viewed
+from retentive.engine.handlers import RunCommand, Viewed
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
-from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
+from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
+from retentive.memories import Memories
 from retentive.mounts.mount import ClearPart, Mount, Part
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.commands import (
+    Append,
     Command,
     Create,
     Delete,
@@ -28,6 +30,7 @@ from retentive.values.commands import (
     Rename,
     StrReplace,
     View,
+    Write,
     check_file_path,
     parse,
     paths_of,
@@ -36,10 +39,14 @@ from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.provenance import Origin, origin_of
+from retentive.values.records import Written
 from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
+    from retentive.pipeline import StoreCore
     from retentive.search.query import Hit, Results
+
+_Textual: TypeAlias = Create | StrReplace | Insert | Write | Append
 
 
 @runtime_checkable
@@ -68,13 +75,13 @@ class MemoryTree(Protocol):
         """Directory in which the memories are plain files; None for other backends."""
 
 
-class Mounts:
+class Mounts(Memories):
     """Several memory stores as one tree, with the commands of a single store; docs/mounts.md has the rules.
 
     `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
     `/memories` is required. Raises `InvalidInput` for invalid mount points. Threads may share the tree. `execute`
-    returns errors of input or storage as replies; the methods for programs raise `RetentiveError`. All paths are paths
-    of the tree.
+    returns errors of input or storage as replies; the methods for people return values and raise `RetentiveError`, as
+    those of a `MemoryStore`. All paths are paths of the tree.
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
@@ -88,18 +95,18 @@ class Mounts:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
             self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
 
+    def __repr__(self) -> str:
+        return f"<Mounts {', '.join(self._mounts)}>"
+
     @property
-    def _root(self) -> MemoryStore:
-        return self._mounts[ROOT].store
+    def _core(self) -> StoreCore:
+        """Core of the store at `/memories`."""
+        return self._mounts[ROOT].core
 
     @property
     def replies(self) -> Replies:
         """Sentences for replies of the tree, from the store at `/memories`. Each store uses its own for its replies."""
-        return self._root.replies
-
-    def redacted(self, text: str) -> str:
-        """Mask the sensitive values in input text, by the settings of the store at `/memories`."""
-        return self._root.redacted(text)
+        return self._core.replies
 
     def directory(self) -> str | None:
         """None: the memories of several stores have no common directory."""
@@ -131,20 +138,12 @@ class Mounts:
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
-            return self._root.execute(command, actor=who)  # returns the error reply, with an audit entry
+            return self._mounts[ROOT].store.execute(command, actor=who)  # returns the error reply, with an audit entry
         inside = self._inside(known)
         if inside is not None:
             store = inside[0].store
             return store.execute(inside[1], actor=who, tool_use_id=tool_use_id, source=source, session=session)
         return self._at_a_border(known, who)
-
-    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
-        """Return the reply to a malformed tool call; the store at `/memories` writes the audit entry."""
-        return self._root.refused(name, error, actor=actor)
-
-    def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
-        """Check the arguments of an operation, as `StoreContext.checking` of the store at `/memories`."""
-        return self._root.checking(name, actor)
 
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
@@ -163,43 +162,63 @@ class Mounts:
             point = MemoryPath.known(mount.point)
             try:
                 with mount.named_outward():
-                    mount.store.result_of(ClearPart(mount.part), who, **named)
+                    mount.core.result_of(ClearPart(mount.part), who, **named)
             except RetentiveError as error:
-                return error_reply(Say(mount.store.replies, mount.store.redacted), error, [point])
+                return error_reply(Say(mount.core.replies, mount.core.redacted), error, [point])
         return Reply(self.replies.cleared)
+
+    def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
+        assert not isinstance(command, View)
+        inside = self._inside(command)
+        if inside is None:
+            reply = self._at_a_border(command, as_actor(actor))
+            raise error_of(reply.text, reply.code)
+        core, inner = inside[0].core, inside[1]
+        assert not isinstance(inner, View)
+        operation = RunCommand(inner, isinstance(inner, Delete), if_version)
+        written = core.written(operation, core.invocation(actor, **origin))
+        return replace(written, path=paths_of(command)[-1].text)
+
+    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
+        return self._core.checking(name, actor)
+
+    @contextmanager
+    def _explained(self, path: MemoryPath) -> Iterator[None]:
+        """Raise refusals of storage as the error of the reply."""
+        try:
+            yield
+        except Refused as refusal:
+            said = error_reply(Say(self.replies, self._core.redacted), refusal, (path,))
+            raise error_of(said.text, said.code) from None
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """The store that owns a path, and the path in that store. Raises `InvalidPath`."""
-        target = self._root.parsed(path)
+        target = self._core.parsed(path)
         mount = self._mount_of(target)
         return mount.store, target.within(mount.point).text
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
-        with self.checking("load"):
-            target = self._root.parsed(path)
+        with self._core.checking("load"):
+            target = self._core.parsed(path)
             if target.text in self._fixed:
                 raise NotFound(f"there is no memory at {path}")
         mount = self._mount_of(target)
-        with mount.named_outward():
-            memory, text = mount.store.result_of(load(target.within(mount.point)))
+        with self._explained(target), mount.named_outward():
+            memory, text = mount.core.result_of(load(target.within(mount.point)))
         return replace(memory, path=target.text), text
 
-    def text(self, path: str) -> str:
-        """Return the text of the memory at `path`. Raises `NotFound`."""
-        return self.load(path)[1]
-
-    def memories(self, under: str = ROOT) -> Iterator[Memory]:
+    def memories(self, under: str = ROOT) -> list[Memory]:
         """All memories below a directory, in byte order of their paths; consistent within each store."""
         found: list[Memory] = []
-        with self.checking("list"):
-            target = self._root.parsed(under)
+        with self._core.checking("list"):
+            target = self._core.parsed(under)
         for mount, inner in self._parts(target):
-            with mount.named_outward():
-                listed = mount.store.result_of(list_memories(MemoryPath.known(inner)))
+            with self._explained(target), mount.named_outward():
+                listed = mount.core.result_of(list_memories(MemoryPath.known(inner)))
             shown = (memory for memory in listed if mount.part.shows(memory.path))
             found += [replace(memory, path=mount.part.outward(memory.path)) for memory in shown]
-        return iter(sorted(found, key=lambda memory: memory.path))
+        return sorted(found, key=lambda memory: memory.path)
 
     def search(
         self,
@@ -214,11 +233,11 @@ class Mounts:
         """Search as in one store. Words match in texts, and in paths as each store has them."""
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
 
-        with self.checking("search", actor):
+        with self._core.checking("search", actor):
             patterns = [check_path_pattern(pattern) for pattern in paths]
             if limit is not None and limit < 0:
                 raise InvalidInput("limit must be an integer of at least 0")
-            target = self._root.parsed(under)
+            target = self._core.parsed(under)
         hits: list[Hit] = []
         for mount, inner in self._parts(target):
             shown = mount.search(query, inner, regex=regex, actor=actor)
@@ -283,13 +302,13 @@ class Mounts:
             for mount in mounts:
                 inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
                 entry = AuditOnly(name, error, inner, {} if viewed is None else {"listed": True})
-                mount.store.run(entry, mount.store.invocation(who))
+                mount.core.run(entry, mount.core.invocation(who))
         except RetentiveError as failure:
             error = failure
         if error is not None or viewed is None:
             assert error is not None
-            return error_reply(Say(self.replies, self.redacted), error, paths)
-        return listing_reply(Say(self.replies, self.redacted), paths[0], viewed)
+            return error_reply(Say(self.replies, self._core.redacted), error, paths)
+        return listing_reply(Say(self.replies, self._core.redacted), paths[0], viewed)
 
     def _is_about(self, mount: Mount, path: MemoryPath) -> bool:
         """Return whether a path of the tree is in the store, or is a directory above the mount point of the store."""
@@ -304,13 +323,13 @@ class Mounts:
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
             sizes += mount.sizes(inner, who)
-        rows = self._mount_of(path).store.settings().list_rows
+        rows = self._mount_of(path).core.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
 
-    def _refuse_write(self, command: Create | StrReplace | Insert, who: Actor | None) -> NoReturn:
+    def _refuse_write(self, command: _Textual, who: Actor | None) -> NoReturn:
         mount = self._mount_of(command.path)
         inner, rules = command.path.within(mount.point), mount.rules(who)
-        if isinstance(command, Create):
+        if isinstance(command, Create | Write | Append):
             rules.check_name(inner)
         rules.check(inner)
         raise Refused(_AT_A_DIRECTORY[type(command)])
@@ -353,7 +372,7 @@ class Mounts:
             return entry
 
         with mount.named_outward():
-            return mount.store.read(work)
+            return mount.core.read(work)
 
     def _check_destination(self, mount: Mount, new: MemoryPath, who: Actor | None) -> None:
         if new.text in self._fixed:
@@ -373,7 +392,18 @@ class Mounts:
         return next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/"))
 
 
-_AT_A_DIRECTORY = {Create: "exists", StrReplace: "edit_missing", Insert: "missing"}
+def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
+    """Core of a memory store, or of the store at the root of a tree."""
+    return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
+
+
+_AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
+    Create: "exists",
+    StrReplace: "edit_missing",
+    Insert: "missing",
+    Write: "exists",
+    Append: "exists",
+}
 
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:

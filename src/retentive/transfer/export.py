@@ -18,7 +18,7 @@ from retentive.locations import existing_store
 from retentive.storage.contract import Backend, Memory, Snapshot
 from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
 from retentive.storage.paging import all_stores
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.transfer import lines
 from retentive.transfer.archive_writer import (
     BACKUP,
@@ -73,9 +73,10 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
     If the name ends in `.tar.gz` or `.tgz`, the file is compressed. `records` adds records and side records. The file
     appears when it is complete. Texts are not encrypted in it, even if the store is encrypted.
     """
-    store.result_of(AuditOnly("export"))
+    core = core_of(store)
+    core.result_of(AuditOnly("export"))
     with new_archive(path) as archive:
-        section = SectionWriter(archive, store.backend, store.info, progress, prefix="", header=EXPORT, records=records)
+        section = SectionWriter(archive, core.backend, core.info, progress, prefix="", header=EXPORT, records=records)
         return Exported.of(section.write())
 
 
@@ -107,16 +108,17 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
     `/memories/a/b` becomes `a/b`. The directory appears when all files are complete and durable.
     """
     target = os.path.abspath(path)
-    with store.checking("export"):
+    core = core_of(store)
+    with core.checking("export"):
         if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
             check_free(target)
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
-    store.result_of(AuditOnly("export"))
-    record_external_edits(store.backend, store.id)
+    core.result_of(AuditOnly("export"))
+    record_external_edits(core.backend, core.id)
     with mapped_os_errors():
         try:
-            done = store.read(partial(_write_files, store=store, part=part, progress=progress))
+            done = core.read(partial(_write_files, store=store, part=part, progress=progress))
             _sync(part)
             os.rename(part, target)  # replaces an empty directory and nothing else
             sync_directory(directory)

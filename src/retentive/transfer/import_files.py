@@ -11,7 +11,7 @@ from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Actor, Transaction
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.transfer.archive_writer import Progress
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
@@ -121,7 +121,7 @@ class Import:
         **origin: Unpack[Origin],
     ) -> None:
         self._origin = origin_of(**origin)
-        with store.checking(ImportFiles.name, IMPORT):
+        with core_of(store).checking(ImportFiles.name, IMPORT):
             self._under = _directory(store.replies, under)
         self._store = store
         self._overwrite = overwrite
@@ -167,7 +167,7 @@ class Import:
         """Write all files, except files that storage refuses."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
-            return self._store.result_of(operation, IMPORT, **self._origin)
+            return core_of(self._store).result_of(operation, IMPORT, **self._origin)
         except RolledBack as dry:
             return cast("list[FileOutcome]", dry.result)
 

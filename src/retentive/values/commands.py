@@ -78,8 +78,26 @@ class Clear:
     name: ClassVar[str] = "clear"
 
 
-Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename
-WriteCommand: TypeAlias = Create | StrReplace | Insert | Delete | Rename | Clear
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Create a memory or replace its text. Only applications send this command."""
+
+    name: ClassVar[str] = "write"
+    path: MemoryPath
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add lines at the end of a memory; a missing memory is created. Only applications send this command."""
+
+    name: ClassVar[str] = "append"
+    path: MemoryPath
+    text: str
+
+
+Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename | Write | Append
+WriteCommand: TypeAlias = Create | StrReplace | Insert | Delete | Rename | Write | Append | Clear
 
 _MAX_BITS = 13_000  # about 3,900 digits; Python refuses to print an integer of more than 4,300
 _MAX_SHOWN_CHARS = 3_001  # longer than any reply shows, so that redaction also sees a value at the cut

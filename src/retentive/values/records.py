@@ -152,6 +152,22 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """Change that a method of a memory store wrote: the path and its version, which `undo` and `if_version` take.
+
+    `version_id` is the newest version of the memory, also if the text was already there; for a directory, one of the
+    versions of the change. `memories` is the number of changed memories. With `is_proposed` the change awaits review.
+    `notes` are remarks such as the kinds of sensitive values that were removed.
+    """
+
+    path: str
+    version_id: str
+    memories: int = 1
+    is_proposed: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Current size of a memory store."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
-from retentive.errors import InvalidInput, Phrase
+from retentive.errors import InvalidInput, Phrase, error_of
 
 MAX_ECHO_CHARS = 2_000
 _LOOKAHEAD_CHARS = 1_000  # checked beyond a cut echo, so that a sensitive value at the cut is found whole
@@ -21,7 +21,7 @@ Redact: TypeAlias = Callable[[str], str]
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reply:
     """Reply to a command. `code` is None, or the stable code of the error (`ERROR_CODES`)."""
 
@@ -29,8 +29,17 @@ class Reply:
     is_error: bool = False
     code: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<Reply {self.code or ('error' if self.is_error else 'ok')}, {len(self.text)} characters>"
 
-@dataclass(frozen=True, slots=True)
+    def raise_for_error(self) -> Self:
+        """Return this reply, or raise the `RetentiveError` with the code and the sentence of an error reply."""
+        if self.is_error:
+            raise error_of(self.text, self.code)
+        return self
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Replies:
     """Reply templates by name. A replacement may use only the placeholders of the default template."""
 
@@ -181,6 +190,10 @@ class Replies:
                 raise InvalidInput(
                     f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; it may use {sorted(allowed)}"
                 )
+
+    def __repr__(self) -> str:
+        replaced = [spec.name for spec in fields(self) if getattr(self, spec.name) != spec.default]
+        return f"<Replies, replaced: {', '.join(replaced) or 'none'}>"
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
         """Fill the template `key`. Values from the input are cut after 2,000 characters."""

@@ -160,7 +160,7 @@ def on_disk(root: Path) -> dict[str, str]:
 
 
 def in_store(store: MemoryStore) -> dict[str, str]:
-    return {memory.path.removeprefix("/memories/"): store.text(memory.path) for memory in store.memories()}
+    return {memory.path.removeprefix("/memories/"): store.read(memory.path) for memory in store.memories()}
 
 
 def by_hand(store: MemoryStore) -> list[str]:
@@ -222,7 +222,7 @@ def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore,
     for number in range(1_000 if LONG else 100):
         command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
         store_in.execute(command)
-        assert store_in.text(f"/memories/{number}") == "0000"
+        assert store_in.read(f"/memories/{number}") == "0000"
         change_in_place(root / str(number), f"{number:04}", keep_time=True)
         assert store_in.execute({"command": "view", "path": f"/memories/{number}"}).text.endswith(f"\t{number:04}")
     assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first edit writes the same text again
@@ -356,7 +356,7 @@ def test_two_processes_see_each_others_writes(
         moved: dict[str, object] = {"command": "rename", "old_path": path, "new_path": f"/memories/{number}.txt"}
         assert another.execute(moved).startswith("Successfully renamed")
         assert store_in.execute({"command": "view", "path": path}).is_error
-        assert store_in.text(f"/memories/{number}.txt") == "two"
+        assert store_in.read(f"/memories/{number}.txt") == "two"
         assert on_disk(root) == in_store(store_in)
     another.close()
     assert by_hand(store_in) == []
@@ -367,7 +367,7 @@ def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place:
     one, other = open_place(place).store(), open_place(place).store()
     begin(one)
     append(root / "a.txt", "by hand")
-    assert other.text("/memories/a.txt") == one.text("/memories/a.txt") == NOW + "by hand"
+    assert other.read("/memories/a.txt") == one.read("/memories/a.txt") == NOW + "by hand"
     other.execute({"command": "delete", "path": "/memories/d"})
     assert one.execute({"command": "view", "path": "/memories/d"}).is_error
     assert in_store(one) == in_store(other) == on_disk(root)
@@ -415,9 +415,9 @@ def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None
         def work(tx: Transaction) -> None:
             tx.record([Change(tx.get("/memories/c/a.md").memory, new, b"two")], None)
 
-        store.backend.write(store.id, work)
+        store._core.backend.write(store.id, work)
         files = {path: path.read_bytes() for path in (place / "memories").rglob("*") if path.is_file()}
         assert files == {place / new.lstrip("/"): b"two"}
         assert not (place / "memories/c").exists()
-        assert store.text(new) == "two"
+        assert store.read(new) == "two"
         assert [str(version.actor) for version in store.versions()] == ["None", "None"]

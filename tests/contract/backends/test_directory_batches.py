@@ -40,7 +40,7 @@ X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories
 
 def run_together(store: MemoryStore, commands: list[Any]) -> None:
     """Run the commands in this order in one commit. All of them wait while another write holds the lock."""
-    backend = store.backend
+    backend = store._core.backend
     assert isinstance(backend, DirectoryBackend)
     begun, go = threading.Event(), threading.Event()
 
@@ -72,7 +72,7 @@ def check(commands: list[Any], directory: Path) -> None:
         run_together(store, commands)
         root = directory / "memory" / "memories"
         files = {f"/memories/{path.relative_to(root)}": path.read_text() for path in root.rglob("*") if path.is_file()}
-        assert files == {memory.path: store.text(memory.path) for memory in store.memories()}
+        assert files == {memory.path: store.read(memory.path) for memory in store.memories()}
         assert [version for version in store.versions() if str(version.actor) == "job:external"] == []
 
 

@@ -115,7 +115,7 @@ def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "memory.db").touch()
     created(f"sqlite:///{tmp_path}/memory.db")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
-        assert opened.store().text(A) == "kept"
+        assert opened.store().read(A) == "kept"
 
 
 # -- directories ---------------------------------------------------------------------------------------------------

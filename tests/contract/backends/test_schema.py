@@ -56,7 +56,7 @@ def test_older_tables_are_migrated_only_on_request(
             retentive.open(place)
         assert migrated(place) == {"applied": [2]}
         with retentive.open(place) as opened:
-            assert opened.store().text("/memories/a") == "kept"
+            assert opened.store().read("/memories/a") == "kept"
     for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
         with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive knows 1"):
             attempt()
@@ -78,7 +78,7 @@ def test_partitions_hold_the_rows_of_stores(server: str, tmp_path: Path) -> None
                 assert not store.execute(command).is_error
         for number in range(12):
             store = opened.store(f"user-{number}")
-            assert store.text("/memories/b") == f"{number}\nmore\n"
+            assert store.read("/memories/b") == f"{number}\nmore\n"
             assert len(list(store.versions())) == 3
 
 

@@ -42,7 +42,7 @@ def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, op
     """The keys can be a path or a key ring. Without keys, or with other keys, opening the store is refused at once."""
     create(open_place(at, keys=key_file).store(), A, "text")
     for keys in (str(key_file), key_file, KeyRing.from_file(key_file), KeyRing.from_text(key_file.read_text())):
-        assert open_place(at, keys=keys).store().text(A) == "text"
+        assert open_place(at, keys=keys).store().read(A) == "text"
     with pytest.raises(Locked, match="open the location with keys"):
         open_place(at).store()
     with pytest.raises(Locked, match="not available"):
@@ -82,7 +82,7 @@ def test_a_plain_store_is_refused_with_keys(at: str, key_file: Path, open_place:
         opened.store()
     create(opened.store("second"), A, "sealed")
     assert [store.seal is None for store in opened.stores()] == [True, False]
-    assert open_place(at).store().text(A) == "open"
+    assert open_place(at).store().read(A) == "open"
 
 
 @pytest.mark.parametrize("keys", [object(), 7, b"keys", {"current": "a"}])
@@ -139,7 +139,7 @@ def test_the_largest_and_the_smallest_text(at: str, key_file: Path, open_place: 
     store = opened.store()
     create(store, "/memories/large", large)
     create(store, "/memories/empty", "")
-    assert (store.text("/memories/large"), store.text("/memories/empty")) == (large, "")
+    assert (store.read("/memories/large"), store.read("/memories/empty")) == (large, "")
     assert store.usage().size_bytes == 5_242_880
     assert [memory.size_bytes for memory in store.memories()] == [0, 5_242_880]
 
@@ -158,7 +158,7 @@ def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: O
     moved = store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e/f"})
     assert not moved.is_error
     assert [memory.path for memory in store.memories("/memories/e")] == ["/memories/e/f/a/x", "/memories/e/f/b"]
-    assert store.text("/memories/e/f/a/x") == "/memories/d/a/x"
+    assert store.read("/memories/e/f/a/x") == "/memories/d/a/x"
     assert [version.path for version in store.versions("/memories/d/b")] == ["/memories/d/b"]
     assert not store.execute({"command": "delete", "path": "/memories/e"}).is_error
     assert [memory.path for memory in store.memories()] == ["/memories/Z", "/memories/d.txt", "/memories/é/ü"]
@@ -170,7 +170,7 @@ def test_path_encryption_is_a_property_of_the_store(at: str, key_file: Path, ope
     create(open_place(at, keys=key_file).store("shown"), A, "shown")
     for seal_paths in (False, True):
         opened = open_place(at, keys=key_file, seal_paths=seal_paths)
-        assert [opened.store(key).text(A) for key in ("hidden", "shown")] == ["hidden", "shown"]
+        assert [opened.store(key).read(A) for key in ("hidden", "shown")] == ["hidden", "shown"]
         assert [found.paths for found in status(opened.backend)] == [True, False]
 
 
@@ -185,5 +185,5 @@ def test_damage_is_reported_with_its_path(tmp_path: Path, key_file: Path, open_p
     reply = store.execute({"command": "view", "path": A})
     assert reply.text == f"Error: The memory {A} is damaged"
     with pytest.raises(Damaged):
-        store.text(A)
-    assert store.text("/memories/b") == "two"
+        store.read(A)
+    assert store.read("/memories/b") == "two"

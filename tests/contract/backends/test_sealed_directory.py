@@ -142,10 +142,10 @@ def test_a_damaged_file_is_quarantined_and_restored(
     assert made == {"an edit of each": 3, "a deletion": 1, "a rename": 2}.get(first, 0)
     wanted = expected(first)
     assert {
-        memory.path.removeprefix("/memories/"): store_in.text(memory.path) for memory in store_in.memories()
+        memory.path.removeprefix("/memories/"): store_in.read(memory.path) for memory in store_in.memories()
     } == wanted
     assert set(on_disk(root)) - {"z.txt"} == set(wanted)
-    assert len(aside(place)) == capabilities.quarantined(store_in.backend) <= kept
+    assert len(aside(place)) == capabilities.quarantined(store_in._core.backend) <= kept
     assert set(aside(place)) <= altered
     told = {record.getMessage().rpartition("/memories/")[2] for record in caplog.records}
     assert told <= names
@@ -187,13 +187,13 @@ def test_damage_is_detected_after_reopening(place: Path, root: Path, store_in: M
     The recorded hash is of the ciphertext.
     """
     good = on_disk(root)
-    store_in.backend.close()
+    store_in._core.backend.close()
     (root / "a.txt").write_text("by hand")
     (root / "d/b.txt").unlink()
     with retentive.open(place) as bare:
         assert bare.stores()[0].memories == 3
     with retentive.open(place, keys=KEYS) as opened:
-        assert {name: opened.store().text(f"/memories/{name}") for name in TEXTS} == TEXTS
+        assert {name: opened.store().read(f"/memories/{name}") for name in TEXTS} == TEXTS
         assert capabilities.quarantined(opened.backend) == 1
     assert on_disk(root) == good
     assert aside(place) == [b"by hand"]
@@ -204,7 +204,7 @@ def test_an_older_text_of_a_file_is_damage_too(place: Path, root: Path, store_in
     older = (root / "a.txt").read_bytes()
     run(store_in, {"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "newer"})
     (root / "a.txt").write_bytes(older)
-    assert store_in.text("/memories/a.txt") == "newer"
+    assert store_in.read("/memories/a.txt") == "newer"
     assert aside(place) == [older]
 
 
@@ -214,8 +214,8 @@ def test_plain_stores_of_the_location_still_take_external_edits(
     plain = open_place(place).store("plain")
     run(plain, {"command": "create", "path": "/memories/a.txt", "file_text": "one"})
     (place / "stores/plain/memories/a.txt").write_text("by hand")
-    assert plain.text("/memories/a.txt") == "by hand"
-    assert capabilities.quarantined(plain.backend) == 0
+    assert plain.read("/memories/a.txt") == "by hand"
+    assert capabilities.quarantined(plain._core.backend) == 0
 
 
 def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> None:
@@ -230,13 +230,13 @@ def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> Non
         reply = store.execute(command)
         assert reply.text == f"Error: The path {path} is taken by something that is not a memory"
     with pytest.raises(Refused) as refused:
-        store.backend.write(store.id, lambda tx: tx.record([Change(None, path, b"x")], None))
+        store._core.backend.write(store.id, lambda tx: tx.record([Change(None, path, b"x")], None))
     assert (refused.value.key, refused.value.values) == ("path_taken", {"path": path})
 
 
 def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryStore, open_place: OpenPlace) -> None:
     """The ciphertext is longer than the text, but a listing does not start a search for damage, which would write."""
-    store_in.backend.close()
+    store_in._core.backend.close()
     store = open_place(place, keys=KEYS).store()
     seen: list[bool] = []
 
@@ -246,5 +246,5 @@ def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryS
 
     with (place / ".retentive" / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a write would wait for this lock
-        store.backend.read(store.id, work)
+        store._core.backend.read(store.id, work)
     assert seen == [True]

@@ -70,7 +70,7 @@ def test_a_key_service_is_called_once_per_store(at: str, open_place: OpenPlace) 
     store = open_place(at, keys=service.keys()).store()
     create(store, A, "text")
     for _ in range(20):
-        assert store.text(A) == "text"
+        assert store.read(A) == "text"
     assert service.asked == ["wrap", "unwrap"]
     assert isinstance(service.keys(), KeyWrapper)
     other = CallableKeys(key_id="kms/2", wrap=service.wrap, unwrap=service.unwrap)
@@ -90,7 +90,7 @@ def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: 
         open_place(at, keys=service.keys()).store("new")
     service.down = False
     reopened = open_place(at, keys=service.keys())
-    assert reopened.store().text(A) == "text"
+    assert reopened.store().read(A) == "text"
     create(reopened.store("new"), A, "made in the second try")
 
 
@@ -158,7 +158,7 @@ def test_an_interrupted_rotation_resumes(at: str, key_file: Path, open_place: Op
     with pytest.raises(KeyboardInterrupt):
         rotate(sealed(opened), progress=stop)
     assert [found.current for found in status(opened.backend)] == [True] * 4 + [False] * 2
-    assert [opened.store(str(number)).text(A) for number in range(6)] == list("012345")
+    assert [opened.store(str(number)).read(A) for number in range(6)] == list("012345")
     assert rotate(sealed(opened)) == Rotated(rewrapped=2, current=4)
     assert rotate(sealed(opened)) == Rotated(current=6)
 
@@ -211,11 +211,11 @@ def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_plac
 
     together([lambda: write(0), lambda: write(1), lambda: write(2), end])
     with pytest.raises(Locked, match="destroyed at 20"):
-        store.text("/memories/0/0")
+        store.read("/memories/0/0")
     for one in (opened, open_place(at, keys=key_file)):
         with pytest.raises(Locked, match="destroyed at 20"):
             one.store()
-    assert spared.text(A) == "spared"
+    assert spared.read(A) == "spared"
 
 
 def test_a_removed_wrapped_key_is_nowhere_on_disk(
@@ -234,7 +234,7 @@ def test_a_removed_wrapped_key_is_nowhere_on_disk(
         if step == "rotate":
             add_key(key_file)
             rotate(sealed(opened))
-            assert store.text(A) == "text"
+            assert store.read(A) == "text"
         else:
             destroy(opened.backend, store.id)
         assert wrapped not in at_rest(tmp_path)

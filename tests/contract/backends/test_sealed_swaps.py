@@ -89,7 +89,7 @@ def reads(store: MemoryStore, version_ids: Sequence[str], memory_ids: Sequence[s
         "memories": lambda: list(store.memories()),
         "below": lambda: list(store.memories("/memories/d")),
         "versions": lambda: list(store.versions()),
-        "listing": lambda: store.read(lambda snapshot: list(snapshot.sizes(ROOT))),
+        "listing": lambda: store._core.read(lambda snapshot: list(snapshot.sizes(ROOT))),
     }
     for path in (A, B, C):
         found[f"load {path}"] = partial(store.load, path)
@@ -97,7 +97,7 @@ def reads(store: MemoryStore, version_ids: Sequence[str], memory_ids: Sequence[s
     for one in version_ids:
         found[f"text {one}"] = partial(store.version_text, one)
     for one in memory_ids:
-        found[f"find {one}"] = partial(store.read, partial(_find, memory_id=one))
+        found[f"find {one}"] = partial(store._core.read, partial(_find, memory_id=one))
     return found
 
 
@@ -219,7 +219,7 @@ def test_a_planted_plain_memory_is_detected(scene: Scene) -> None:
                 assert reply.code == "damaged"
         with pytest.raises(Damaged):
             list(store.versions())
-        assert store.text(A) == "text a"
+        assert store.read(A) == "text a"
 
 
 def test_swapped_keys_of_two_stores_are_detected(scene: Scene) -> None:
@@ -260,7 +260,7 @@ def test_a_changed_store_seal_is_detected(scene: Scene, change: str, error: type
             opened.store("one")
         with pytest.raises(error):
             opened.backend.write(opened.stores()[0].id, lambda tx: tx.get(A))
-        assert opened.store("other").text(A) == "other"
+        assert opened.store("other").read(A) == "other"
 
 
 def test_a_removed_seal_does_not_reveal_the_texts(scene: Scene) -> None:

@@ -34,6 +34,6 @@ def test_commands_history_audit_and_search_work(backend: str, tmp_path: Path) ->
         assert store.execute({"command": "delete", "path": "/memories"}).is_error
         assert not store.execute({"command": "delete", "path": MOVED}).is_error
         store.history.restore(MOVED, versions[0].id)
-        assert store.text(MOVED) == "one\nbetween\nthree\n"
+        assert store.read(MOVED) == "one\nbetween\nthree\n"
         found = store.audit.verify()
         assert (found.problem, found.unaudited) == (None, ())

@@ -127,7 +127,7 @@ class LocalBackends(RuleBasedStateMachine):
             self.remember()
 
     def remember(self) -> None:
-        newest = {backend: next(store.versions(limit=1)).id for backend, store in self.stores.items()}
+        newest = {backend: store.versions(limit=1)[0].id for backend, store in self.stores.items()}
         self.moments.append(Moment(dict(self.model.tree), newest))
 
     @precondition(lambda self: self.moments)
@@ -140,7 +140,7 @@ class LocalBackends(RuleBasedStateMachine):
     @rule()
     def undo_the_last_change(self) -> None:
         last, before = self.moments[-1], self.moments[-2]
-        self.go_to(before.tree, lambda store, name: store.history.undo(change=last.newest[name]))
+        self.go_to(before.tree, lambda store, name: store.history.undo(last.newest[name]))
 
     @precondition(lambda self: len(self.moments) > 1)
     @rule(data=st.data(), mode=st.sampled_from(["refuse", "merge", "force"]))
@@ -196,26 +196,26 @@ class LocalBackends(RuleBasedStateMachine):
     def check_state(self, backend: str) -> None:
         """Check the tree and the usage against the model, and that every change added one version."""
         store, tree = self.stores[backend], self.model.tree
-        assert {memory.path: store.text(memory.path) for memory in store.memories()} == tree
+        assert {memory.path: store.read(memory.path) for memory in store.memories()} == tree
         sizes = [len(text.encode()) for text in tree.values()]
         assert store.usage() == Usage(len(tree), sum(sizes))
         assert len(list(store.versions())) == self.model.changes
 
 
 def tree_of(store: MemoryStore) -> dict[str, str]:
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
+    return {memory.path: store.read(memory.path) for memory in store.memories()}
 
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     def work(found: Snapshot) -> dict[str, str]:
         return {memory.path: data.decode() for memory, data in past_of(found, version).texts("/memories")}
 
-    return store.read(work)
+    return store._core.read(work)
 
 
 def undone(store: MemoryStore, version: str, mode: Mode) -> object:
     try:
-        outcome = store.history.undo(change=version, mode=mode)
+        outcome = store.history.undo(version, mode=mode)
     except InvalidInput as refused:  # refused because of a limit
         return str(refused)
     steps = [(step.what, step.path) for step in outcome.steps]

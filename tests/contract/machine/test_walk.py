@@ -66,7 +66,7 @@ def walk(seed: int, backends: Sequence[str], steps: int, directory: Path) -> Non
 
 def check(store: MemoryStore, model: Model) -> None:
     """Check that the tree, the usage and the history agree with the commands."""
-    assert {memory.path: store.text(memory.path) for memory in store.memories()} == model.tree
+    assert {memory.path: store.read(memory.path) for memory in store.memories()} == model.tree
     assert store.usage() == Usage(len(model.tree), sum(len(text.encode()) for text in model.tree.values()))
     versions = list(store.versions())
     assert len(versions) == model.changes

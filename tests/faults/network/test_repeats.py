@@ -39,7 +39,7 @@ def test_a_command_with_a_lost_commit_is_applied_once(net: Network, moment: Mome
                 before = list(store.versions())
                 assert store.execute(command, tool_use_id=name) == told
                 assert list(store.versions()) == before
-            assert store.text(PATH) == "x\na\n"
+            assert store.read(PATH) == "x\na\n"
             assert not store.execute({"command": "delete", "path": PATH}).is_error
         assert net.proxy.done.total() == done
         found = store.audit.verify()

@@ -85,7 +85,7 @@ def test_each_edit_is_made_once_however_often_the_agent_is_killed(
         killed += status != FINISHED
         if status == FINISHED:
             with retentive.open(place) as opened:
-                assert opened.store().text(NOTES) == EXPECTED
+                assert opened.store().read(NOTES) == EXPECTED
                 assert len(list(opened.store().versions())) == STEPS + 1
             finished += 1
     assert claude.failures == []
@@ -99,4 +99,4 @@ def test_the_harness_notices_a_repeated_edit(tmp_path: Path) -> None:
         insert = {"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": "line 1 is new\n"}
         for tool_use_id in ("t1", "t1", None):
             store.execute(insert, tool_use_id=tool_use_id)
-        assert store.text(NOTES) == 2 * "line 1 is new\n"
+        assert store.read(NOTES) == 2 * "line 1 is new\n"

@@ -25,7 +25,7 @@ import sys, retentive
 place, version = sys.argv[1:]
 with retentive.open(place) as opened:
     store = opened.store()
-    store.text("/memories/0000.md")
+    store.read("/memories/0000.md")
     print("ready", flush=True)
     store.history.restore("/memories", version)
     print("done", flush=True)
@@ -49,7 +49,7 @@ def test_a_killed_restore_is_complete_or_absent(backend: str, tmp_path: Path) ->
         killed_after(place, wanted, after_s)
         duration = duration or time.monotonic() - began
         with retentive.open(place, max_memories=0) as opened:
-            found = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
+            found = {memory.path: opened.store().read(memory.path) for memory in opened.store().memories()}
             assert found in (trees[first], trees[second])
             states.add("done" if found == trees[wanted] else "not done")
             opened.store().history.restore("/memories", wanted)
@@ -65,7 +65,7 @@ def written(store: MemoryStore, word: str) -> str:
         changes = [Change(tx.get(path).memory, path, f"{word} {path}\n".encode()) for path in paths]
         return tx.record(changes, None)[-1].version_id
 
-    return store.backend.write(store.id, work)
+    return store._core.backend.write(store.id, work)
 
 
 def tree(store: MemoryStore, word: str) -> dict[str, str]:

@@ -101,7 +101,7 @@ def test_a_run_yields_its_events_in_order(kind: str, stream: bool, server: Scrip
     spent = sum(report.usage.total_tokens for report in played.of(UsageReport))
     assert finished == Finished("end_turn", "You like tea, and I will remember it.", 3, spent)
     assert [report.turn for report in played.of(UsageReport)] == [1, 2, 3]
-    assert store.text(TEA) == "likes tea\n"
+    assert store.read(TEA) == "likes tea\n"
     assert [str(version.actor) for version in store.versions()] == ["session:s1"]
     assert server.failures == []
 
@@ -248,7 +248,7 @@ def test_max_turns_ends_a_run(kind: str, server: ScriptedClaude, store: MemorySt
     first, second = played.of(Finished)
     assert (first.reason, first.turns, first.detail) == ("budget", 2, "max_turns: 2 replies")
     assert (second.reason, second.turns) == ("end_turn", 1)
-    assert store.text(TEA) == "likes tea\n"
+    assert store.read(TEA) == "likes tea\n"
     assert server.failures == []
 
 

@@ -141,7 +141,7 @@ def test_a_long_task_fits_a_small_window_with_a_memory(kind: str, store: MemoryS
     """The agent reads twelve results of 4,000 tokens in a window of 30,000, and records each before it is cleared."""
     pages = [f"Page {n}: the number is {n * 7}. {'filler ' * 2_500}" for n in range(12)]
     for n, page in enumerate(pages):
-        store.save(f"/memories/in/{n:02}.txt", page, if_version=None)
+        store.create(f"/memories/in/{n:02}.txt", page)
 
     def answer(prompt: Prompt) -> Turn | Call | str:
         notes = [str(call.input["insert_text"]) for call in prompt.calls if call.input.get("command") == "insert"]
@@ -155,13 +155,13 @@ def test_a_long_task_fits_a_small_window_with_a_memory(kind: str, store: MemoryS
             return Call({"command": "insert", "path": "/memories/n.txt", "insert_line": done, "insert_text": number})
         return Call({"command": "view", "path": f"/memories/in/{done:02}.txt"})
 
-    store.save("/memories/n.txt", "", if_version=None)
+    store.create("/memories/n.txt", "")
     context = memory_context(trigger=InputTokens(12_000), keep=2, exclude_memory=False)
     with scripted_claude(answer, context_window=30_000) as server:
         played = play(kind, server.url, "Add up.", memory=store, context=context)
         assert server.failures == []
         assert server.largest_prompt < 30_000
     assert played.error is None
-    assert store.text("/memories/n.txt").split() == [str(n * 7) for n in range(12)]
+    assert store.read("/memories/n.txt").split() == [str(n * 7) for n in range(12)]
     assert played.of(Finished)[0].text == f"The numbers are {', '.join(str(n * 7) for n in range(12))}."
     assert len(played.of(ToolCall)) == len(played.of(ToolReply)) == 24

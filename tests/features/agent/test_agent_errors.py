@@ -88,7 +88,7 @@ def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, save
     assert played.error is None
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
     assert server.failures == []
-    assert store.text(TEA) == "likes tea\n"
+    assert store.read(TEA) == "likes tea\n"
     assert [version.operation for version in store.versions(limit=2) if version.operation != "deleted"] == ["created"]
 
 

@@ -118,9 +118,9 @@ def test_a_refactoring_continues_across_sessions(tmp_path: Path) -> None:
     assert not (tmp_path / "shop.py").exists()
     with retentive.open(tmp_path / "memory") as memory:
         store = memory.store("refactoring-code")
-        features = json.loads(store.text("/memories/project/features.json"))["features"]
+        features = json.loads(store.read("/memories/project/features.json"))["features"]
         assert [feature["passes"] for feature in features] == [True, True]
-        assert store.text("/memories/project/progress.md").count("## Session of ") == 2
+        assert store.read("/memories/project/progress.md").count("## Session of ") == 2
 
 
 def test_an_interrupted_session_is_recorded(
@@ -136,7 +136,7 @@ def test_an_interrupted_session_is_recorded(
         == "The session was interrupted (request_refused). Look at the code and run the tests first.\n"
     )
     with retentive.open(tmp_path / "memory") as memory:
-        log = memory.store("refactoring-code").text("/memories/project/progress.md")
+        log = memory.store("refactoring-code").read("/memories/project/progress.md")
     assert "Done: The session was interrupted (request_refused)." in log
 
 
@@ -165,7 +165,7 @@ def test_work_is_recorded_despite_an_invalid_feature(
         example.session(tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="any")
         assert claude.failures == []
     with retentive.open(tmp_path / "memory") as memory:
-        log = memory.store("refactoring-code").text("/memories/project/progress.md")
+        log = memory.store("refactoring-code").read("/memories/project/progress.md")
     assert "Done: I split it." in log
     assert ("Verified: f1" in log) == (goal != "spoil")
     assert ("No feature was marked" in capsys.readouterr().out) == (goal == "spoil")
@@ -212,8 +212,8 @@ def test_each_customer_has_a_separate_memory(
     assert again.splitlines()[-1] == "Welcome back! Green tea again?"
     assert other.splitlines()[-1] == "Noted, green tea."
     with retentive.open(tmp_path / "memory") as memory:
-        assert memory.store("customer-ada").text("/memories/likes.md") == "likes green tea\n"
-        assert memory.store("house").text("/memories/rules.md").startswith("# Rules of the house\n")
+        assert memory.store("customer-ada").read("/memories/likes.md") == "likes green tea\n"
+        assert memory.store("house").read("/memories/rules.md").startswith("# Rules of the house\n")
 
 
 def test_an_api_failure_is_shown_to_the_customer(

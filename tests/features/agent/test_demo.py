@@ -122,7 +122,7 @@ def assert_notes(at: str, key: str = "default") -> None:
     """Check that each session wrote the notes of the weeks that it read itself."""
     with retentive.open(at) as memory:
         store = memory.store(key)
-        assert expected_answer() in store.text(story.NOTES)
+        assert expected_answer() in store.read(story.NOTES)
         actors = [str(version.actor) for version in store.versions(story.NOTES)]
     assert actors == ["session:second"] * (LAST - story.KILLED_AT + 1) + ["session:first"] * story.KILLED_AT
 

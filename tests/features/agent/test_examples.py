@@ -79,7 +79,7 @@ def assert_played(claude: ScriptedClaude, done: subprocess.CompletedProcess[str]
     assert (lines[0], lines[-1]) == ("I'll check my memory for earlier work on this.", "Wait longer before each retry.")
     assert '[memory] {"command": "view", "path": "/memories"}' in lines
     with retentive.open(at) as memory:
-        assert memory.store().text(NOTES) == FIRST_TEXT.replace("1 s, always", "2 ** i s")
+        assert memory.store().read(NOTES) == FIRST_TEXT.replace("1 s, always", "2 ** i s")
 
 
 @pytest.mark.parametrize("way", ["loop", "runner"])

@@ -43,13 +43,13 @@ def project(store: MemoryStore) -> MemoryStore:
 
 
 def features(store: MemoryStore) -> dict[str, bool]:
-    return {feature["id"]: feature["passes"] for feature in json.loads(store.text(FEATURES))["features"]}
+    return {feature["id"]: feature["passes"] for feature in json.loads(store.read(FEATURES))["features"]}
 
 
 def test_a_project_consists_of_three_memories(project: MemoryStore) -> None:
-    assert project.text(PROGRESS) == "# Progress\nGoal: A shop for tea\nBegun: 2026-09-21\n"
-    assert project.text(SETUP) == "# How to start\nRun ./init.sh; the shop is then at port 8080.\n"
-    assert json.loads(project.text(FEATURES)) == {
+    assert project.read(PROGRESS) == "# Progress\nGoal: A shop for tea\nBegun: 2026-09-21\n"
+    assert project.read(SETUP) == "# How to start\nRun ./init.sh; the shop is then at port 8080.\n"
+    assert json.loads(project.read(FEATURES)) == {
         "features": [
             {"id": "f1", "description": "A visitor sees all teas", "steps": [], "passes": False},
             {
@@ -88,7 +88,7 @@ def test_the_next_session_gets_the_record(project: MemoryStore) -> None:
     assert "not yet: f1" not in told
     close_session(project, done="found that the list is empty", broken=["f1"], verified=["pay"], clock=lambda: DAY)
     assert features(project) == {"f1": False, "pay": True}
-    assert project.text(PROGRESS) == (
+    assert project.read(PROGRESS) == (
         "# Progress\nGoal: A shop for tea\nBegun: 2026-09-21\n\n"
         "## Session of 2026-09-21\nDone: found that the list is empty\nVerified: pay\nBroken: f1\n\n"
         "## Session of 2026-09-21\nDone: listed the teas\nDone: styled the page\nNext: paying\nVerified: f1\n"
@@ -99,7 +99,7 @@ def test_only_the_last_sessions_are_shown_and_kept(project: MemoryStore) -> None
     """The log keeps a limited number of sessions. The versions of the log contain earlier sessions."""
     for n in range(KEPT_SESSIONS + 5):
         close_session(project, done=f"step {n}.")
-    told, log = open_session(project), project.text(PROGRESS)
+    told, log = open_session(project), project.read(PROGRESS)
     assert [n for n in range(KEPT_SESSIONS + 5) if f"step {n}." in told] == [42, 43, 44]
     assert log.count("## Session of") == KEPT_SESSIONS
     assert log.startswith("# Progress\nGoal: A shop for tea\n")
@@ -118,7 +118,7 @@ def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path
             for done in closing:
                 done.result(timeout=60)
         assert features(store) == dict.fromkeys(ids, True)
-        assert all(f"did {name}." in store.text(PROGRESS) for name in ids)
+        assert all(f"did {name}." in store.read(PROGRESS) for name in ids)
 
 
 def test_a_concurrent_change_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,47 +134,47 @@ def test_a_concurrent_change_is_kept(project: MemoryStore, monkeypatch: pytest.M
 
     monkeypatch.setattr(project, "load", loading)
     close_session(project, done="step 1")
-    assert "Note: 3\nNote: 2\nNote: 1\n\n## Session of " in project.text(PROGRESS)
-    assert "Done: step 1" in project.text(PROGRESS)
+    assert "Note: 3\nNote: 2\nNote: 1\n\n## Session of " in project.read(PROGRESS)
+    assert "Done: step 1" in project.read(PROGRESS)
 
 
 def test_text_written_by_agents_is_kept(project: MemoryStore) -> None:
     """Agents added extra fields, other headings, and text above the sessions."""
-    content = json.loads(project.text(FEATURES))
+    content = json.loads(project.read(FEATURES))
     content["note"] = "edited"
     content["features"][0]["owner"] = "ann"
     version = project.load(FEATURES)[0].version_id
-    project.save(FEATURES, json.dumps(content), if_version=version)
+    project.write(FEATURES, json.dumps(content), if_version=version)
     project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": "## Decisions\nUse SQL."})
     close_session(project, done="step 1", verified=["f1"])
-    kept = json.loads(project.text(FEATURES))
+    kept = json.loads(project.read(FEATURES))
     assert (kept["note"], kept["features"][0]["owner"], kept["features"][0]["passes"]) == ("edited", "ann", True)
     assert "## Decisions\nUse SQL." in open_session(project)
 
 
 @pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"features": 3}', '{"features": [1]}', "[" * 100_000])
 def test_an_invalid_checklist_is_reported_and_never_overwritten(text: str, project: MemoryStore) -> None:
-    project.save(FEATURES, text, if_version=project.load(FEATURES)[0].version_id)
+    project.write(FEATURES, text)
     assert f"The checklist {FEATURES} is missing or invalid" in open_session(project)
     with pytest.raises(InvalidInput, match=r"must contain a JSON object"):
         close_session(project, done="step 1", verified=["f1"])
-    assert project.text(FEATURES) == text
-    assert "Done: step 1" in project.text(PROGRESS)
+    assert project.read(FEATURES) == text
+    assert "Done: step 1" in project.read(PROGRESS)
 
 
 def test_an_interrupted_start_can_be_repeated(store: MemoryStore) -> None:
     """The log is written last. The repetition overwrites the other memories."""
-    store.save(SETUP, "half", if_version=None)
+    store.create(SETUP, "half")
     start_project(store, goal="A shop", setup="make run")
-    assert store.text(SETUP) == "# How to start\nmake run\n"
+    assert store.read(SETUP) == "# How to start\nmake run\n"
     assert "No features are listed" in open_session(store)
 
 
 def test_an_existing_project_is_not_restarted(project: MemoryStore) -> None:
-    before = project.text(PROGRESS)
+    before = project.read(PROGRESS)
     with pytest.raises(InvalidInput, match="continue it with open_session"):
         start_project(project, goal="Another")
-    assert project.text(PROGRESS) == before
+    assert project.read(PROGRESS) == before
 
 
 def test_a_store_can_have_several_projects(project: MemoryStore) -> None:
@@ -199,7 +199,7 @@ def test_one_of_two_concurrent_starts_wins(lasting_place: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             won = [name for name in pool.map(start, ["a", "b", "c", "d"]) if name]
         assert len(won) == 1
-        assert store.text(PROGRESS).splitlines()[1] == f"Goal: {won[0]}"
+        assert store.read(PROGRESS).splitlines()[1] == f"Goal: {won[0]}"
         assert [version.operation for version in store.versions(PROGRESS)] == ["created"]
 
 
@@ -230,7 +230,7 @@ def test_an_unknown_feature_is_rejected(project: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="f1 cannot be both"):
         close_session(project, verified=["f1"], broken=["f1"])
     assert features(project) == {"f1": False, "pay": False}
-    assert "## Session" not in project.text(PROGRESS)
+    assert "## Session" not in project.read(PROGRESS)
 
 
 @pytest.mark.parametrize(
@@ -243,14 +243,14 @@ def test_work_is_recorded_despite_invalid_features(marked: dict[str, Any], proje
     with pytest.raises(InvalidInput, match=r"No feature was marked; done and next are recorded in /memories/project"):
         close_session(project, done="the work of a day", next="the rest", **marked)
     assert features(project) == {"f1": False, "pay": False}
-    assert project.text(PROGRESS).endswith("\nDone: the work of a day\nNext: the rest\n")
+    assert project.read(PROGRESS).endswith("\nDone: the work of a day\nNext: the rest\n")
 
 
 def test_work_is_recorded_if_the_checklist_is_read_only(project: MemoryStore) -> None:
     project.change_settings({"read_only_paths": [FEATURES]})
     with pytest.raises(NotSaved, match=r"is read-only\. No feature was marked"):
         close_session(project, done="the work of a day", verified="f1")
-    assert "Done: the work of a day" in project.text(PROGRESS)
+    assert "Done: the work of a day" in project.read(PROGRESS)
 
 
 def test_a_project_can_be_in_a_mounted_store(project: MemoryStore) -> None:
@@ -261,7 +261,7 @@ def test_a_project_can_be_in_a_mounted_store(project: MemoryStore) -> None:
         close_session(tree, done="step 1", verified=["f1"], directory="/memories/shop/project")
         assert features(project) == {"f1": True, "pay": False}
         start_project(tree, goal="Mine", features=["one"])
-        assert "Goal: Mine" in opened.store().text(PROGRESS)
+        assert "Goal: Mine" in opened.store().read(PROGRESS)
         guarded = Mounts({"/memories": opened.store(), "/memories/shop": project.read_only()})
         with pytest.raises(NotSaved, match=r"^/memories/shop/project/progress\.md: Error: .* is read-only"):
             close_session(guarded, done="step 2", directory="/memories/shop/project")
@@ -296,5 +296,5 @@ def test_a_rejected_write_is_reported(project: MemoryStore) -> None:
 
 def test_text_of_an_entry_cannot_start_another_entry(project: MemoryStore) -> None:
     close_session(project, done="one\n## Session of nobody\ntwo", next=["", "  "])
-    assert project.text(PROGRESS).count("\n## Session") == 1
-    assert "Done: one ## Session of nobody two\n" in project.text(PROGRESS)
+    assert project.read(PROGRESS).count("\n## Session") == 1
+    assert "Done: one ## Session of nobody two\n" in project.read(PROGRESS)

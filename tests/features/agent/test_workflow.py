@@ -164,7 +164,7 @@ def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
     assert run.edits() == [1] * FILES
     assert run.calls() == [f"combine({second}, {first})" for first, second in map(words, range(FILES))]
     with retentive.open(memory) as opened:
-        assert str(Progress(FILES)) in opened.store().text(PROGRESS)
+        assert str(Progress(FILES)) in opened.store().read(PROGRESS)
     assert_within_the_window(run)
 
 

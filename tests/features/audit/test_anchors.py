@@ -87,7 +87,7 @@ REMOVALS: dict[str, Callable[[Scene], object]] = {
     "scan": lambda scene: scene.store.scan(redact=True, history=True),
     "sweep": lambda scene: scene.store.sweep(accept_clock=True),
     "delete": lambda scene: scene.run("delete", path=A),
-    "undo": lambda scene: scene.store.history.undo(by="session:*"),
+    "undo": lambda scene: scene.store.history.undo_by("session:*"),
 }
 
 

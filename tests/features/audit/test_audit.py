@@ -15,7 +15,7 @@ import pytest
 import retentive
 from retentive import MemoryStore, Mounts
 from retentive.audit.chain import DETAIL, ENTRY, LISTED_CHANGES
-from retentive.errors import Damaged, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.errors import Conflict, Damaged, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from support.commands import create
@@ -50,7 +50,7 @@ def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
         store = place.store()
         before = datetime.now(UTC)
         store.execute(create(A, "one\n"), actor="session:s")
-        memory = next(store.memories())
+        memory = store.memories()[0]
         store.execute(VIEW)
         store.execute(LISTING)
         store.execute({"command": "insert", "path": A, "insert_line": 7, "insert_text": "x"})
@@ -59,8 +59,9 @@ def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
         store.execute("no object")
         store.execute({"command": "rename", "old_path": A, "new_path": B})
         store.execute({"command": "view", "path": "/memories/gone"})
-        store.save(B, "two\n", if_version=None)
-        store.save(B, "two\n", if_version=store.load(B)[0].version_id)
+        with pytest.raises(Conflict):
+            store.write(B, "two\n", if_version=memory.version_id[:-1])
+        store.write(B, "two\n", if_version=store.load(B)[0].version_id)
         store.clear()
         entries = list(store.audit.entries())
         expected: list[tuple[str | None, str, tuple[str, ...]]] = [
@@ -75,9 +76,9 @@ def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
             (None, "invalid_input", ()),
             ("rename", "ok", (A, B)),
             ("view", "not_found", ("/memories/gone",)),
-            ("save", "conflict", (B,)),
+            ("write", "conflict", (B,)),
             ("load", "ok", (B,)),
-            ("save", "ok", (B,)),
+            ("write", "ok", (B,)),
             ("clear", "ok", ("/memories",)),
         ]
         assert [(entry.operation, entry.outcome, entry.paths) for entry in entries] == expected
@@ -96,7 +97,7 @@ def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
 
 
 def records_of(store: MemoryStore, *kinds: str) -> list[tuple[str, str]]:
-    return store.read(lambda found: [record for kind in kinds for record in found.records(kind)])
+    return store._core.read(lambda found: [record for kind in kinds for record in found.records(kind)])
 
 
 def test_the_log_contains_no_text(store: MemoryStore) -> None:
@@ -153,7 +154,7 @@ def test_the_log_is_off_by_default(store: MemoryStore) -> None:
 def test_versions_without_an_entry_are_listed(store: MemoryStore) -> None:
     """Another process that overrides the setting for itself creates versions without entries."""
     store.change_settings({"audit": True})
-    silent = MemoryStore(store.backend, store.info, pins={"audit": False})
+    silent = MemoryStore(store._core.backend, store._core.info, pins={"audit": False})
     silent.execute(create(A, "one\n"))
     store.execute(create(B, "one\n"))
     found = store.audit.verify()
@@ -257,11 +258,11 @@ def test_a_failed_audit_entry_fails_the_operation(tmp_path: Path) -> None:
         reply = store.execute(command, tool_use_id="t")
         assert (reply.code, "one" in reply.text) == ("unavailable", False)
     actions: list[Callable[[], object]] = [
-        lambda: store.text(A),
+        lambda: store.read(A),
         lambda: list(store.memories()),
         lambda: store.search("one"),
         store.history.log,
-        lambda: store.history.undo(change=before[0].id),
+        lambda: store.history.undo(before[0].id),
         lambda: store.history.erase(A),
         lambda: store.change_settings({"view_chars": 7}),
         lambda: store.scan(redact=True),
@@ -322,7 +323,7 @@ def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
     assert store.execute(VIEW).code == "unavailable"
     failing.failing_read = Damaged("not the text of its version")
     with pytest.raises(Damaged):
-        store.text(A)
+        store.read(A)
     assert seen(store) == [("create", "outcome_unknown"), ("view", "unavailable"), ("load", "damaged")]
     assert store.audit.verify().problem is None
     failing.close()

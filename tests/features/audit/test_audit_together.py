@@ -65,7 +65,7 @@ def test_a_decision_with_conflicts_changes_nothing(audited: MemoryStore) -> None
     ids = [each.id for each in audited.review.pending()]
     assert audited.review.accept(ids, actor="user:ann").obstacles
     assert [each.id for each in audited.review.pending()] == ids
-    assert audited.read(lambda found: [memory.path for memory in found.memories("/memories")]) == [A]
+    assert audited._core.read(lambda found: [memory.path for memory in found.memories("/memories")]) == [A]
     assert ("review.accept", "conflict") in outcomes(audited)
 
 
@@ -85,7 +85,7 @@ def test_too_many_proposals(audited: MemoryStore) -> None:
 def test_actors_under_review_cannot_remove_history(audited: MemoryStore) -> None:
     """An actor under review cannot erase or redact. The refusal has an entry."""
     audited.execute(create(A, "one\n"), actor="user:ann")
-    version = next(audited.versions()).id
+    version = audited.versions()[0].id
     actions: list[Callable[[], object]] = [
         lambda: audited.history.erase(A, actor=AGENT),
         lambda: audited.history.redact([version], actor=AGENT),

@@ -223,14 +223,14 @@ def test_a_malformed_line_of_exec_leaves_one_entry(
 
 
 EDITS = {
-    "saved": ('echo three >> "$1"', A, [("save", "ok", (A,))]),
+    "saved": ('echo three >> "$1"', A, [("write", "ok", (A,))]),
     "not changed": ("true", A, [("load", "ok", (A,))]),
     "a failure of the editor": ("exit 3", A, [("load", "ok", (A,))]),
-    "new": ('echo three >> "$1"', "/memories/new.md", [("save", "ok", ("/memories/new.md",))]),
+    "new": ('echo three >> "$1"', "/memories/new.md", [("write", "ok", ("/memories/new.md",))]),
     "a text that no memory can hold": ("printf '\\377' > \"$1\"", A, [("load", "ok", (A,))]),
-    "a directory": ("exit 3", "/memories", [("save", "already_exists", ("/memories",))]),
-    "below a file": ("exit 3", f"{A}/b", [("save", "not_a_directory", (f"{A}/b",))]),
-    "an invalid path": ("exit 3", "/nothing", [("save", "invalid_path", ())]),
+    "a directory": ("exit 3", "/memories", [("write", "already_exists", ("/memories",))]),
+    "below a file": ("exit 3", f"{A}/b", [("write", "not_a_directory", (f"{A}/b",))]),
+    "an invalid path": ("exit 3", "/nothing", [("write", "invalid_path", ())]),
 }
 
 
@@ -278,7 +278,7 @@ def test_a_command_that_reads_no_memory_leaves_no_entry(scene: Scene) -> None:
     """Commands about a location or about the log leave no entry."""
     with retentive.open(scene.at, audit=True) as place:
         store = place.store()
-        store.text(A)
+        store.read(A)
         with_files = {"audit anchor", "audit key"}  # in test_anchors.py
         for name in NONE.keys() - with_files - {"backup", "restore-backup", "migrate", "migrate-schema"}:
             assert here(scene.at, *name.split()).exit_code == 0
@@ -312,7 +312,7 @@ def test_an_import_leaves_one_entry_if_storage_refuses_files(scene: Scene) -> No
         assert sorted(outcome.became for outcome in outcomes) == ["created", "refused", "refused"]
         (entry,) = list(store.audit.entries())[before:]
         assert (entry.operation, entry.outcome, entry.change_count) == ("import", "ok", 1)
-        assert store.text("/memories/in/f.md") == "imported"
+        assert store.read("/memories/in/f.md") == "imported"
         (scene.directory / "files" / "f.md").unlink()
         assert len(list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))) == 2
         assert len(list(store.audit.entries())) == before + 3  # `text` has an entry too

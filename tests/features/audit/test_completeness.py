@@ -98,7 +98,7 @@ def reads(operation: str, act: Callable[[Scene, MemoryStore], object], *paths: s
 
 def list_as_of(scene: Scene, at: MemoryStore) -> object:
     operation = AsOf(list_memories(MemoryPath.known(ROOT)), scene.oldest.id)
-    return at.run(operation, Invocation()).value()
+    return at._core.run(operation, Invocation()).value()
 
 
 CASES: dict[str, Case] = {
@@ -112,10 +112,11 @@ CASES: dict[str, Case] = {
     ),
     "RunView view": Case(lambda _, at: at.execute({"command": "view", "path": A}, actor=BOB), "view", (A,), actor=BOB),
     "AuditOnly": Case(lambda _, at: at.execute({"command": "nothing"}), None, outcome="invalid_input"),
-    "Save": Case(
-        lambda scene, at: at.save(A, "x", if_version=scene.newest.id), "save", (A,), makes=1, refused="read_only"
+    "RunCommand write": Case(
+        lambda scene, at: at.write(A, "x", if_version=scene.newest.id), "write", (A,), makes=1, refused="read_only"
     ),
-    "Read load": reads("load", lambda _, at: at.text(A), A),
+    "RunCommand append": Case(lambda _, at: at.append(A, "x"), "append", (A,), makes=1, refused="read_only"),
+    "Read load": reads("load", lambda _, at: at.read(A), A),
     "Read load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
     "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
     "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
@@ -141,7 +142,7 @@ CASES: dict[str, Case] = {
         refused="read_only",
     ),
     "Undo": Case(
-        lambda scene, at: at.history.undo(change=scene.newest.id, actor=BOB),
+        lambda scene, at: at.history.undo(scene.newest.id, actor=BOB),
         "undo",
         makes=1,
         actor=BOB,
@@ -198,7 +199,16 @@ INVALID: dict[str, Case] = {
     "execute": Case(lambda _, at: at.execute({"command": "view", "path": BAD}), "view"),
     "execute, unknown": Case(lambda _, at: at.execute({"command": "nothing"}), None),
     "execute, no command": Case(lambda _, at: at.execute(None), None),
-    "save": reads("save", lambda _, at: at.save(BAD, "x", if_version=None)),
+    "create": reads("create", lambda _, at: at.create(BAD, "x")),
+    "create, text": reads("create", lambda _, at: at.create(A, "a\0b")),
+    "write": reads("write", lambda _, at: at.write(BAD, "x")),
+    "write, version": reads("write", lambda _, at: at.write(A, "x", if_version=3)),  # type: ignore[arg-type] # invalid
+    "append": reads("append", lambda _, at: at.append(BAD, "x")),
+    "edit": reads("str_replace", lambda _, at: at.edit(BAD, "x", "y")),
+    "insert": reads("insert", lambda _, at: at.insert(A, "1", "y")),  # type: ignore[arg-type] # invalid
+    "delete": reads("delete", lambda _, at: at.delete(BAD)),
+    "rename": reads("rename", lambda _, at: at.rename(A, BAD)),
+    "view": reads("view", lambda _, at: at.view(BAD)),
     "load": reads("load", lambda _, at: at.load(BAD)),
     "list": reads("list", lambda _, at: at.memories(BAD)),
     "versions": reads("versions", lambda _, at: at.versions(BAD)),
@@ -213,8 +223,8 @@ INVALID: dict[str, Case] = {
     "restore": reads("restore", lambda scene, at: at.history.restore(BAD, scene.oldest.id)),
     "restore, mode": reads("restore", lambda _, at: at.history.restore(A, "x", mode="no")),  # type: ignore[arg-type] # invalid
     "restore, preview": reads("restore.preview", lambda _, at: at.history.restore(BAD, "x", dry_run=True)),
-    "undo": reads("undo", lambda _, at: at.history.undo()),
-    "undo, preview": reads("undo.preview", lambda _, at: at.history.undo(dry_run=True)),
+    "undo": reads("undo", lambda _, at: at.history.undo("x", mode="no")),  # type: ignore[arg-type] # invalid
+    "undo, preview": reads("undo.preview", lambda _, at: at.history.undo_by("", dry_run=True)),
     "redact": reads("redact", lambda _, at: at.history.redact(all_of=BAD)),
     "erase": reads("erase", lambda _, at: at.history.erase(BAD)),
     "trust.list": reads("trust.list", lambda _, at: at.trust.doubted(BAD)),
@@ -283,7 +293,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def versions_after(store: MemoryStore, last: str) -> list[tuple[str, str]]:
-    found = store.read(lambda snapshot: list(snapshot.versions(after=last)))
+    found = store._core.read(lambda snapshot: list(snapshot.versions(after=last)))
     return [(version.memory_id, version.id) for version in reversed(found)]
 
 
@@ -298,7 +308,7 @@ def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     """The entry has the actor, the operation, the paths, the outcome, the integration, the time and the versions."""
     case, store = CASES[name], scene.store
     scene.switch_on(days=case.days)
-    last = store.read(lambda snapshot: next(snapshot.versions(limit=1)).id)
+    last = store._core.read(lambda snapshot: next(snapshot.versions(limit=1)).id)
     (entry,) = entries_of(store, partial(case.act, scene))
     assert (entry.operation, entry.actor, entry.outcome) == (case.operation, case.actor, case.outcome)
     assert (entry.paths, entry.integration) == (case.paths, "python")
@@ -313,7 +323,7 @@ def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
     """The store is read-only. Writes are refused and create no version, while reads work."""
     case = CASES[name]
     scene.switch_on(days=case.days)
-    before = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
+    before = scene.store._core.read(lambda snapshot: [version.id for version in snapshot.versions()])
     store = scene.store.read_only()
     (entry,) = entries_of(store, partial(case.act, scene))
     assert (entry.operation, entry.actor, entry.outcome) == (
@@ -322,7 +332,7 @@ def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
         case.refused or case.outcome,
     )
     assert entry.changes == ()
-    after = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
+    after = scene.store._core.read(lambda snapshot: [version.id for version in snapshot.versions()])
     assert after == before
 
 

@@ -287,13 +287,13 @@ def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None
         one, two = place.store("one"), place.store("two")
         one.execute(VIEW)
         kinds = (ENTRY, DETAIL, HEAD)
-        records = one.read(lambda found: [(kind, *record) for kind in kinds for record in found.records(kind)])
+        records = one._core.read(lambda found: [(kind, *record) for kind in kinds for record in found.records(kind)])
 
         def copy(tx: Any) -> None:
             for record in records:
                 tx.put_record(*record)
 
-        two.backend.write(two.id, copy)
+        two._core.backend.write(two.id, copy)
         problem = two.audit.verify().problem
         assert problem is not None
         assert (problem.what, problem.seq) == ("altered", 1)

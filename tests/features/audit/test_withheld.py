@@ -91,16 +91,16 @@ def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     store.history.erase(PATH)
     named = {path for entry in store.audit.entries() for path in entry.paths or ()}
     assert f"/memories/{PLACE}" in named
-    assert SECRET not in str(store.read(lambda found: list(found.records(DETAIL))))
+    assert SECRET not in str(store._core.read(lambda found: list(found.records(DETAIL))))
 
 
 def test_a_detail_deleted_without_an_erasure_is_found(store: MemoryStore) -> None:
     """A detail may be missing only if the entry of a removal says that it is withheld."""
     used(store)
     store.history.erase(PATH)
-    last = dict(store.read(lambda found: list(found.records(DETAIL))))
+    last = dict(store._core.read(lambda found: list(found.records(DETAIL))))
     key = next(iter(last))
-    store.backend.write(store.id, lambda tx: tx.put_record(DETAIL, key, None))
+    store._core.backend.write(store.id, lambda tx: tx.put_record(DETAIL, key, None))
     problem = store.audit.verify().problem
     assert problem is not None
     assert (problem.what, problem.seq) == ("detail missing", int(key))
@@ -111,12 +111,12 @@ def test_a_refused_redaction_changes_nothing(audit: bool, store: MemoryStore) ->
     """One of the versions cannot be redacted. The other version and its proposals stay too."""
     store.change_settings({"audit": audit, "review": ["session:*"]})
     store.execute({"command": "create", "path": OTHER, "file_text": "one\n"})
-    first = next(store.versions()).id
+    first = store.versions()[0].id
     edit = {"command": "str_replace", "path": OTHER, "old_str": "one", "new_str": "two"}
     store.execute(edit, actor="session:s")
     waiting = store.review.pending()
     store.execute({"command": "insert", "path": OTHER, "insert_line": 1, "insert_text": "more"})
-    newest = next(store.versions()).id
+    newest = store.versions()[0].id
     with pytest.raises(InvalidInput, match="newest version"):
         store.history.redact([first, newest])
     assert store.review.pending() == waiting

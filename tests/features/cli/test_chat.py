@@ -116,7 +116,7 @@ def test_a_pipe_gets_plain_text(tmp_path: Path, server: ScriptedClaude) -> None:
     ]
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
-        assert store.text(TEA) == "likes green tea\n"
+        assert store.read(TEA) == "likes green tea\n"
         assert [version.actor and version.actor.kind for version in store.versions()] == ["session", "session"]
 
 
@@ -304,7 +304,7 @@ def test_a_conflict_is_reported_and_nothing_is_undone(at: str) -> None:
 def retentive_text(at: str) -> str | None:
     with retentive.open(at) as opened:
         store = opened.store()
-        return store.text(TEA) if any(memory.path == TEA for memory in store.memories()) else None
+        return store.read(TEA) if any(memory.path == TEA for memory in store.memories()) else None
 
 
 def test_usage_adds_up_for_each_message(at: str, server: ScriptedClaude) -> None:
@@ -460,10 +460,9 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
 class Undone(retentive.MemoryStore):
     """Memory store that receives Ctrl-C during an undo."""
 
-    def run(self, operation: Any, invocation: Any) -> Any:
-        if operation.name == "undo":
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().run(operation, invocation)
+    def undo(self, version_id: str, **options: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().undo(version_id, **options)
 
 
 def test_ctrl_c_waits_for_an_undo(at: str) -> None:
@@ -474,7 +473,7 @@ def test_ctrl_c_waits_for_an_undo(at: str) -> None:
             Anthropic(base_url=server.url, api_key="none") as client,
             Agent(client, memory=store, stream=True) as agent,
         ):
-            session = Session(agent, Undone(opened.backend, store.info))
+            session = Session(agent, Undone(opened.backend, store._core.info))
             assert session.run(TOLD, lambda _event: None)
             outcome = session.undo_last()
             assert outcome is not None
@@ -504,7 +503,7 @@ def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
             session = Session(agent, store)
             with pytest.raises(KeyboardInterrupt):
                 session.run(TOLD, shown.append)
-            assert store.text(TEA) == "likes green tea\n"
+            assert store.read(TEA) == "likes green tea\n"
             assert [event.is_error for event in shown if isinstance(event, ToolReply)] == [False, False]
             assert [message["role"] for message in agent.messages] == ["user", "assistant", "user"]
             assert session.can_retry()

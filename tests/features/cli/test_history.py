@@ -53,7 +53,7 @@ def then(location: str, version_id: str) -> dict[str, str]:
         def work(now: Snapshot) -> dict[str, str]:
             return {memory.path: data.decode() for memory, data in past_of(now, version_id).texts("/memories")}
 
-        return opened.store().read(work)
+        return opened.store()._core.read(work)
 
 
 # -- log and show --------------------------------------------------------------------------------------------------

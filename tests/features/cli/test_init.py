@@ -69,7 +69,7 @@ def test_a_project_is_created(at: str) -> None:
         store = opened.store("shop")
         assert [memory.path for memory in store.memories()] == RECORD
         told = open_session(store)
-        made = json.loads(store.text(RECORD[0]))["features"]
+        made = json.loads(store.read(RECORD[0]))["features"]
     assert "Goal: A shop for tea" in told
     assert "./init.sh" in told
     assert [(each["id"], each["description"], each["passes"]) for each in made] == [
@@ -84,7 +84,7 @@ def test_a_project_can_be_created_without_a_goal(at: str) -> None:
     progress = "/memories/project/progress.md"
     assert f"Write the goal of the project into {progress}.\n" in done.stdout
     with retentive.open(at) as opened:
-        assert "Goal: not written yet; describe the purpose of the project here\n" in opened.store().text(progress)
+        assert "Goal: not written yet; describe the purpose of the project here\n" in opened.store().read(progress)
 
 
 def test_the_printed_code_runs(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_printed_code_runs(tmp_path: Path) -> None:
         assert run(code_of(made.out.decode()), tmp_path, **keys) == "I begin.\n"
         assert "A shop for tea" in str(server.requests[0].body)
     with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
-        assert "## Session of " in opened.store("shop").text("/memories/tea/progress.md")
+        assert "## Session of " in opened.store("shop").read("/memories/tea/progress.md")
 
 
 def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:

@@ -15,7 +15,7 @@ PATH = "/memories/notes.md"
 
 def text_at(location: str, path: str = PATH) -> str:
     with retentive.open(location) as opened:
-        return opened.store().text(path)
+        return opened.store().read(path)
 
 
 def test_create_creates_the_location_and_stores_the_exact_bytes(lasting_place: str) -> None:

@@ -32,8 +32,8 @@ def place(tmp_path: Path) -> str:
         fill(found.store())
         second = found.store("second")
         walked(second, 5, 150)
-        second.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", "x" * 20_000))
-        second.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", None))
+        second._core.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", "x" * 20_000))
+        second._core.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", None))
     return place_of("s3", tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_wrong_totals_are_found_and_corrected(place: str) -> None:
 def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
     with opened_again(place) as found:
         version = found.store().load(A)[0].version_id
-        row = found.store().read(lambda seen: cast("ObjectsSnapshot", seen)._row(version))
+        row = found.store()._core.read(lambda seen: cast("ObjectsSnapshot", seen)._row(version))
         assert row is not None
         pack = pack_of(row.text or "")
         backend_of(found)._requests.delete([key for key in objects(found, "packs") if key.endswith(pack)])
@@ -88,7 +88,7 @@ def test_a_modified_page_is_reported(tmp_path: Path) -> None:
         store = found.store()
         for part in ("a", "b"):
             many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(130)]
-            store.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
+            store._core.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
         keys = objects(found, "pages")
         assert keys, "too little to be compacted"
         for key in keys:

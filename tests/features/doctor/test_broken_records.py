@@ -24,7 +24,7 @@ if LONG:
 
 
 def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:
-    return store.read(lambda snapshot: list(snapshot.records(kind)))
+    return store._core.read(lambda snapshot: list(snapshot.records(kind)))
 
 
 def test_every_kind_of_record_is_read() -> None:
@@ -40,8 +40,10 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
         fill(store)
         memory = store.load(E)[0]
         store.execute({"command": "delete", "path": E})
-        store.backend.write(store.id, lambda tx: tx.put_record("erasing", memory.id, json.dumps({"by": "user:ann"})))
-        store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", "prop_gone.0", "left"))
+        store._core.backend.write(
+            store.id, lambda tx: tx.put_record("erasing", memory.id, json.dumps({"by": "user:ann"}))
+        )
+        store._core.backend.write(store.id, lambda tx: tx.put_record("proposal.after", "prop_gone.0", "left"))
         findings = list(check(place.backend))
         just_written = {"files_unsynced"}  # a directory syncs its files shortly after the reply
         assert codes(findings, severity="note") - just_written == {"removal_pending", "proposal_text_left"}
@@ -56,7 +58,7 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
         assert "prop_gone.0" in Path(copies.path).read_text()
         assert {one.code for one in check(place.backend)} == {"healthy"}
         assert list(store.versions(memory_id=memory.id)) == []
-        assert store.read(lambda found: found.get_record("tombstone", memory.id)) is not None
+        assert store._core.read(lambda found: found.get_record("tombstone", memory.id)) is not None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -69,7 +71,7 @@ def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -
         assert not store.execute(given, actor="session:s1").is_error
         assert {one.code for one in check(place.backend)} == {"healthy"}
         waiting = store.review.pending()[0].id
-        store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
+        store._core.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
         findings = list(check(place.backend))
         assert codes(findings) == {"proposal_text_missing"}
         assert any(waiting in one.subject for one in findings)
@@ -84,7 +86,7 @@ def test_a_modified_audit_log_is_reported(backend: str, tmp_path: Path) -> None:
         assert codes(list(check(place.backend))) == set()
         key, value = next((key, value) for key, value in records_of(store, AUDIT) if '"operation":"rename"' in value)
         altered = value.replace('"rename"', '"delete"')
-        store.backend.write(store.id, lambda tx: tx.put_record(AUDIT, key, altered))
+        store._core.backend.write(store.id, lambda tx: tx.put_record(AUDIT, key, altered))
         findings = list(check(place.backend))
         assert codes(findings) == {"audit_wrong"}
         assert any("altered" in one.subject for one in findings)
@@ -95,7 +97,7 @@ def test_settings_of_a_newer_retentive_are_reported(backend: str, tmp_path: Path
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
-        store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"unheard_of": 1}'))
+        store._core.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"unheard_of": 1}'))
         assert codes(list(check(place.backend))) == {"settings_wrong"}
 
 

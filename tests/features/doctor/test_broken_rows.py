@@ -188,7 +188,7 @@ def test_a_version_marked_as_redacted_keeps_its_text_until_it_is_discarded(tmp_p
         look(place, discarded=[f"redaction_left/{names['e.version']}"])
     assert codes(look(place, repair=True)) == {"redaction_left"}
     with opened("sqlite", tmp_path) as found_place:
-        assert found_place.store().text(E) == "deep é\n"
+        assert found_place.store().read(E) == "deep é\n"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

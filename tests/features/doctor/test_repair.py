@@ -35,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def texts(place: str) -> dict[str, str]:
     with retentive.open(place) as found:
         store = found.store()
-        return {memory.path: store.text(memory.path) for memory in store.memories()}
+        return {memory.path: store.read(memory.path) for memory in store.memories()}
 
 
 def copies(directory: Path) -> list[dict[str, Any]]:

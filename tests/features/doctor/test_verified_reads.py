@@ -57,12 +57,12 @@ def test_every_reply_says_that_the_memory_is_damaged_and_nothing_changes(place: 
             assert (reply.is_error, reply.code) == (True, "damaged")
         assert store.execute(view(A)).text == SAID
         with pytest.raises(Damaged):
-            store.text(A)
+            store.read(A)
         with pytest.raises(Damaged):
             store.version_text(versions(store)[0])
         store.change_settings({"create_overwrites": True})
         assert store.execute(create(A, "three\n")).code == "damaged"
-        assert store.text(B) == "bee\n"
+        assert store.read(B) == "bee\n"
         assert "a.md" in store.execute(view("/memories")).text
     assert texts_stored(place) == before
 
@@ -79,9 +79,9 @@ def test_an_earlier_good_version_can_be_restored(place: str, how: str) -> None:
     with reopened(place) as found:
         store = found.store()
         damaged, good = versions(store)
-        done = store.history.restore(A, good) if how == "restore" else store.history.undo(change=damaged)
+        done = store.history.restore(A, good) if how == "restore" else store.history.undo(damaged)
         assert not done.conflicts
-        assert store.text(A) == "one\n"
+        assert store.read(A) == "one\n"
         assert not store.execute(edit("one", "1", path=A)).is_error
     assert codes(look(place)) == {"old_text_wrong"}
 

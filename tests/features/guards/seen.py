@@ -14,4 +14,4 @@ T = TypeVar("T")
 
 def read_as(store: MemoryStore, work: Callable[[Snapshot], T], actor: Actor) -> T:
     """Run `work` on the state that `actor` sees."""
-    return store.read(lambda snapshot: work(seen_by(actor, snapshot, store.settings_of(snapshot))))
+    return store._core.read(lambda snapshot: work(seen_by(actor, snapshot, store._core.settings_of(snapshot))))

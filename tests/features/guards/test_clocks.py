@@ -147,7 +147,7 @@ def test_opening_logs_that_it_waits(place: Retentive, host: Host, caplog: pytest
     write(store, A)
     host.ahead = YEARS
     with caplog.at_level(logging.WARNING, "retentive"):
-        assert place.store().text(A) == "two\n"
+        assert place.store().read(A) == "two\n"
     (message,) = (record.getMessage() for record in caplog.records)
     assert "730 days" in message
     assert "--accept-clock" in message

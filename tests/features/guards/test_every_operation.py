@@ -69,7 +69,7 @@ class Scene:
             return memories, [(version, snapshot.text(version.id)) for version in snapshot.versions()]
 
         with suppress(RetentiveError):
-            return self.store.read(work)
+            return self.store._core.read(work)
         return None
 
 
@@ -88,17 +88,18 @@ ACTS: Mapping[str, Act] = {
     "RunCommand rename": command("rename", old_path="/memories/d", new_path="/memories/e"),
     "RunCommand clear": lambda scene: scene.store.clear(),
     "ClearPart": lambda scene: Mounts({"/memories": scene.store}).clear(),
-    "Save": lambda scene: scene.store.save(A, "saved", if_version=scene.newest),
+    "RunCommand write": lambda scene: scene.store.write(A, "saved", if_version=scene.newest),
+    "RunCommand append": lambda scene: scene.store.append(A, "more"),
     "Restore a memory": lambda scene: scene.store.history.restore(A, scene.oldest),
     "Restore a directory": lambda scene: scene.store.history.restore("/memories", scene.oldest, mode="force"),
-    "Restore, deleted": lambda scene: scene.store.history.undo(change=next(scene.store.versions(GONE)).id),
-    "Undo a change": lambda scene: scene.store.history.undo(change=scene.newest),
-    "Undo an actor": lambda scene: scene.store.history.undo(by=BOB, mode="force"),
+    "Restore, deleted": lambda scene: scene.store.history.undo(scene.store.versions(GONE)[0].id),
+    "Undo a change": lambda scene: scene.store.history.undo(scene.newest),
+    "Undo an actor": lambda scene: scene.store.history.undo_by(BOB, mode="force"),
     "Redact a version": lambda scene: scene.store.history.redact([scene.oldest]),
     "Redact all of a path": lambda scene: scene.store.history.redact(all_of="/memories"),
     "Redact, deleted": lambda scene: scene.store.history.redact(all_of=GONE),
     "Erase a memory": lambda scene: scene.store.history.erase(B),
-    "Erase, deleted": lambda scene: scene.store.history.erase(memory_id=next(scene.store.versions(GONE)).memory_id),
+    "Erase, deleted": lambda scene: scene.store.history.erase(memory_id=scene.store.versions(GONE)[0].memory_id),
     "EraseStore": lambda scene: scene.place.erase("default"),
     "RedactFound": lambda scene: scene.store.scan(redact=True),
     "RedactFound with history": lambda scene: scene.store.scan(redact=True, history=True),
@@ -215,7 +216,7 @@ def test_the_writer_itself_refuses_what_a_rule_forbids(act: str, rule: str, scen
     scene.run("str_replace", path=A, old_str="two", new_str="three", actor="job:planted")
     scene.store.change_settings(OF_A[rule])
     before = scene.state()
-    outcome = scene.store.run(Unchecked(act), Invocation(None))
+    outcome = scene.store._core.run(Unchecked(act), Invocation(None))
     is_free = rule == "none" or (rule, act) == ("quarantine", "move to a protected path")
     assert (outcome.error is None) == is_free
     assert (scene.state() != before) == is_free

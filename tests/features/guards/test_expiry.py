@@ -98,11 +98,11 @@ def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
     swept = store.sweep(accept_clock=True)
     assert swept == told
     assert paths(store) == [B, viewed, written]
-    newest = next(store.versions())
+    newest = store.versions()[0]
     assert (newest.operation, newest.path, newest.actor) == ("deleted", listed, Actor("job", "expiry"))
     time.pass_days(20)
     assert [one.path for one in store.sweep(accept_clock=True).expired] == [B, viewed, written]
-    assert list(store.backend.side_records(store.id, KIND)) == []
+    assert list(store._core.backend.side_records(store.id, KIND)) == []
 
 
 def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) -> None:
@@ -215,8 +215,8 @@ def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time:
     assert store.sweep(accept_clock=True).versions_pruned == 2
     assert [version.path for version in store.versions()] == [B, A, A, A, B]
     assert store.history.restore(B, list(store.versions(B))[-1].id).done
-    assert store.text(B) == B
-    assert store.text(A) == "4\n3\n2\n1\n0\n" + A + "\n"
+    assert store.read(B) == B
+    assert store.read(A) == "4\n3\n2\n1\n0\n" + A + "\n"
 
 
 def test_versions_of_a_deleted_memory_are_pruned_without_keep_versions(store: MemoryStore, time: Time) -> None:
@@ -339,7 +339,7 @@ def test_memories_changed_during_a_sweep_are_kept(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    find, result_of = expiry.find, MemoryStore.result_of
+    find, result_of = expiry.find, StoreContext.result_of
 
     def then_changes(
         context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot
@@ -353,13 +353,13 @@ def test_memories_changed_during_a_sweep_are_kept(
         run(store, "delete", path=B)
         create(store, B)
 
-    def after_changes(store: MemoryStore, sweep: expiry.Sweep, actor: Actor | None = None) -> expiry.Swept:
+    def after_changes(store: StoreContext, sweep: expiry.Sweep, actor: Actor | None = None) -> expiry.Swept:
         changes.join()
         return result_of(store, sweep, actor)
 
     changes = Thread(target=change)
     monkeypatch.setattr(expiry, "find", then_changes)
-    monkeypatch.setattr(MemoryStore, "result_of", after_changes)
+    monkeypatch.setattr(StoreContext, "result_of", after_changes)
     assert [one.path for one in store.sweep(accept_clock=True).expired] == [C]
     assert paths(store) == [A, B]
 
@@ -475,7 +475,7 @@ def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
         memory_id = store.load(A)[0].id
         for broken in ("é", "nan", "-1", "1e999", ""):
             place.backend.put_side_records(store.id, KIND, {memory_id: broken})
-            assert store.accesses.of(store.id) == {memory_id: 3_600.0}
+            assert store._core.accesses.of(store.id) == {memory_id: 3_600.0}
             assert store.sweep(accept_clock=True).expired == ()
         run(store, "view", path=A)
     with opened("sqlite", tmp_path, clock=time) as place:

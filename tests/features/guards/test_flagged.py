@@ -45,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 def test_a_likely_value_is_kept_and_flagged(store: MemoryStore) -> None:
     """The reply names at most 5 lines. The mark of the version lists all lines and contains no value."""
     assert store.execute(create(LIKELY)).text == f"File created successfully at: {A}\n{NOTE.format(2)}"
-    assert store.text(A) == LIKELY
+    assert store.read(A) == LIKELY
     many = "".join(f"password {number} is Kiwi_8{number}yz\n" for number in range(7))
     assert store.execute(create(many, "/memories/b")).text.split("\n")[1:] == [
         NOTE.format(line) for line in range(1, 6)
@@ -69,7 +69,7 @@ def test_an_edit_that_touches_no_old_value_is_allowed_in_reject_mode(store: Memo
     store.execute(create(f"one {KEY}\ntwo\n"))
     store.change_settings({"sensitive": "reject"})
     assert store.execute(replace("two", "2")).is_error is False
-    assert store.text(A) == f"one {KEY}\n2\n"
+    assert store.read(A) == f"one {KEY}\n2\n"
     reply = store.execute(replace("one ", f"1 {KEY} and "))
     assert (reply.is_error, KEY in reply.text) == (True, False)
 
@@ -82,11 +82,11 @@ def test_an_edit_redacts_the_whole_new_text(store: MemoryStore) -> None:
     reply = store.execute(replace("two", "three"))
     assert "Note: 1 sensitive value(s) were removed before saving: aws_access_key_id." in reply.text
     assert "may hold" not in reply.text
-    assert store.text(A) == f"one [REDACTED:aws_access_key_id]\n{LIKELY}" + "words\n" * 2_000 + "three\n"
+    assert store.read(A) == f"one [REDACTED:aws_access_key_id]\n{LIKELY}" + "words\n" * 2_000 + "three\n"
     store.execute(replace("three", "four"))
     store.change_settings({"sensitive_likely": "redact"})
     store.execute(replace("four", "five"))
-    assert "hunter2" not in store.text(A)
+    assert "hunter2" not in store.read(A)
 
 
 def test_an_edit_that_completes_a_value_redacts_all_of_it(store: MemoryStore) -> None:
@@ -94,7 +94,7 @@ def test_an_edit_that_completes_a_value_redacts_all_of_it(store: MemoryStore) ->
     body = "\n".join("MIIEpQIBAAKCAQEA" + f"{number:048d}".translate(LETTERS) for number in range(60))
     store.execute(create(f"one\n{body}\n-----END RSA PRIVATE KEY-----\ntwo\n"))
     store.execute(insert("-----BEGIN RSA " + "PRIVATE KEY-----\n", 1))
-    assert store.text(A) == "one\n[REDACTED:private_key]\ntwo\n"
+    assert store.read(A) == "one\n[REDACTED:private_key]\ntwo\n"
 
 
 def test_an_edit_of_a_text_known_to_be_clean_examines_what_changed() -> None:
@@ -150,7 +150,7 @@ def test_modes_and_allowances(store: MemoryStore) -> None:
     ):
         store.change_settings({"sensitive_likely": None, "sensitive_allow": None, **settings})
         assert store.execute(create(LIKELY)).is_error is False
-        assert store.text(A) == saved
+        assert store.read(A) == saved
         store.execute({"command": "delete", "path": A})
     assert allowance("hunter2") != allowance("hunter2")
 
@@ -158,14 +158,14 @@ def test_modes_and_allowances(store: MemoryStore) -> None:
 def test_certain_values_can_be_flagged_too(store: MemoryStore) -> None:
     store.change_settings({"sensitive": "flag"})
     assert "line 1 may hold a sensitive value (aws_access_key_id)" in store.execute(create(KEY)).text
-    assert store.text(A) == KEY
+    assert store.read(A) == KEY
 
 
 def test_scan_lists_and_redacts_likely_values_on_request(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         place.store().execute(create(LIKELY))
         assert [(one.kinds, one.likely) for one in place.store().scan(redact=True)] == [((), ("password",))]
-        assert place.store().text(A) == LIKELY
+        assert place.store().read(A) == LIKELY
         assert [one.kinds for one in place.store().scan(redact=True, likely=True)] == [("password",)]
         assert place.store().scan() == []
     assert here(tmp_path / "m", "scan", "--allow", text=b"hunter2\n").stdout.startswith("value:")

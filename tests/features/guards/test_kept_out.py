@@ -39,13 +39,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 def everything(store: MemoryStore) -> str:
     """Return all readable contents of the store."""
     texts = [store.version_text(version.id) + version.path for version in store.versions()]
-    return "\n".join([*texts, *(store.text(memory.path) for memory in store.memories())])
+    return "\n".join([*texts, *(store.read(memory.path) for memory in store.memories())])
 
 
 def test_values_are_removed_before_saving(store: MemoryStore) -> None:
     """By default, values are removed. The reply lists the number and the kinds of the values, but no text."""
     assert store.execute(create(A, TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
-    assert store.text(A) == CLEAN
+    assert store.read(A) == CLEAN
     more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
     assert store.execute(more).text == (
         f"The file {A} has been edited.\nNote: 1 sensitive value(s) were removed before saving: aws_access_key_id."
@@ -62,7 +62,7 @@ def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
     store.execute(create(A, f"{KEY[:9]}-\n"))
     change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
     assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
-    assert store.text(A) == "[REDACTED:aws_access_key_id]\n"
+    assert store.read(A) == "[REDACTED:aws_access_key_id]\n"
 
 
 def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
@@ -77,7 +77,7 @@ def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
     assert not [*store.memories(), *store.versions()]
     store.change_settings({"sensitive": "off"})
     store.execute(create(A, TEXT))
-    assert store.text(A) == TEXT
+    assert store.read(A) == TEXT
 
 
 def test_kinds_can_be_selected(store: MemoryStore) -> None:
@@ -86,7 +86,7 @@ def test_kinds_can_be_selected(store: MemoryStore) -> None:
         store.change_settings({"sensitive_kinds": ["aws"]})
     store.change_settings({"sensitive_kinds": ["payment_card"]})
     store.execute(create(A, TEXT))
-    assert store.text(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
+    assert store.read(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
 
 
 def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None:
@@ -97,7 +97,9 @@ def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None
     assert store.execute(create(f"/memories/{KEY}.md", "x")).text == wanted
     moved = {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}.md"}
     assert store.execute(moved).text == wanted
-    assert store.save(f"/memories/{KEY}.md", "x", if_version=None).text == wanted
+    with pytest.raises(InvalidInput) as refused:
+        store.write(f"/memories/{KEY}.md", "x")
+    assert f"Error: {refused.value}" == wanted
 
 
 def test_a_refused_search_text_is_not_echoed(store: MemoryStore) -> None:
@@ -120,7 +122,7 @@ def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path, rules=[rule], detectors=[badge]) as place:
         tool = MemoryTool(place.store())
         assert tool.call(create(A, f"TICKET-1234 badge 7 {KEY}")).endswith("ticket, badge, aws_access_key_id.")
-        assert place.store().text(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
+        assert place.store().read(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
 
 
 def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -153,7 +155,7 @@ def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path:
             {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}"},
         ):
             store.execute(command)
-        store.save(A, TEXT, if_version=store.load(A)[0].version_id)
+        store.write(A, TEXT)
         at_rest = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     for value in (KEY, CARD):
         for form in (value.encode(), base64.b64encode(value.encode())[:12], value.encode("utf-16-le")):
@@ -180,7 +182,7 @@ def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
     store.execute(create(A, text))
     store.change_settings({"sensitive": "redact", "max_memory_bytes": 100, "max_store_bytes": 100, "max_memories": 1})
     assert [(one.path, one.kinds) for one in store.scan(redact=True)] == [(A, ("password",))]
-    assert store.text(A) == text.replace("hunter2$Ecret", "[REDACTED:password]")
+    assert store.read(A) == text.replace("hunter2$Ecret", "[REDACTED:password]")
 
 
 def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_a_renamed_directory_is_examined_with_its_memories(tmp_path: Path) -> No
         store.execute(create("/memories/a/1234", "text"))
         reply = store.execute({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/TICKET"})
         assert reply.text == "Error: Invalid path /memories/[REDACTED:ticket]: holds a sensitive value: ticket"
-        assert store.text("/memories/a/1234") == "text"
+        assert store.read("/memories/a/1234") == "text"
 
 
 def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
@@ -259,7 +261,7 @@ def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
         deleted = place.store().history.log(limit=1)[0].id
         place.store().execute(create("/memories/b", f"broken {KEY}"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
-        for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
+        for work in (partial(place.store().history.undo, deleted), place.store().scan):
             with pytest.raises(InvalidInput, match="could not be checked") as raised:
                 work()
             chain: list[BaseException] = [raised.value]

@@ -34,10 +34,10 @@ class Scene:
         self.team = team
         self.files = files
         team.execute(create("/memories/a", "password = Hunter2$hunter2"))
-        team.save("/memories/b", "one", if_version=None)
-        team.save("/memories/c", "one", if_version=None)
+        team.create("/memories/b", "one")
+        team.create("/memories/c", "one")
         self.oldest = team.load("/memories/c")[0].version_id
-        team.save("/memories/c", "two", if_version=self.oldest)
+        team.write("/memories/c", "two", if_version=self.oldest)
         self.newest = team.load("/memories/c")[0].version_id
 
 
@@ -137,7 +137,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_records_its_origin(name: str, scene: Scene) -> None:
-    last = next(scene.team.versions(limit=1)).id
+    last = scene.team.versions(limit=1)[0].id
     CHANGES[name](scene, **ORIGIN)
     made = [version.provenance for version in scene.team.versions() if version.id > last]
     if name == "close_session":

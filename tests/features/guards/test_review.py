@@ -12,7 +12,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from retentive import MemoryStore, MemoryTool, NotFound, Usage
-from retentive.errors import PermissionDenied
+from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
@@ -392,21 +392,23 @@ def test_a_command_without_effect_proposes_nothing(store: MemoryStore) -> None:
     assert len(store.review.pending()) == 1
 
 
-def test_clear_and_save_wait_too(store: MemoryStore) -> None:
-    """`clear` deletes proposed memories too. `save` compares with the version that its actor sees."""
+def test_clear_and_write_wait_too(store: MemoryStore) -> None:
+    """`clear` deletes proposed memories too. `write` compares with the version that its actor sees."""
     done(store, create(text="one\n"), ANN)
     memory, _ = store.load(A)
-    saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
-    assert saved.text == f"The file {A} has been edited.\n{NOTE}"
-    assert store.save(A, "three\n", if_version=memory.version_id, actor=S1).code == "conflict"
+    written = store.write(A, "two\n", if_version=memory.version_id, actor=S1)
+    assert written.is_proposed
+    with pytest.raises(Conflict):
+        store.write(A, "three\n", if_version=memory.version_id, actor=S1)
     own = read_as(store, lambda seen: seen.get(A).memory, Actor.parse(S1))
     assert own is not None
-    assert store.save(A, "three\n", if_version=own.version_id, actor=S1).text.endswith(NOTE)
-    assert store.save(B, "b\n", if_version=None, actor=S1).text.endswith(NOTE)
+    assert written.version_id == own.version_id
+    assert store.write(A, "three\n", if_version=own.version_id, actor=S1).is_proposed
+    assert store.create(B, "b\n", actor=S1).is_proposed
     assert store.clear(actor=S1).text == f"All memory cleared\n{NOTE}"
     assert said(store, view("/memories")) == f"{HEADER}\n0B\t/memories"
     assert store.clear(actor=S1).text == "All memory cleared"
-    assert store.text(A) == "one\n"
+    assert store.read(A) == "one\n"
     store.review.accept([each.id for each in store.review.pending()], actor=ANN)
     assert tree(store) == {}
 
@@ -508,7 +510,7 @@ def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
         assert sorted(map(int, (lines or b"").split())) == list(range(session, 40, 2))
     own = [each.id for each in store.review.pending(actor="session:s0")]
     assert store.review.accept(own, actor=ANN).done == tuple(own)
-    assert len(store.text(A).split()) == 20
+    assert len(store.read(A).split()) == 20
 
 
 def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
@@ -544,14 +546,14 @@ def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> Non
     memory, _ = store.load(A)
 
     def forget(base: str | None) -> list[str]:
-        return store.backend.write(store.id, lambda tx: forget_proposals(tx, memory.id, base_sha256=base))
+        return store._core.backend.write(store.id, lambda tx: forget_proposals(tx, memory.id, base_sha256=base))
 
     assert forget("0" * 64) == []
     assert forget(memory.sha256) == [first, second]
     third = proposed(store, rename(A, "/memories/c"))
     assert forget(None) == [third]
     assert [each.id for each in store.review.pending()] == [kept]
-    keys = store.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.records(kind)])
+    keys = store._core.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.records(kind)])
     assert keys == [f"{kept}.0"] * 2
 
 
@@ -588,21 +590,21 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
 def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each write is committed twice, as after an unknown outcome. For the second write, the proposal
     is accepted between the two commits."""
-    write = store.backend.write
+    write = store._core.backend.write
     between: list[Callable[[], object]] = []
 
     def twice(store_id: str, work: Callable[[Transaction], Any], *, may_use_reserve: bool = False) -> Any:
         write(store_id, work, may_use_reserve=may_use_reserve)
-        monkeypatch.setattr(store.backend, "write", write)
+        monkeypatch.setattr(store._core.backend, "write", write)
         for meanwhile in between:
             meanwhile()
         return write(store_id, work, may_use_reserve=may_use_reserve)
 
-    monkeypatch.setattr(store.backend, "write", twice)
+    monkeypatch.setattr(store._core.backend, "write", twice)
     assert said(store, create(text="one\n")) == f"File created successfully at: {A}\n{NOTE}"
     assert [each.summary for each in store.review.pending()] == [f"created {A}"]
     between.append(lambda: store.review.accept([each.id for each in store.review.pending()], actor=ANN))
-    monkeypatch.setattr(store.backend, "write", twice)
+    monkeypatch.setattr(store._core.backend, "write", twice)
     assert said(store, {"command": "insert", "path": A, "insert_line": 0, "insert_text": "0"}).endswith(NOTE)
     assert store.review.pending() == []
     assert tree(store) == {A: "0\none\n"}
@@ -653,7 +655,7 @@ def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
         proposed(store, create(f"/memories/{secret}", secret * 2_000))
         assert secret.encode() in all_bytes(file)
         store.review.refuse([each.id for each in store.review.pending()], actor=ANN)
-        assert capabilities.purge(store.backend)
+        assert capabilities.purge(store._core.backend)
         assert secret.encode() not in all_bytes(file)
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT count(*) FROM records WHERE kind LIKE 'proposal%'").fetchall() == [(0,)]

@@ -147,7 +147,7 @@ class Reviewed(RuleBasedStateMachine):
         self.plain = self.open("memory", max_memories=0, max_memory_bytes=0, max_store_bytes=0)
         for path, text in self.trees[-1].items():
             self.plain.execute({"command": "create", "path": path, "file_text": text}, actor=ANN)
-        self.plain = MemoryStore(self.plain.backend, self.plain.info, pins=self.limits)
+        self.plain = MemoryStore(self.plain._core.backend, self.plain._core.info, pins=self.limits)
         self.check()
 
     def check(self) -> None:

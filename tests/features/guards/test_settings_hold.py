@@ -82,9 +82,9 @@ def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
 
 
 def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
-    """Commands, `clear` and `save` are refused. The error precedes all errors about existing memories."""
+    """Commands, `clear` and `write` are refused. The error precedes all errors about existing memories."""
     said(store, create(text="text\n"))
-    version = next(store.memories()).version_id
+    version = store.memories()[0].version_id
     store.change_settings({"read_only": True})
     assert [
         said(store, create(text="text\n")),
@@ -93,8 +93,9 @@ def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
         said(store, {"command": "insert", "path": A, "insert_line": 99, "insert_text": ""}),
         said(store, {"command": "delete", "path": A}),
         said(store, {"command": "rename", "old_path": A, "new_path": "/memories/b"}),
-        store.save(A, "new", if_version=version).text,
-    ] == [READ_ONLY] * 7
+    ] == [READ_ONLY] * 6
+    with pytest.raises(ReadOnly, match=f"^{A} is read-only$"):
+        store.write(A, "new", if_version=version)
     for command in (
         {"command": "delete", "path": "/memories"},
         {"command": "rename", "old_path": "/memories", "new_path": A},
@@ -181,7 +182,7 @@ with retentive.open(place, clock=clock) as opened:
             swept = store.sweep(dry_run=True, accept_clock=True)
             said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
         elif command == "audit":
-            kept = store.read(lambda found: list(found.records("audit")))
+            kept = store._core.read(lambda found: list(found.records("audit")))
             entries = [json.loads(value) for key, value in kept if not key.startswith("~")]
             said = f"entries, of them views: {sum(one.get('operation') == 'view' for one in entries)}"
         else:
@@ -335,7 +336,7 @@ def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, mon
 
 def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore) -> None:
     """The reply to the model says that a retry is useless."""
-    store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
+    store._core.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
     for command in (VIEW, create(text="text\n"), {"command": "nothing"}):
         reply = store.execute(command)
         assert (reply.code, "trying again does not help" in reply.text) == ("unknown_schema", True)

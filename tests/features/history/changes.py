@@ -13,7 +13,7 @@ def run(store: MemoryStore, command: str, actor: str | None = None, **fields: An
     """Run a command, and return the version that it created."""
     reply = store.execute({"command": command, **fields}, actor=actor)
     assert not reply.is_error, reply.text
-    return next(store.versions(limit=1)).id
+    return store.versions(limit=1)[0].id
 
 
 def create(store: MemoryStore, path: str, text: str, actor: str | None = None) -> str:

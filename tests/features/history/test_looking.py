@@ -135,8 +135,8 @@ def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
         (Path(str(store.directory())) / "a").write_text("by hand")
         assert [str(version.actor) for version in store.history.log(limit=1)] == ["job:external"]
         (Path(str(store.directory())) / "b").write_text("by hand")
-        assert store.history.undo(by="job:external").done
-        assert {memory.path: store.text(memory.path) for memory in store.memories()} == {A: "one"}
+        assert store.history.undo_by("job:external").done
+        assert {memory.path: store.read(memory.path) for memory in store.memories()} == {A: "one"}
 
 
 def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
     replace(store, B, "2", "other")
 
     def of_then() -> list[Memory]:
-        return store.read(lambda now: list(past_of(now, moment).memories("/memories")))
+        return store._core.read(lambda now: list(past_of(now, moment).memories("/memories")))
 
     assert then == of_then()
     assert store.history.restore("/memories", moment).done
@@ -196,7 +196,7 @@ def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
     assert len(moved) == 4
 
     def tree(at: str | datetime) -> list[str]:
-        return store.read(lambda found: [memory.path for memory in past_of(found, at).memories("/memories")])
+        return store._core.read(lambda found: [memory.path for memory in past_of(found, at).memories("/memories")])
 
     whole = [f"/memories/new/{name}" for name in ("1", "2", "3", "zero")]
     assert tree(before) == [f"/memories/old/{name}" for name in ("1", "2", "3", "zero")]

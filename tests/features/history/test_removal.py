@@ -52,7 +52,7 @@ def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None
     assert store.history.redact(first).versions == 0  # a call of its own has redacted one of the versions already
     assert tree(store) == {A: "nothing"}
     assert [line.version.id for line in store.history.blame(A)] == [present]
-    outcome = store.history.undo(change=present)
+    outcome = store.history.undo(present)
     assert [conflict.reason for conflict in outcome.conflicts] == ["the previous version was redacted"]
 
 
@@ -67,7 +67,7 @@ def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
     assert (removed.versions, removed.pending) == (4, False)
     assert tree(store) == {B: "other"}
     assert [version.path for version in store.history.log()] == [B]
-    tombstones = store.read(lambda found: dict(found.records(removal.TOMBSTONE)))
+    tombstones = store._core.read(lambda found: dict(found.records(removal.TOMBSTONE)))
     assert list(tombstones) == [erased]
     assert '"by": "user:ann"' in tombstones[erased]
     with pytest.raises(NotFound):
@@ -97,7 +97,7 @@ def test_an_interrupted_erasure_is_completed(store: MemoryStore, monkeypatch: py
         with pytest.raises(Killed):
             store.history.erase(A)
     assert tree(store) == {}
-    assert removal.finish(store)
+    assert removal.finish(store._core)
     assert store.history.log() == []
 
 
@@ -116,8 +116,8 @@ def test_a_memory_cannot_be_restored_during_its_erasure(store: MemoryStore, monk
     with pytest.raises(InvalidInput, match="being erased"):
         store.history.restore(A, version)
     with pytest.raises(InvalidInput, match="being erased"):
-        store.history.undo(change=deleted)
-    assert removal.finish(store)
+        store.history.undo(deleted)
+    assert removal.finish(store._core)
     assert (tree(store), store.history.log()) == ({}, [])
 
 
@@ -142,9 +142,9 @@ def test_a_removal_during_another_stays_pending(
     monkeypatch.setattr("retentive.storage.capabilities.purge", lambda _: purging())
     assert not store.history.redact([versions[0]]).pending
     assert inner[0].pending
-    assert store.read(lambda found: found.get_record(removal.PENDING, "since")) is not None
-    assert removal.finish(store)
-    assert store.read(lambda found: found.get_record(removal.PENDING, "since")) is None
+    assert store._core.read(lambda found: found.get_record(removal.PENDING, "since")) is not None
+    assert removal.finish(store._core)
+    assert store._core.read(lambda found: found.get_record(removal.PENDING, "since")) is None
 
 
 def test_an_erased_store_is_gone(place: Retentive) -> None:
@@ -240,17 +240,17 @@ def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, h
             assert memory is not None
             tx.record([Change(memory, f"/memories/{number}")], None)
 
-    store.backend.write(store.id, many)
+    store._core.backend.write(store.id, many)
     oldest_first = [version.id for version in store.versions()][::-1]
     if how == "prune":
         store.clear()
-        store.backend.write(store.id, lambda tx: tx.prune(oldest_first))
+        store._core.backend.write(store.id, lambda tx: tx.prune(oldest_first))
         assert [version.operation for version in store.versions()] == ["deleted"]
         return
     present = oldest_first.pop()
     assert store.history.redact(oldest_first).versions == 230
     assert {version.path for version in store.versions()} == {"", "/memories/229"}
-    assert store.history.show(present)[1] == store.text("/memories/229") == SECRET
+    assert store.history.show(present)[1] == store.read("/memories/229") == SECRET
     assert {store.history.show(version)[1] for version in oldest_first} == {None}
     store.clear()
     assert store.history.redact([present]).versions == 1
@@ -303,12 +303,12 @@ def test_a_removal_waits_for_an_open_reader(tmp_path: Path, monkeypatch: pytest.
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM versions").fetchone()
         assert store.history.redact([first]).pending
-        assert not removal.finish(store)
+        assert not removal.finish(store._core)
         assert rests(tmp_path) != []
         reader.close()
-        assert removal.finish(store)
+        assert removal.finish(store._core)
         assert rests(tmp_path) == []
-        assert removal.finish(store)
+        assert removal.finish(store._core)
 
 
 def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
         create(store, A, SECRET)
         now[0] += 86_400
         store.execute({"command": "view", "path": A})
-        store.accesses.flush()
+        store._core.accesses.flush()
         assert len(list(place.backend.side_records(store.id, KIND))) == 1
         store.history.erase(A)
         assert list(place.backend.side_records(store.id, KIND)) == []

@@ -43,7 +43,7 @@ def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     def work(found: Snapshot) -> dict[str, str]:
         return {memory.path: data.decode() for memory, data in past_of(found, version).texts("/memories")}
 
-    return store.read(work)
+    return store._core.read(work)
 
 
 def done(outcome: RestoreOutcome) -> list[tuple[str, str]]:
@@ -88,12 +88,12 @@ def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore,
     moments = [("", tree(store)), *walked(store, seed, commands=15 if LONG else 8, first=tree(store))]
     for (version, after), (_, before) in reversed(list(zip(moments[1:], moments, strict=False))):
         assert tree(store) == after
-        done(store.history.undo(change=version))
+        done(store.history.undo(version))
         assert tree(store) == before
-        again = next(store.versions(limit=1)).id
-        done(store.history.undo(change=again))
+        again = store.versions(limit=1)[0].id
+        done(store.history.undo(again))
         assert tree(store) == after
-        done(store.history.undo(change=version, mode="merge"))
+        done(store.history.undo(version, mode="merge"))
         assert tree(store) == before
 
 
@@ -105,13 +105,13 @@ def test_undoing_a_whole_session_gives_the_first_tree(store: MemoryStore, seed: 
     before, ids = tree(store), sorted(memory.id for memory in store.memories())
     walked(store, seed, commands=25 if LONG else 15, first=before, actor="session:s1")
     assert tree(store) != before
-    outcome = store.history.undo(by="session:s1", actor="user:ann")
+    outcome = store.history.undo_by("session:s1", actor="user:ann")
     assert outcome.done
     assert tree(store) == before
     assert sorted(memory.id for memory in store.memories()) == ids
     revisions = {version.revision for version in store.versions(limit=len(outcome.steps))}
     assert len(revisions) == 1
-    assert next(store.versions(limit=1)).actor == Actor("user", "ann")
+    assert store.versions(limit=1)[0].actor == Actor("user", "ann")
 
 
 def walked(
@@ -122,14 +122,14 @@ def walked(
     model.tree.update(first or {})
     walk = Walk(seed, model)
     moments: list[tuple[str, dict[str, str]]] = []
-    revision = store.read(lambda found: found.revision)
+    revision = store._core.read(lambda found: found.revision)
     while len(moments) < commands:
         command = walk.command()
         model.execute(command)
         store.execute(command, actor=actor)
-        now = store.read(lambda found: found.revision)
+        now = store._core.read(lambda found: found.revision)
         if now != revision:
-            moments.append((next(store.versions(limit=1)).id, tree(store)))
+            moments.append((store.versions(limit=1)[0].id, tree(store)))
             revision = now
     return moments
 
@@ -168,7 +168,7 @@ def test_a_directory_is_restored(store: MemoryStore) -> None:
     create(store, "/memories/d/moved", "moved")
     create(store, "/memories/outside", "old")
     then = run(store, "create", path="/memories/came", file_text="came")
-    at = next(store.versions(limit=1)).created_at
+    at = store.versions(limit=1)[0].created_at
     replace(store, "/memories/d/changed", "old", "new")
     run(store, "delete", path="/memories/d/deleted")
     run(store, "rename", old_path="/memories/d/moved", new_path="/memories/away")
@@ -203,7 +203,7 @@ def test_memories_that_swapped_paths_swap_back(store: MemoryStore) -> None:
     run(store, "rename", old_path="/memories/t", new_path="/memories/x/y")
     before = tree(store)
     ids = {text: store.load(path)[0].id for path, text in before.items()}
-    now = next(store.versions(limit=1)).id
+    now = store.versions(limit=1)[0].id
     assert store.history.restore("/memories", then).done
     assert tree(store) == {A: "a", B: "b", C: "c", "/memories/x": "x"}
     assert {text: store.load(path)[0].id for path, text in tree(store).items()} == ids
@@ -281,7 +281,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     asked: list[Callable[[Mode], RestoreOutcome]] = [
         lambda mode: store.history.restore("/memories", then, mode=mode),
         lambda mode: store.history.restore("/memories/d", then, mode=mode),
-        lambda mode: store.history.undo(by="session:s", mode=mode),
+        lambda mode: store.history.undo_by("session:s", mode=mode),
     ]
     conflicts = [refused(ask("refuse")) for ask in asked]
     assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
@@ -292,7 +292,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     assert (outcome.done, outcome.conflicts) == (False, ())
     assert [(each.path, each.reason) for each in outcome.left] == conflicts[0]
     assert tree(store) == {**before, B: "two"}
-    store.history.undo(change=next(store.versions(limit=1)).id)
+    store.history.undo(store.versions(limit=1)[0].id)
     assert [each.path for each in asked[2]("force").left] == [A]
     assert tree(store) == {**before, B: "two"}
     assert store.history.show(last)[1] == "2"
@@ -308,13 +308,13 @@ def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
     before = tree(store)
     run(store, "rename", old_path="/memories/d", new_path="/memories/e")
     some = list(store.versions(limit=3))[2].id
-    assert len(done(store.history.undo(change=some))) == 5
+    assert len(done(store.history.undo(some))) == 5
     assert tree(store) == before
     run(store, "delete", path="/memories/d")
-    assert len(done(store.history.undo(change=next(store.versions(limit=1)).id))) == 5
+    assert len(done(store.history.undo(store.versions(limit=1)[0].id))) == 5
     assert tree(store) == before
     with pytest.raises(NotFound):
-        store.history.undo(change="memver_unknown")
+        store.history.undo("memver_unknown")
 
 
 def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
@@ -326,9 +326,9 @@ def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
     replace(store, B, "other", "OTHER", "session:s")
     replace(store, A, "line 7\n", "line seven\n", "user:ann")
     now = tree(store)
-    assert refused(store.history.undo(by="session:s")) == [(A, "its text was changed later")]
+    assert refused(store.history.undo_by("session:s")) == [(A, "its text was changed later")]
     assert tree(store) == now
-    assert done(store.history.undo(by="session:s", mode="merge")) == [("changed", A), ("changed", B)]
+    assert done(store.history.undo_by("session:s", mode="merge")) == [("changed", A), ("changed", B)]
     assert tree(store) == {A: lines.replace("line 7", "line seven"), B: "other\n"}
 
 
@@ -337,11 +337,11 @@ def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
     create(quick, A, "one\ntwo\n", "user:ann")
     change = replace(quick, A, "two", "2", "session:s")
     replace(quick, A, "2", "II", "user:ann")
-    assert refused(quick.history.undo(change=change, mode="merge")) == [
+    assert refused(quick.history.undo(change, mode="merge")) == [
         (A, "its text was changed later in the same lines (from line 2)")
     ]
     assert tree(quick) == {A: "one\nII\n"}
-    assert done(quick.history.undo(change=change, mode="force")) == [("changed", A)]
+    assert done(quick.history.undo(change, mode="force")) == [("changed", A)]
     assert tree(quick) == {A: "one\ntwo\n"}
 
 
@@ -350,21 +350,21 @@ def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> 
     created = create(quick, A, "one", "session:s")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     replace(quick, B, "one", "two", "user:ann")
-    assert done(quick.history.undo(change=moved)) == [("moved", A)]
+    assert done(quick.history.undo(moved)) == [("moved", A)]
     assert tree(quick) == {A: "two"}
-    assert refused(quick.history.undo(change=created)) == [(A, "it was changed later")]
+    assert refused(quick.history.undo(created)) == [(A, "it was changed later")]
     run(quick, "delete", "user:ann", path=A)
-    assert done(quick.history.undo(change=created)) == []
+    assert done(quick.history.undo(created)) == []
     edited = list(quick.history.log(memory_id=quick.history.log()[0].memory_id))[2].id
-    assert refused(quick.history.undo(change=edited)) == [(A, "it was deleted later")]
+    assert refused(quick.history.undo(edited)) == [(A, "it was deleted later")]
 
 
 def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
     """After the first undo, there is nothing left to undo."""
     create(quick, A, "one")
     change = replace(quick, A, "one", "two")
-    assert done(quick.history.undo(change=change)) == [("changed", A)]
-    assert done(quick.history.undo(change=change)) == []
+    assert done(quick.history.undo(change)) == [("changed", A)]
+    assert done(quick.history.undo(change)) == []
 
 
 def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
@@ -373,12 +373,10 @@ def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
     create(quick, B, "two", "session:s")
     since = quick.load(B)[0].created_at
     create(quick, C, "three", "session:other")
-    assert done(quick.history.undo(by="session:s", since=since)) == [("deleted", B)]
+    assert done(quick.history.undo_by("session:s", since=since)) == [("deleted", B)]
     assert sorted(tree(quick)) == [A, C]
-    with pytest.raises(InvalidInput):
-        quick.history.undo()
     with pytest.raises(NotFound):
-        quick.history.undo(by="session:nobody")
+        quick.history.undo_by("session:nobody")
 
 
 @pytest.mark.parametrize("there", [A, f"{A}/below"])
@@ -390,11 +388,11 @@ def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) 
     run(store, "rename", "user:ann", old_path=B, new_path=there)
     run(store, "rename", "session:s", old_path=there, new_path="/memories/e")
     before = tree(store)
-    assert refused(store.history.undo(by="session:s")) == [
+    assert refused(store.history.undo_by("session:s")) == [
         (there, "another memory is restored at, above or below this path")
     ]
     assert tree(store) == before
-    outcome = store.history.undo(by="session:s", mode="force")
+    outcome = store.history.undo_by("session:s", mode="force")
     assert done(outcome) == [("moved", A), ("deleted", "/memories/e")]
     assert tree(store) == {A: "first"}
     assert store.usage().memories == 1
@@ -408,7 +406,7 @@ def test_undoing_a_change_keeps_an_external_edit_before_it(tmp_path: Path) -> No
         (Path(str(store.directory())) / "a").write_text("one by hand\ntwo\n")
         change = replace(store, A, "two", "2", "session:s")
         assert [str(version.actor) for version in store.history.log(limit=2)] == ["session:s", "job:external"]
-        assert done(store.history.undo(change=change)) == [("changed", A)]
+        assert done(store.history.undo(change)) == [("changed", A)]
         assert tree(store) == {A: "one by hand\ntwo\n"}
 
 
@@ -421,10 +419,10 @@ def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
         lambda: quick.history.log(since=naive),
         lambda: quick.history.log(until=naive),
         lambda: quick.history.log(limit=-1),
-        lambda: quick.history.undo(by="session:s", since=naive),
+        lambda: quick.history.undo_by("session:s", since=naive),
         lambda: quick.history.restore(A, naive),
         lambda: quick.history.restore(A, change, mode=mode),
-        lambda: quick.history.undo(change=change, mode=mode),
+        lambda: quick.history.undo(change, mode=mode),
     ):
         with pytest.raises(InvalidInput):
             ask()
@@ -469,17 +467,17 @@ def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
     create(quick, A, "one")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     run(quick, "rename", "user:ann", old_path=B, new_path=C)
-    assert refused(quick.history.undo(change=moved)) == [(C, "it was renamed later")]
-    assert done(quick.history.undo(change=moved, mode="force")) == []
+    assert refused(quick.history.undo(moved)) == [(C, "it was renamed later")]
+    assert done(quick.history.undo(moved, mode="force")) == []
     assert list(tree(quick)) == [C]
     gone = run(quick, "delete", "session:s", path=C)
-    assert done(quick.history.undo(change=gone, actor="user:ann")) == [("made", C)]
+    assert done(quick.history.undo(gone, actor="user:ann")) == [("made", C)]
     changed = replace(quick, C, "one", "two", "user:ann")
-    assert refused(quick.history.undo(change=gone)) == [(C, "it was made again later")]
+    assert refused(quick.history.undo(gone)) == [(C, "it was made again later")]
     assert tree(quick) == {C: "two"}
     replace(quick, C, "two", "three")
     quick.history.redact([changed])
-    assert refused(quick.history.undo(change=changed)) == [(C, "the change itself was redacted")]
+    assert refused(quick.history.undo(changed)) == [(C, "the change itself was redacted")]
 
 
 def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
@@ -495,12 +493,12 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
     assert [conflict.path for conflict in outcome.left] == [A]
     assert tree(quick) == {A: "two", B: "other"}
     gone = run(quick, "delete", path=A)
-    made = done(quick.history.undo(change=gone))
+    made = done(quick.history.undo(gone))
     assert made == [("made", A)]
     again = quick.history.log()[0].id
     run(quick, "delete", path=A)
     quick.history.redact([gone])
-    assert done(quick.history.undo(change=again)) == []
+    assert done(quick.history.undo(again)) == []
 
 
 def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) -> None:
@@ -542,9 +540,9 @@ def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
             create(source, f"/memories/{number}", "one")
         origin = source.history.log(limit=1)[0]
         change = Change(None, origin.path, b"one", origin=origin)
-        target.backend.write(target.id, lambda tx: tx.record([change], None))
+        target._core.backend.write(target.id, lambda tx: tx.record([change], None))
         again = dataclasses.replace(origin, id=origin.id[:-1] + "~", path=A)
         with pytest.raises(InvalidInput, match="later"):
-            target.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
+            target._core.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
         next_one = create(target, A, "two")
         assert target.history.show(next_one)[0].revision == origin.revision + 1

@@ -19,7 +19,7 @@ class Gate:
 
     def __init__(self, store: MemoryStore) -> None:
         self.entered, self.open, self.left = threading.Event(), threading.Event(), threading.Event()
-        self._write = store.backend.write
+        self._write = store._core.backend.write
 
     def write(self, store_id: str, work, *, may_use_reserve: bool = False):  # type: ignore[no-untyped-def]
         def held(transaction: Snapshot) -> object:
@@ -36,7 +36,7 @@ class Gate:
 @pytest.fixture
 def gate(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
     gate = Gate(store)
-    monkeypatch.setattr(store.backend, "write", gate.write)
+    monkeypatch.setattr(store._core.backend, "write", gate.write)
     return gate
 
 
@@ -52,7 +52,7 @@ def test_a_command_completes_if_its_task_is_cancelled(store: MemoryStore, gate: 
 
     asyncio.run(run())
     assert gate.left.wait(30)
-    assert store.text("/memories/a") == "x"
+    assert store.read("/memories/a") == "x"
     assert len(list(store.versions())) == 1
 
 

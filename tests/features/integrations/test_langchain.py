@@ -125,7 +125,7 @@ def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
     with scripted_claude(one_turn(*INSERTS)) as server:
         talk(server, memory_tool(store))
         assert server.failures == []
-    assert sorted(store.text(A).splitlines()) == sorted(INSERTED)
+    assert sorted(store.read(A).splitlines()) == sorted(INSERTED)
 
 
 @pytest.mark.parametrize("talk", [invoke, ainvoke])

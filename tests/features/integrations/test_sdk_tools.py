@@ -244,7 +244,7 @@ def test_a_closed_tool_says_so(place: str) -> None:
             tool.call(command)
         assert caught.value.content == "Error: The memory store was closed; trying again does not help."
     with pytest.raises(RetentiveError, match="the location is closed; open it again") as raised:
-        tool.store.text("/memories/a")
+        tool.store.read("/memories/a")
     assert (raised.value.code, raised.value.retryable) == ("closed", False)
 
 
@@ -257,7 +257,7 @@ def test_the_tool_of_an_erased_store_says_so(place: str, open_place: OpenPlace) 
             tool.call(command)
         assert caught.value.content == "Error: The memory store was erased; trying again does not help."
     with pytest.raises(NotFound, match=r"no memory store|was erased"):
-        tool.store.text("/memories/a")
+        tool.store.read("/memories/a")
 
 
 def test_a_key_creates_a_store_and_an_id_must_exist(lasting_place: str) -> None:

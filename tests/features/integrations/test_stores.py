@@ -50,7 +50,7 @@ def test_a_key_opens_or_creates_its_store(place: str, open_place: OpenPlace) -> 
         assert not store.execute(command).is_error
     assert len({store.id for store in stores.values()}) == len(KEYS)
     for key, store in stores.items():
-        assert store.text("/memories/who") == key
+        assert store.read("/memories/who") == key
         assert store.usage() == Usage(1, len(key.encode()))
     assert [info.key for info in opened.stores()] == KEYS
 

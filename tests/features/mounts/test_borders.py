@@ -65,7 +65,7 @@ def test_a_mount_point_and_its_parents_cannot_be_deleted_or_renamed(path: str, p
                 "Rename the memories in it instead."
             )
             assert at.code == "root_protected"
-        assert at.mounts.text(f"{path.rstrip('/')}/f") == "x"
+        assert at.mounts.read(f"{path.rstrip('/')}/f") == "x"
 
 
 def test_the_root_is_refused_with_the_message_of_one_store() -> None:
@@ -209,7 +209,7 @@ def test_a_read_only_handle_stays_read_only() -> None:
         command = {"command": "create", "path": "/memories/a", "file_text": "x"}
         assert given.execute(command).text == "Error: /memories/a is read-only"
         assert not store.execute(command).is_error
-        assert given.text("/memories/a") == "x"
+        assert given.read("/memories/a") == "x"
         assert given.clear().text == "Error: /memories is read-only"
 
 
@@ -223,7 +223,7 @@ def test_clear_deletes_in_every_store_for_the_actor() -> None:
         assert at.mounts.clear(actor="user:ann").text == "All memory cleared"
         for store in at.stores.values():
             assert store.usage() == Usage(0, 0)
-            newest = next(store.versions(limit=1))
+            newest = store.versions(limit=1)[0]
             assert (newest.operation, str(newest.actor)) == ("deleted", "user:ann")
 
 

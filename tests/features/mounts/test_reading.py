@@ -40,8 +40,8 @@ def test_the_same_store_can_be_mounted_twice() -> None:
             "Error: /memories/a/f cannot be renamed to /memories/g: the paths are in different"
         )
         assert at.run("create", "/memories/a/a/f", "y") == "File created successfully at: /memories/a/a/f"
-        assert store.text("/memories/a/f") == "y"
-        assert at.mounts.text("/memories/a/f") == "x"
+        assert store.read("/memories/a/f") == "y"
+        assert at.mounts.read("/memories/a/f") == "x"
         assert at.mounts.clear().text == "Error: /memories/b is read-only"
         assert Mounts({"/memories": store, "/memories/a": store}).clear().text == "All memory cleared"
         assert store.usage() == Usage(0, 0)
@@ -128,7 +128,7 @@ def test_programs_read_by_the_paths_of_the_tree() -> None:
         assert [memory.path for memory in mounts.memories("/memories/team/deep")] == paths[2:3]
         assert list(mounts.memories("/memories/none")) == []
         memory, text = mounts.load("/memories//team/b")
-        assert (memory.path, text, mounts.text("/memories/team/b")) == ("/memories/team/b", "b", "b")
+        assert (memory.path, text, mounts.read("/memories/team/b")) == ("/memories/team/b", "b", "b")
         for path in ("/memories/team", "/memories", "/memories/team/none", "/memories/team/b/c"):
             with pytest.raises(NotFound, match=f"there is no memory at {path}$"):
                 mounts.load(path)

@@ -89,8 +89,8 @@ class OneTree(RuleBasedStateMachine):
         reply = self.mounts.execute(command)
         if not self.is_refused_at_a_border(command, reply):
             assert reply == self.one.execute(command), command
-        found = {memory.path: self.mounts.text(memory.path) for memory in self.mounts.memories()}
-        assert found == {memory.path: self.one.text(memory.path) for memory in self.one.memories()}
+        found = {memory.path: self.mounts.read(memory.path) for memory in self.mounts.memories()}
+        assert found == {memory.path: self.one.read(memory.path) for memory in self.one.memories()}
         assert list(found) == sorted(found)
         view = {"command": "view", "path": "/memories"}
         assert self.mounts.execute(view) == self.one.execute(view)

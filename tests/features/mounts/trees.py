@@ -42,7 +42,7 @@ class Tree:
     def texts(self, point: str) -> dict[str, str]:
         """Return the texts of a store, by the paths in the store."""
         store = self.stores[point]
-        return {memory.path: store.text(memory.path) for memory in store.memories()}
+        return {memory.path: store.read(memory.path) for memory in store.memories()}
 
 
 _FIELDS = {

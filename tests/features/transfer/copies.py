@@ -57,11 +57,11 @@ def adorn(store: MemoryStore) -> None:
     for number, kind in enumerate(RECORD_KINDS[:3]):
         _put_record(store, kind, str(number))
     for kind in SIDE_RECORD_KINDS:
-        store.backend.put_side_records(store.id, kind, {"a": "1", "b": "é"})
+        store._core.backend.put_side_records(store.id, kind, {"a": "1", "b": "é"})
 
 
 def _put_record(store: MemoryStore, kind: str, key: str) -> None:
-    store.backend.write(store.id, lambda tx: tx.put_record(kind, key, f"value é {key}"))
+    store._core.backend.write(store.id, lambda tx: tx.put_record(kind, key, f"value é {key}"))
 
 
 def lose(store: MemoryStore, chance: random.Random) -> None:
@@ -77,7 +77,7 @@ def lose(store: MemoryStore, chance: random.Random) -> None:
             tx.redact(chosen, PERSON)
 
     if chosen:
-        store.backend.write(store.id, work)
+        store._core.backend.write(store.id, work)
 
 
 def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str, object]:
@@ -112,7 +112,7 @@ def _plain(version: Version, *, redacted: bool) -> Version:
 def goes_on(store: MemoryStore) -> None:
     """Check that the store can still be written."""
     assert not store.execute({"command": "create", "path": f"{ROOT}/a later one", "file_text": "x"}).is_error
-    assert store.text(f"{ROOT}/a later one") == "x"
+    assert store.read(f"{ROOT}/a later one") == "x"
     newest, before, *_ = [*store.versions(), *store.versions()]
     assert newest.id > before.id or newest == before
 

@@ -11,9 +11,8 @@ def steps(store: MemoryStore, given: Steps) -> None:
     for name, path, *rest in given:
         if name == "edit":
             held = store.load(path)[0]
-            reply = store.save(path, rest[0], if_version=held.version_id)
+            store.write(path, rest[0], if_version=held.version_id)
         else:
             fields = {"create": "file_text", "rename": "new_path"}
             command = {"command": name, "old_path" if name == "rename" else "path": path}
-            reply = store.execute(command | ({fields[name]: rest[0]} if rest else {}))
-        assert not reply.is_error, reply
+            store.execute(command | ({fields[name]: rest[0]} if rest else {})).raise_for_error()

@@ -31,7 +31,7 @@ def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = Non
         steps(store, given)
         if prune is not None:
             ids = [version.id for version in reversed(list(store.versions()))]
-            store.backend.write(store.id, lambda tx: tx.prune([ids[prune]]))
+            store._core.backend.write(store.id, lambda tx: tx.prune([ids[prune]]))
         if kind == "export":
             export_whole(store, str(path))
         else:

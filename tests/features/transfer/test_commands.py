@@ -146,7 +146,7 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
 def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     """A file name that the file system does not support is reported, with an exit status of its own."""
     with retentive.open(at) as opened:
-        expected = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
+        expected = {memory.path: opened.store().read(memory.path) for memory in opened.store().memories()}
     done(at, "export", str(tmp_path / "out"))
     found = {
         f"/memories/{path.relative_to(tmp_path / 'out')}": path.read_bytes().decode()

@@ -65,7 +65,7 @@ def test_a_store_with_newer_versions_is_kept(source: Retentive, target: Retentiv
     copied(source, target)
     write(target.store("one"), "/memories/new")
     assert found(source, target, erase=True) == [("one", "newer")]
-    assert target.store("one").text("/memories/new") == "text"
+    assert target.store("one").read("/memories/new") == "text"
 
 
 def test_a_read_only_store_is_kept(source: Retentive, target: Retentive) -> None:
@@ -98,4 +98,4 @@ def test_the_command_reports_and_propagates(tmp_path: Path) -> None:
     assert [(one["key"], one["outcome"]) for one in value["erasures"]] == [("one", "erased")]
     assert sorted(one["key"] for one in value["stores"]) == ["one", "two"]
     with retentive.open(target) as place:
-        assert place.store("one").text("/memories/second") == "text"
+        assert place.store("one").read("/memories/second") == "text"

@@ -44,7 +44,7 @@ def lose(store: MemoryStore, numbers: list[int], how: str) -> list[Version]:
     """Prune or redact versions by their number, counted from the oldest. Returns the remaining versions."""
     versions = list(reversed(list(store.versions())))
     ids = [versions[number].id for number in numbers]
-    store.backend.write(store.id, lambda tx: tx.prune(ids) if how == "prune" else tx.redact(ids, PERSON))
+    store._core.backend.write(store.id, lambda tx: tx.prune(ids) if how == "prune" else tx.redact(ids, PERSON))
     return list(store.versions())
 
 
@@ -94,7 +94,7 @@ def test_a_history_with_gaps_is_copied(
         # The backup of a plain store is restored as a plain store, even if the target has keys.
         backend = below_encryption(target.backend) if way == "backup" else target.backend
         assert facts(backend, store.id) == facts(source.backend, store.id)
-    goes_on(MemoryStore(backend, store.info))
+    goes_on(MemoryStore(backend, store._core.info))
 
 
 def test_a_later_migration_copies_removals(
@@ -114,7 +114,7 @@ def test_a_later_migration_copies_removals(
         assert (done.copied, done.versions) == (0, len(left))
         expected, found = (facts(one.backend, store.id, redacted=False) for one in (source, target))
         assert found == expected
-        by = [version.redacted_by for version in MemoryStore(target.backend, store.info).versions()]
+        by = [version.redacted_by for version in MemoryStore(target.backend, store._core.info).versions()]
         assert by == [version.redacted_by for version in left]
 
 

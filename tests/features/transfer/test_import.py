@@ -110,7 +110,7 @@ def test_nothing_is_overwritten_unless_asked_for(store: MemoryStore, files: Path
         store.execute({"command": "create", "path": path, "file_text": text})
     outcomes = run(store, DirectorySource(str(files)))
     assert (outcomes["a.md"].became, outcomes["d/b.md"].became) == ("exists", "same")
-    assert store.text("/memories/a.md") == "mine"
+    assert store.read("/memories/a.md") == "mine"
     outcomes = run(store, DirectorySource(str(files)), overwrite=True)
     assert outcomes["a.md"].became == "replaced"
     assert {outcomes[name].became for name in ("d/b.md", "d/e/empty", "100%.md")} == {"same"}

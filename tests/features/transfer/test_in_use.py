@@ -28,7 +28,7 @@ def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> N
             export = export_whole(store, str(tmp_path / "e.tar.gz"))
             files = export_files(store, str(tmp_path / "files"))
             writers.go_on(1)
-        now = store.backend.read(store.id, lambda snapshot: snapshot.revision)
+        now = store._core.backend.read(store.id, lambda snapshot: snapshot.revision)
         assert 0 < backup.revision <= export.revision <= files.revision <= now
         expected = {version.id: version for version in store.versions()}
     for name, made in (("b.tar", backup), ("e.tar.gz", export)):
@@ -40,7 +40,7 @@ def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> N
             assert {id_ for id_, version in expected.items() if version.revision <= made.revision} == {
                 version.id for version in versions
             }
-            check(seen, {memory.path[-1]: copy.text(memory.path) for memory in copy.memories()})
+            check(seen, {memory.path[-1]: copy.read(memory.path) for memory in copy.memories()})
     check(seen, {path.name: path.read_text() for path in (tmp_path / "files").iterdir()})
 
 

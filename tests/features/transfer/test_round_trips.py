@@ -60,7 +60,7 @@ def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expect
         assert facts(target.backend, store.id) == expected
         goes_on(target.store())
     # An encrypted store stays encrypted, and the keys of the source open the restored store.
-    with place("sealed memory" if store.info.seal else "memory", directory / "restore") as target:
+    with place("sealed memory" if store._core.info.seal else "memory", directory / "restore") as target:
         with open_archive(backup) as archive:
             restore(archive, target.backend)
         assert facts(target.backend, store.id) == expected

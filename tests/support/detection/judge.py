@@ -62,7 +62,7 @@ class Judge:
 
     def _stored(self, mode: str, text: str) -> str:
         self._written(mode, text)
-        return self._store(mode).text(_PATH)
+        return self._store(mode).read(_PATH)
 
     def _written(self, mode: str, text: str) -> str:
         reply = self._store(mode).execute({"command": "create", "path": _PATH, "file_text": text})

@@ -26,7 +26,7 @@ from retentive.agent.responses import AppliedEdit
 from retentive.errors import InvalidInput
 from retentive.history.apply import RestoreOutcome
 from retentive.storage.contract import Actor, Version
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 
 if TYPE_CHECKING:
     from retentive.agent.loop import Agent
@@ -38,7 +38,7 @@ class Session:
     def __init__(self, agent: Agent, store: MemoryStore) -> None:
         self.agent = agent
         self.store = store
-        self.started_at = datetime.fromtimestamp(store.clock(), UTC)
+        self.started_at = datetime.fromtimestamp(core_of(store).clock(), UTC)
         self.usage: list[list[UsageReport]] = []  # usage reports for each user message
         self.edits: list[tuple[AppliedEdit, ...]] = []  # context edits, for each reply that reported some
         self.compactions = 0
@@ -165,7 +165,7 @@ class Session:
         if not changes:
             return None
         with self._uninterrupted():
-            outcome = self.store.history.undo(change=changes[0].id)
+            outcome = self.store.undo(changes[0].id)
         if outcome.done:
             self._mark_undone(changes[0].revision)
         return outcome
@@ -180,7 +180,7 @@ class Session:
             )
         newest = self.changes()[0].revision
         with self._uninterrupted():
-            outcome = self.store.history.undo(by=str(self.actor), since=self.started_at)
+            outcome = self.store.undo_by(str(self.actor), since=self.started_at)
         if outcome.done:
             self._mark_undone(*(version.revision for version in self.changes() if version.revision <= newest))
         return outcome

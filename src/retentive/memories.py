@@ -1,0 +1,205 @@
+"""Methods for people on a tree of memories. `MemoryStore` and `Mounts` run them, each in its own way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Unpack
+
+from retentive.errors import InvalidInput, InvalidPath, Refused, error_of
+from retentive.values.commands import (
+    Append,
+    Command,
+    Create,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    Write,
+    check_file_path,
+    check_text,
+)
+from retentive.values.paths import ROOT, MemoryPath
+
+if TYPE_CHECKING:
+    from retentive.storage.contract import Actor, Memory
+    from retentive.values.provenance import Origin
+    from retentive.values.records import Written
+    from retentive.values.replies import Replies, Reply
+
+
+class Memories(ABC):
+    """A tree of memories. Threads may share it.
+
+    Models use it through `execute`, which returns errors as replies. The other methods are for people: they return
+    values and raise `RetentiveError`, with the sentence and the code of the reply.
+
+    Methods that write return a `Written` when the change is durable, and record the actor of the change (by default the
+    one the location was opened with), its `source` and its `session` (docs/trust.md). With `if_version`, they raise
+    `Conflict` and change nothing unless this is the newest version of the memory.
+    """
+
+    @property
+    @abstractmethod
+    def replies(self) -> Replies:
+        """Sentences used in replies and errors."""
+
+    @abstractmethod
+    def execute(
+        self,
+        command: object,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+    ) -> Reply:
+        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
+
+    @abstractmethod
+    def load(self, path: str) -> tuple[Memory, str]:
+        """Return the memory at `path` and its text. Raises `NotFound`."""
+
+    @abstractmethod
+    def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
+        """Run a command that writes. Raises `RetentiveError`."""
+
+    @abstractmethod
+    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
+        """Context that records an error of the arguments in the audit log, if there is one."""
+
+    def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
+        """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
+        return self._write("create", lambda: Create(_file(path), _text("text", text)), None, actor, origin)
+
+    def write(
+        self,
+        path: str,
+        text: str,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Written:
+        """Create a memory, or replace its whole text. A text that is already there adds no version."""
+        return self._write("write", lambda: Write(_file(path), _text("text", text)), if_version, actor, origin)
+
+    def append(
+        self,
+        path: str,
+        text: str,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Written:
+        """Add a text as lines of its own at the end of a memory; create the memory if it does not exist."""
+        return self._write("append", lambda: Append(_file(path), _text("text", text)), if_version, actor, origin)
+
+    def edit(
+        self,
+        path: str,
+        old: str,
+        new: str,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Written:
+        """Replace the only occurrence of `old` with `new`. Raises `NotFound`, `NoMatch` and `ManyMatches`."""
+
+        def command() -> Command:
+            return StrReplace(_path(path), _text("old", old), _text("new", new))
+
+        return self._write("str_replace", command, if_version, actor, origin)
+
+    def insert(
+        self,
+        path: str,
+        line: int,
+        text: str,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Written:
+        """Insert a text as lines of its own after line `line`; 0 is the top. Raises `NotFound` and `OutOfRange`."""
+        return self._write(
+            "insert", lambda: Insert(_path(path), _line(line), _text("text", text)), if_version, actor, origin
+        )
+
+    def delete(
+        self,
+        path: str,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Written:
+        """Delete a memory, or a directory with all memories below it. Raises `NotFound`."""
+        return self._write("delete", lambda: Delete(_path(path)), if_version, actor, origin)
+
+    def rename(
+        self,
+        path: str,
+        new_path: str,
+        *,
+        if_version: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Written:
+        """Move a memory or a directory with its history. Raises `NotFound` and `AlreadyExists`."""
+        return self._write("rename", lambda: Rename(_path(path), _path(new_path)), if_version, actor, origin)
+
+    def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> str:
+        """The view that a model gets of a directory, or of a memory or a range of its lines. Raises `NotFound`."""
+        command = {"command": "view", "path": path, "view_range": view_range}
+        return self.execute(command).raise_for_error().text
+
+    def read(self, path: str) -> str:
+        """The text of the memory at `path`. Raises `NotFound`."""
+        return self.load(path)[1]
+
+    def _write(
+        self,
+        name: str,
+        command: Callable[[], Command],
+        if_version: str | None,
+        actor: Actor | str | None,
+        origin: Origin,
+    ) -> Written:
+        with self._checking(name, actor):
+            if not isinstance(if_version, str | None):
+                raise InvalidInput(f"if_version must be the id of a version, not {type(if_version).__name__}")
+            try:
+                built = command()
+            except Refused as refusal:
+                said = self.replies.error(refusal.key, refusal.values)
+                raise error_of(said.text, said.code) from None
+        return self._written(built, if_version, actor, origin)
+
+
+def _path(path: str) -> MemoryPath:
+    if not isinstance(path, str):
+        raise InvalidPath(f"a path must be a text such as /memories/notes.md, not {type(path).__name__}")
+    return MemoryPath.parse(path)
+
+
+def _file(path: str) -> MemoryPath:
+    parsed = _path(path)
+    check_file_path(parsed)
+    return parsed
+
+
+def _line(line: int) -> int:
+    if type(line) is not int:
+        raise InvalidInput(f"line must be an integer, not {type(line).__name__}")
+    return line
+
+
+def _text(name: str, text: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidInput(f"{name} must be a text, not {type(text).__name__}")
+    check_text(name, text)
+    return text

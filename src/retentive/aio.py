@@ -1,24 +1,199 @@
-"""Async access to memories: each command runs in a worker thread."""
+"""Async access to memories: each call runs in a worker thread, over the same core as the sync classes.
+
+A started call completes even if its caller is cancelled. The methods have the names and arguments of their sync twins.
+"""
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
 from anyio import to_thread
 
-from retentive.mounts import MemoryTree
+from retentive import opening
+from retentive.mounts import MemoryTree, Mounts
+from retentive.opening import Retentive
 from retentive.storage.contract import Actor
+from retentive.store import MemoryStore
 from retentive.values.provenance import Origin
-from retentive.values.replies import Reply
+from retentive.values.replies import Replies, Reply
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SyncT = TypeVar("SyncT", bound="MemoryStore | Mounts | Retentive")
+Twin: TypeAlias = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 
 async def execute(
     tree: MemoryTree, command: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
 ) -> Reply:
-    """Async version of `MemoryStore.execute`. A started command completes even if its caller is cancelled."""
+    """Async version of `MemoryStore.execute`."""
     return await to_thread.run_sync(lambda: tree.execute(command, actor=actor, **origin))
 
 
 async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
     """Async version of `MemoryStore.clear`."""
     return await to_thread.run_sync(lambda: tree.clear(actor=actor, **origin))
+
+
+def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
+    """The async twin of a method: runs it in a worker thread, on the sync object of the async one."""
+
+    @wraps(method)
+    async def run(self: _Async[Any], /, *args: P.args, **options: P.kwargs) -> T:
+        return await to_thread.run_sync(partial(method, self.sync, *args, **options))
+
+    return run
+
+
+class _Async(Generic[SyncT]):
+    """An async face. `sync` is the object whose methods it runs."""
+
+    def __init__(self, sync: SyncT) -> None:
+        self.sync = sync
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.sync!r}>"
+
+    async def call(self, work: Callable[[SyncT], T]) -> T:
+        """Run a function of the sync object in a worker thread: `await store.call(lambda store: store.history.log())`.
+
+        It is the way to `history`, `review`, `trust` and `audit`.
+        """
+        return await to_thread.run_sync(work, self.sync)
+
+
+class AsyncMemoryStore(_Async[MemoryStore]):
+    """Async face of a `MemoryStore`. Each method runs in a worker thread; a started one completes if cancelled."""
+
+    @property
+    def id(self) -> str:
+        """Id of the store, such as `memstore_...`."""
+        return self.sync.id
+
+    @property
+    def key(self) -> str | None:
+        """Key that the application gave the store, unique in the backend."""
+        return self.sync.key
+
+    @property
+    def name(self) -> str:
+        """Display name."""
+        return self.sync.name
+
+    @property
+    def actor(self) -> Actor | None:
+        """Actor recorded with changes that name no other."""
+        return self.sync.actor
+
+    @property
+    def replies(self) -> Replies:
+        """Sentences used in replies and errors."""
+        return self.sync.replies
+
+    def read_only(self) -> AsyncMemoryStore:
+        """The same memory store with `read_only` pinned."""
+        return AsyncMemoryStore(self.sync.read_only())
+
+    def through(self, integration: str) -> AsyncMemoryStore:
+        """The same memory store with this integration in its audit entries."""
+        return AsyncMemoryStore(self.sync.through(integration))
+
+    def directory(self) -> str | None:
+        """Directory in which the memories are plain files; None for other backends."""
+        return self.sync.directory()
+
+    execute = _twin(MemoryStore.execute)
+    clear = _twin(MemoryStore.clear)
+    create = _twin(MemoryStore.create)
+    write = _twin(MemoryStore.write)
+    append = _twin(MemoryStore.append)
+    edit = _twin(MemoryStore.edit)
+    insert = _twin(MemoryStore.insert)
+    delete = _twin(MemoryStore.delete)
+    rename = _twin(MemoryStore.rename)
+    view = _twin(MemoryStore.view)
+    read = _twin(MemoryStore.read)
+    load = _twin(MemoryStore.load)
+    memories = _twin(MemoryStore.memories)
+    versions = _twin(MemoryStore.versions)
+    version_text = _twin(MemoryStore.version_text)
+    undo = _twin(MemoryStore.undo)
+    undo_by = _twin(MemoryStore.undo_by)
+    search = _twin(MemoryStore.search)
+    usage = _twin(MemoryStore.usage)
+    settings = _twin(MemoryStore.settings)
+    change_settings = _twin(MemoryStore.change_settings)
+    sweep = _twin(MemoryStore.sweep)
+    scan = _twin(MemoryStore.scan)
+
+
+class AsyncMounts(_Async[Mounts]):
+    """Async face of `Mounts`: `AsyncMounts(Mounts({...}))`."""
+
+    @property
+    def replies(self) -> Replies:
+        """Sentences for replies of the tree, from the store at `/memories`."""
+        return self.sync.replies
+
+    def through(self, integration: str) -> AsyncMounts:
+        """The same tree with this integration in its audit entries."""
+        return AsyncMounts(self.sync.through(integration))
+
+    def directory(self) -> str | None:
+        """None: the memories of several stores have no common directory."""
+        return self.sync.directory()
+
+    def store_of(self, path: str) -> tuple[AsyncMemoryStore, str]:
+        """The store that owns a path, and the path in that store. Raises `InvalidPath`."""
+        store, inner = self.sync.store_of(path)
+        return AsyncMemoryStore(store), inner
+
+    execute = _twin(Mounts.execute)
+    clear = _twin(Mounts.clear)
+    create = _twin(Mounts.create)
+    write = _twin(Mounts.write)
+    append = _twin(Mounts.append)
+    edit = _twin(Mounts.edit)
+    insert = _twin(Mounts.insert)
+    delete = _twin(Mounts.delete)
+    rename = _twin(Mounts.rename)
+    view = _twin(Mounts.view)
+    read = _twin(Mounts.read)
+    load = _twin(Mounts.load)
+    memories = _twin(Mounts.memories)
+    search = _twin(Mounts.search)
+
+
+class AsyncRetentive(_Async[Retentive]):
+    """Async face of `Retentive`, an open location. `open_async` opens one."""
+
+    async def store(self, id_or_key: str | None = None, *, name: str | None = None) -> AsyncMemoryStore:
+        """Open a memory store by id or key. See `Retentive.store`."""
+        return AsyncMemoryStore(await self.call(lambda opened: opened.store(id_or_key, name=name)))
+
+    stores = _twin(Retentive.stores)
+    erase = _twin(Retentive.erase)
+    close = _twin(Retentive.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _opener(function: Callable[P, Retentive]) -> Callable[P, AbstractAsyncContextManager[AsyncRetentive]]:
+    @asynccontextmanager
+    @wraps(function)
+    async def opened(*args: P.args, **options: P.kwargs) -> AsyncIterator[AsyncRetentive]:
+        async with AsyncRetentive(await to_thread.run_sync(partial(function, *args, **options))) as found:
+            yield found
+
+    return opened
+
+
+open_async = _opener(opening.open)
+"""Async version of `retentive.open`: `async with retentive.open_async("./memory") as opened:`."""

@@ -58,6 +58,9 @@ class Retentive:
         self._clock = clock
         self._accesses = Accesses(backend, clock=clock)
 
+    def __repr__(self) -> str:
+        return f"<Retentive on {type(self.backend).__name__}>"
+
     def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
         """Open a memory store by id or key. A store with a new key is created, unless opened with `create=False`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from retentive.agent.responses import AppliedEdit, Usage
@@ -24,7 +24,7 @@ class ToolCall:
 
     id: str
     name: str
-    input: Mapping[str, object]
+    input: Mapping[str, object] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ToolReply:
 
     id: str
     name: str
-    text: str
+    text: str = field(repr=False)
     is_error: bool
 
 

@@ -103,6 +103,10 @@ class _Conversation(Generic[C]):
         self._own_client = client is None
         self.client = self._new_client() if client is None else client
 
+    def __repr__(self) -> str:
+        model, count = self._fields["model"], len(self.messages)
+        return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
+
     def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
         """Start a run and append the user's message to the conversation. `run` will have the generator of the run."""
         with self._start_lock:

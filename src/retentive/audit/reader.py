@@ -29,6 +29,9 @@ class Audit:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
+    def __repr__(self) -> str:
+        return f"<Audit of {self._context.id}>"
+
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
         """Entries since a time, oldest first. Records that cannot be parsed are skipped."""
         return (entry for _, entry in self._found(since))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from retentive.engine.operation import ReadOperation, WriteOperation
@@ -44,7 +44,7 @@ class CommandResult:
     """
 
     notes: tuple[Phrase, ...] = ()
-    snippet: str | None = None
+    snippet: str | None = field(default=None, repr=False)
     at: int = 0
     version_id: str = ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from retentive.errors import Phrase, Refused
@@ -35,7 +35,7 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 class Stored:
     """Result of a write: the stored text, its version, whether a guard altered it, and notes for the reply."""
 
-    text: str
+    text: str = field(repr=False)
     version_id: str
     altered: bool = False
     notes: tuple[Phrase, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Unpack
 
@@ -27,7 +27,7 @@ class BlameLine:
     """A line of a text, and the version that added it."""
 
     number: int
-    text: str
+    text: str = field(repr=False)
     version: Version
 
 
@@ -39,6 +39,9 @@ class History:
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
+
+    def __repr__(self) -> str:
+        return f"<History of {self._context.id}>"
 
     def log(
         self,

@@ -61,6 +61,9 @@ class _OpenedStore:
     tree: MemoryTree
     _close: Callable[[], None]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.tree!r}>"
+
     def close(self) -> None:
         """Close the storage if this tool opened it. Without this call no data is lost."""
         self._close()

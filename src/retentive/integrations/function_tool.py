@@ -14,7 +14,7 @@ from retentive.integrations.messages import TOOL
 from retentive.values.replies import Reply
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FunctionTool:
     """Function tool: a definition for requests, and methods that run calls. Thread-safe."""
 
@@ -23,6 +23,9 @@ class FunctionTool:
     parameters: Mapping[str, Any]
     run: Callable[[object], Reply]
     strict: bool = False
+
+    def __repr__(self) -> str:
+        return f"<FunctionTool {self.name}>"
 
     @property
     def definition(self) -> dict[str, Any]:

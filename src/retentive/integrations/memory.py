@@ -6,18 +6,22 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from retentive import opening
 from retentive.errors import InvalidInput
 from retentive.mounts import Mounts
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor, as_actor
+from retentive.store import MemoryStore
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import Replies, Reply
 
-Place: TypeAlias = str | os.PathLike[str] | Retentive
-"""A location as for `retentive.open`, or an opened one."""
+if TYPE_CHECKING:  # anyio is imported late
+    from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
+
+Place: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
+"""A location as for `retentive.open`, an opened one, or an async memory store or mounts."""
 ActorLike: TypeAlias = Actor | str | None
 _NO_SETTINGS: Mapping[str, Any] = {}
 
@@ -49,6 +53,7 @@ def open_memory(
 
     Raises `InvalidInput` for an option without effect, and the errors of storage.
     """
+    memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
         raise InvalidInput(f"store must be the key or id of a memory store, not {type(store).__name__}")
     given = dict(settings) | {
@@ -89,6 +94,12 @@ def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str
 def _accepts_id(execute: Callable[..., object]) -> bool:
     parameters = inspect.signature(execute).parameters.values()
     return any(each.name == "tool_use_id" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def unwrapped(memory: Any) -> Any:
+    """The sync object of an async memory store, mounts or location. Anything else is returned unchanged."""
+    sync = getattr(memory, "sync", None)
+    return sync if isinstance(sync, MemoryStore | Mounts | Retentive) else memory
 
 
 def memory_of_run(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from retentive.errors import InvalidInput, Refused
-from retentive.integrations.memory import open_memory
+from retentive.integrations.memory import open_memory, unwrapped
 from retentive.integrations.named import named, refused, reject
 from retentive.mounts import MemoryTree
 from retentive.opening import Retentive
@@ -19,12 +19,14 @@ from retentive.values.replies import Reply
 if TYPE_CHECKING:
     from anthropic.types import MemoryTool20250818Param
 
+    from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
+
 TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memory"}
 """Entry for the `tools` list of a request."""
 
 
 def tool_result(
-    memory: Retentive | MemoryTree,
+    memory: Retentive | MemoryTree | AsyncRetentive | AsyncMemoryStore | AsyncMounts,
     block: object,
     *,
     store: str | None = None,
@@ -40,6 +42,7 @@ def tool_result(
     """
     if isinstance(memory, str | os.PathLike):
         raise InvalidInput("tool_result would open the location for each call; open it once with `retentive.open`")
+    memory = unwrapped(memory)
     if store is not None or not hasattr(memory, "execute"):
         memory = open_memory(memory, store)[0]
     return run_block(named(cast("MemoryTree", memory), "messages"), block, actor=actor, **origin)

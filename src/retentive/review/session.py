@@ -37,6 +37,9 @@ class Review:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
+    def __repr__(self) -> str:
+        return f"<Review of {self._context.id}>"
+
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
         """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
         with self._context.checking("review.list"):

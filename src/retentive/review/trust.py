@@ -36,6 +36,9 @@ class Trust:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
+    def __repr__(self) -> str:
+        return f"<Trust of {self._context.id}>"
+
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[Doubted]:
         """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
         with self._context.checking("trust.list"):

@@ -16,7 +16,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from heapq import nlargest
@@ -64,8 +64,8 @@ class Document:
     """Memory to search. `folded` is `fold_document(path, text)`; it can be reused while `version_id` is the same."""
 
     path: str
-    text: str
-    folded: str
+    text: str = field(repr=False)
+    folded: str = field(repr=False)
     updated_at: datetime
     memory_id: str = ""
     version_id: str = ""
@@ -76,11 +76,11 @@ class Snippet:
     """Matching line: its number (from 1), its text cut around the first match, and the matches in that text."""
 
     line: int
-    text: str
+    text: str = field(repr=False)
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Hit:
     """Search result. `lines` is the number of matching lines, 0 if only the path matches; `trust` is a level."""
 
@@ -93,13 +93,19 @@ class Hit:
     path_spans: tuple[Span, ...]
     trust: str = "trusted"
 
+    def __repr__(self) -> str:
+        return f"<Hit {self.path!r}, {self.lines} lines>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Results:
     """First hits, newest change first, and the total number of matching memories."""
 
     hits: tuple[Hit, ...]
     total: int
+
+    def __repr__(self) -> str:
+        return f"<Results {len(self.hits)} of {self.total} memories>"
 
 
 def fold(text: str) -> str:

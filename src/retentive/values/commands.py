@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from retentive.errors import Phrase, Refused
@@ -31,7 +31,7 @@ class Create:
 
     name: ClassVar[str] = "create"
     path: MemoryPath
-    file_text: str
+    file_text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class StrReplace:
 
     name: ClassVar[str] = "str_replace"
     path: MemoryPath
-    old_str: str
-    new_str: str = ""
+    old_str: str = field(repr=False)
+    new_str: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Insert:
     name: ClassVar[str] = "insert"
     path: MemoryPath
     insert_line: int
-    insert_text: str
+    insert_text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Write:
 
     name: ClassVar[str] = "write"
     path: MemoryPath
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Append:
 
     name: ClassVar[str] = "append"
     path: MemoryPath
-    text: str
+    text: str = field(repr=False)
 
 
 Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename | Write | Append

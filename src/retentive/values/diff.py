@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
@@ -71,7 +71,7 @@ class DiffLine:
     """
 
     kind: Kind
-    text: str
+    text: str = field(repr=False)
     marks: tuple[Span, ...] = ()
     newline: bool = True
 
@@ -94,7 +94,7 @@ class Conflict:
 class Merged:
     """Result of a merge: the text, or None and the conflicts in their order."""
 
-    text: str | None
+    text: str | None = field(repr=False)
     conflicts: tuple[Conflict, ...] = ()
 
 

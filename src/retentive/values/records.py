@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
@@ -71,7 +71,7 @@ EXTERNAL = Actor("job", "external")
 """Actor of external edits to files of the directory backend."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StoreInfo:
     """Memory store, as recorded by the backend. `seal` has the data of the encryption layer.
 
@@ -87,8 +87,12 @@ class StoreInfo:
     seal: str | None = None
     erased_at: datetime | None = None
 
+    def __repr__(self) -> str:
+        size = f"{self.memories} memories, {self.size_bytes} bytes" if self.erased_at is None else "erased"
+        return f"<StoreInfo {self.id} key={self.key!r}, {size}>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Memory:
     """Current state of a memory, without its text. `id` survives renames.
 
@@ -104,6 +108,9 @@ class Memory:
     updated_at: datetime
     seal: bytes | None = None
     provenance_text: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Memory {self.path!r}, {self.size_bytes} bytes, {self.version_id}>"
 
     @classmethod
     def of(cls, version: Version, created_at: datetime) -> Memory:
@@ -121,7 +128,7 @@ class Memory:
         return provenance_of(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Version:
     """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
@@ -142,6 +149,10 @@ class Version:
     redacted_at: datetime | None = None
     redacted_by: Actor | None = None
     provenance_text: str | None = None
+
+    def __repr__(self) -> str:
+        path = repr(self.path) if self.redacted_at is None else "redacted"
+        return f"<Version {self.id} {self.operation} {path} by {self.actor or 'nobody'}>"
 
     @property
     def provenance(self) -> Provenance:
@@ -180,7 +191,7 @@ class Entry:
     """Result of reading a path: a memory with its bytes, a memory above the path, memories below it, or nothing."""
 
     memory: Memory | None = None
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
     above: str | None = None
     below: bool = False
 
@@ -194,7 +205,7 @@ class Entry:
 class Kept:
     """Stored form of a change. `data` is None for a rename or a deletion."""
 
-    data: bytes | None
+    data: bytes | None = field(repr=False)
     sha256: str | None
     seal: bytes | None
     provenance: str | None = None
@@ -209,7 +220,7 @@ class Sealing:
     """
 
     size_bytes: int | None
-    keep: Callable[[str, str], Kept]
+    keep: Callable[[str, str], Kept] = field(repr=False)
 
 
 class Recorded(NamedTuple):
@@ -245,7 +256,7 @@ class Change:
 
     before: Memory | None
     path: str | None
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
     sealing: Sealing | None = None
     again: Again | None = None
     origin: Version | None = None

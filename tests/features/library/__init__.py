@@ -1,0 +1,1 @@
+"""Tests of the methods for people, and of their async twins."""

@@ -1,0 +1,140 @@
+"""Async twins: the same names and signatures as the sync classes, over the same core."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import retentive
+from retentive import (
+    AsyncMemoryStore,
+    AsyncMemoryTool,
+    AsyncMounts,
+    AsyncRetentive,
+    MemorySearchTool,
+    MemoryStore,
+    MemoryTool,
+    Mounts,
+    Retentive,
+    errors,
+)
+from retentive.integrations.search_tool import search_tool
+from support.commands import A, create
+from support.places import PLACES, place_of
+
+TWINS: list[tuple[type, type]] = [(MemoryStore, AsyncMemoryStore), (Mounts, AsyncMounts), (Retentive, AsyncRetentive)]
+THROUGH_CALL = {"history", "review", "trust", "audit"}
+"""Objects with methods of their own, which `call` reaches."""
+ONLY_ASYNC = {"call"}
+WITHOUT_IO = {"read_only", "through", "directory", "store_of"}
+"""Methods that need no worker thread. They return the async class where the sync twin returns its own."""
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
+
+
+def parameters(method: Callable[..., object]) -> list[inspect.Parameter]:
+    return [each for each in inspect.signature(method).parameters.values() if each.name != "self"]
+
+
+@pytest.mark.parametrize(("kind", "twin"), TWINS, ids=[kind.__name__ for kind, _ in TWINS])
+def test_each_method_has_a_twin_with_the_same_signature(kind: type, twin: type) -> None:
+    own, other = public(kind), public(twin)
+    assert own.keys() - THROUGH_CALL == other.keys() - ONLY_ASYNC
+    for name in own.keys() - THROUGH_CALL:
+        assert isinstance(own[name], property) == isinstance(other[name], property), name
+        if not isinstance(own[name], property):
+            assert parameters(own[name]) == parameters(other[name]), name
+            assert inspect.iscoroutinefunction(other[name]) == (name not in WITHOUT_IO), name
+            assert other[name].__doc__, name
+
+
+def test_open_async_has_the_arguments_of_open() -> None:
+    assert inspect.signature(retentive.open_async) == inspect.signature(retentive.open)
+
+
+@pytest.mark.parametrize("backend", PLACES)
+def test_a_round_of_methods_on_every_backend(backend: str, tmp_path: Path) -> None:
+    place = place_of(backend, tmp_path)
+
+    async def run() -> None:
+        async with retentive.open_async(place, actor="user:ann") as opened:
+            store = await opened.store("user-42", name="Ada")
+            assert (store.key, store.name, str(store.actor)) == ("user-42", "Ada", "user:ann")
+            first = await store.create(A, "one\n", source="user")
+            await store.append(A, "two")
+            with pytest.raises(errors.Conflict):
+                await store.write(A, "x", if_version=first.version_id)
+            assert await store.read(A) == "one\ntwo\n"
+            assert (await store.execute(create(A))).code == "already_exists"
+            assert [each.path for each in await store.memories()] == [A]
+            assert (await store.search("two")).total == 1
+            await store.undo(first.version_id, mode="force")
+            assert await store.memories() == []
+            assert len(await store.call(lambda sync: sync.history.log())) == 3
+            assert [info.key for info in await opened.stores()] == ["user-42"]
+            await opened.erase("user-42")
+            assert await opened.stores() == []
+        with pytest.raises(errors.Closed):
+            await store.usage()
+
+    anyio.run(run)
+
+
+def test_many_calls_run_at_once() -> None:
+    """Concurrent calls lose no update."""
+
+    async def run() -> str:
+        async with retentive.open_async("sqlite://") as opened:
+            store = await opened.store()
+            async with anyio.create_task_group() as group:
+                for number in range(20):
+                    group.start_soon(store.append, A, f"{number}")
+            return await store.read(A)
+
+    assert sorted(map(int, anyio.run(run).split())) == list(range(20))
+
+
+def test_mounts() -> None:
+    async def run() -> None:
+        with retentive.open("sqlite://") as one, retentive.open("sqlite://") as other:
+            memories = AsyncMounts(Mounts({"/memories": one.store(), "/memories/team": other.store()}))
+            written = await memories.create("/memories/team/plan", "text")
+            assert await memories.read(written.path) == other.store().read("/memories/plan") == "text"
+            store, path = memories.store_of(written.path)
+            assert (await store.load(path))[0].version_id == written.version_id
+            assert isinstance(memories.through("x"), AsyncMounts)
+            assert (memories.directory(), memories.replies) == (None, one.store().replies)
+
+    anyio.run(run)
+
+
+def test_one_class_takes_a_place_a_store_or_mounts(tmp_path: Path) -> None:
+    """The tools and the search tool take a location, a store or mounts, opened or not, sync or async."""
+    with retentive.open(tmp_path / "m") as opened:
+        store = opened.store()
+        store.create(A, "words\n")
+        mounts = Mounts({"/memories": store})
+        asynchronous = (AsyncRetentive(opened), AsyncMemoryStore(store), AsyncMounts(mounts))
+        given: list[Path | Retentive | MemoryStore | Mounts | AsyncRetentive | AsyncMemoryStore | AsyncMounts]
+        given = [tmp_path / "m", opened, store, mounts, *asynchronous]
+        for memory in given:
+            tool, other = MemoryTool(memory), AsyncMemoryTool(memory)
+            command = {"command": "view", "path": A}
+            assert "words" in tool.call(command)
+            assert "words" in anyio.run(other.call, command)
+            tool.close()
+            other.close()
+            search = MemorySearchTool(memory)
+            assert A in str(search.call({"query": "words"}))
+            search.close()
+            assert A in search_tool(memory).reply({"query": "words"}).text
+            block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": A}}
+            if not isinstance(memory, Path):
+                assert "words" in retentive.tool_result(memory, block)["content"]

@@ -1,0 +1,273 @@
+"""Methods for people: they return values, raise the error of the reply, and write through the same pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, Mounts, RetentiveError, errors
+from support.commands import A, create, delete, edit, insert, rename, tree
+from support.places import PLACES, OpenPlace, opened
+
+B, D = "/memories/b", "/memories/d"
+Act = Callable[[Any], object]
+
+
+@pytest.fixture(params=["store", "mounts", "a mounted store"])
+def memories(request: pytest.FixtureRequest, store: MemoryStore, open_place: OpenPlace) -> MemoryStore | Mounts:
+    """The classes that have these methods. Their memories are in the store, or in one mounted above its paths."""
+    if request.param == "store":
+        return store
+    if request.param == "mounts":
+        return Mounts({"/memories": store, "/memories/team": open_place("sqlite://").store()})
+    return Mounts({"/memories": open_place("sqlite://").store(), D: store})
+
+
+@pytest.mark.parametrize("backend", PLACES)
+def test_a_round_of_methods_on_every_backend(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path, actor="user:ann") as place:
+        store = place.store()
+        created = store.create(A, "one\n")
+        assert (created.path, created.version_id) == (A, store.load(A)[0].version_id)
+        store.append(A, "three")
+        store.insert(A, 1, "two")
+        edited = store.edit(A, "three", "3", if_version=store.load(A)[0].version_id)
+        assert store.read(A) == "one\ntwo\n3\n"
+        assert store.view(A, view_range=(2, 2)).splitlines()[1:] == ["     2\ttwo"]
+        with pytest.raises(errors.Conflict):
+            store.write(A, "stale", if_version=created.version_id)
+        store.write(A, "all new", if_version=edited.version_id)
+        store.rename(A, B)
+        deleted = store.delete(B)
+        assert tree(store) == {}
+        assert store.undo(deleted.version_id).done
+        assert tree(store) == {B: "all new"}
+        assert store.undo_by("user:ann").done
+        assert tree(store) == {}
+        assert {str(version.actor) for version in store.versions()} == {"user:ann"}
+
+
+def test_what_a_write_returns(store: MemoryStore) -> None:
+    """The path, the newest version, and the number of changed memories."""
+    first = store.create(f"{D}/one", "1", source="web:x", session="s1", actor="user:ann")
+    assert store.load(f"{D}/one")[0].version_id == first.version_id
+    version = store.versions()[0]
+    found = version.provenance
+    assert (str(version.actor), found.source, found.session, found.integration) == ("user:ann", "web:x", "s1", "python")
+    assert (first.path, first.memories, first.is_proposed, first.notes) == (f"{D}/one", 1, False, ())
+    store.create(f"{D}/two", "2")
+    again = store.write(f"{D}/one", "1")
+    assert (again.version_id, again.memories) == (first.version_id, 0)
+    same = store.edit(f"{D}/one", "1", "1")
+    assert (same.version_id, same.memories) == (first.version_id, 0)
+    moved = store.rename(D, "/memories/e/")
+    assert (moved.path, moved.memories) == ("/memories/e", 2)
+    gone = store.delete("/memories/e")
+    assert (gone.path, gone.memories) == ("/memories/e", 2)
+    assert store.undo(gone.version_id).done
+    assert store.undo(moved.version_id).done
+    assert tree(store) == {f"{D}/one": "1", f"{D}/two": "2"}
+
+
+def test_notes_of_the_guards(store: MemoryStore) -> None:
+    written = store.create(A, "AKIAIOSFODNN7EXAMPLX is the key\n")
+    assert written.notes == ("Note: 1 sensitive value(s) were removed before saving: aws_access_key_id.",)
+    assert "AKIA" not in store.read(A)
+
+
+def test_proposed_changes(store: MemoryStore) -> None:
+    store.change_settings({"review": ["session:*"]})
+    assert store.create(A, "one", actor="session:s").is_proposed
+    assert not store.create(B, "two", actor="user:ann").is_proposed
+    assert tree(store) == {B: "two"}
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after"),
+    [
+        (None, "a", "a\n"),
+        ("", "a", "a\n"),
+        ("one", "a\n", "one\na\n"),
+        ("one\n", "a\nb", "one\na\nb\n"),
+        ("o\r", "", "o\r\n\n"),
+    ],
+)
+def test_append_adds_lines(store: MemoryStore, before: str | None, text: str, after: str) -> None:
+    """The text starts on a line of its own, and the memory ends with a newline."""
+    if before is not None:
+        store.create(A, before)
+    store.append(A, text)
+    assert store.read(A) == after
+
+
+SAME: list[tuple[Act, dict[str, object]]] = [
+    (lambda it: it.create(A, "x"), create(A, "x")),
+    (lambda it: it.create(D, "x"), create(D, "x")),
+    (lambda it: it.create(f"{A}/x", "x"), create(f"{A}/x", "x")),
+    (lambda it: it.create("/memories/n/", "x"), create("/memories/n/", "x")),
+    (lambda it: it.create("/etc/passwd", "x"), create("/etc/passwd", "x")),
+    (lambda it: it.create("/memories/../x", "x"), create("/memories/../x", "x")),
+    (lambda it: it.edit(A, "no", "x"), edit("no", "x")),
+    (lambda it: it.edit(A, "o", "x"), edit("o", "x")),
+    (lambda it: it.edit(A, "", "x"), edit("", "x")),
+    (lambda it: it.edit(D, "o", "x"), edit("o", "x", D)),
+    (lambda it: it.insert(A, 9, "x"), insert(9)),
+    (lambda it: it.insert(A, -1, "x"), insert(-1)),
+    (lambda it: it.insert("/memories/gone", 0, "x"), insert(0, path="/memories/gone")),
+    (lambda it: it.delete("/memories/gone"), delete("/memories/gone")),
+    (lambda it: it.delete("/memories"), delete("/memories")),
+    (lambda it: it.rename("/memories/gone", B), rename("/memories/gone", B)),
+    (lambda it: it.rename(A, B), rename(A, B)),
+    (lambda it: it.rename(D, f"{D}/below"), rename(D, f"{D}/below")),
+    (lambda it: it.rename("/memories", B), rename("/memories", B)),
+    (lambda it: it.view("/memories/gone"), {"command": "view", "path": "/memories/gone"}),
+    (lambda it: it.view(A, view_range=(9, 9)), {"command": "view", "path": A, "view_range": [9, 9]}),
+]
+
+
+@pytest.mark.parametrize(("act", "command"), SAME, ids=[str(number) for number in range(len(SAME))])
+def test_an_error_has_the_sentence_and_the_code_of_the_reply(
+    memories: MemoryStore | Mounts, act: Act, command: dict[str, object]
+) -> None:
+    for path in (f"{D}/in", B, A):
+        memories.execute(create(path, "one\ntwo\n"))
+    reply = memories.execute(command)
+    assert reply.is_error
+    with pytest.raises(RetentiveError) as raised:
+        act(memories)
+    assert (str(raised.value), raised.value.code) == (reply.text.removeprefix("Error: "), reply.code)
+    assert isinstance(raised.value, RetentiveError)
+    assert not isinstance(raised.value, errors.Refused)
+
+
+WRITES: dict[str, Callable[[Any, str | None], object]] = {
+    "write": lambda it, version: it.write(A, "new", if_version=version),
+    "append": lambda it, version: it.append(A, "new", if_version=version),
+    "edit": lambda it, version: it.edit(A, "one", "1", if_version=version),
+    "insert": lambda it, version: it.insert(A, 0, "new", if_version=version),
+    "delete": lambda it, version: it.delete(A, if_version=version),
+    "rename": lambda it, version: it.rename(A, B, if_version=version),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_with_a_stale_version_nothing_changes(store: MemoryStore, name: str) -> None:
+    """`if_version` must be the newest version of the memory. It is optional."""
+    stale = store.create(A, "zero\n").version_id
+    store.write(A, "one\n")
+    before, versions = tree(store), store.versions()
+    for wrong in (stale, "", "memver_1"):
+        with pytest.raises(errors.Conflict, match="has changed since it was read"):
+            WRITES[name](store, wrong)
+    assert (tree(store), store.versions()) == (before, versions)
+    WRITES[name](store, versions[0].id)
+    assert tree(store) != before
+
+
+def test_if_version_without_a_memory(store: MemoryStore) -> None:
+    """An empty `if_version` means that there must be no memory; another one, that there must be one."""
+    for write in (store.write, store.append):
+        with pytest.raises(errors.Conflict):
+            write(A, "x", if_version="memver_1")
+        store.clear()
+        write(A, "x", if_version="")
+    store.create(f"{D}/in", "x")
+    with pytest.raises(errors.Conflict):
+        store.delete(D, if_version="memver_1")
+    with pytest.raises(errors.AlreadyExists):
+        store.write(D, "x", if_version="memver_1")
+    with pytest.raises(errors.NotADirectory):
+        store.write(f"{A}/x", "x", if_version="memver_1")
+
+
+WRONG: list[Act] = [
+    lambda it: it.create(7, "x"),
+    lambda it: it.create(Path(A), "x"),
+    lambda it: it.create(A, b"x"),
+    lambda it: it.create(A, "a\0b"),
+    lambda it: it.write(A, "\ud800"),
+    lambda it: it.append(A, None),
+    lambda it: it.edit(A, "one", None),
+    lambda it: it.edit(A, 1, "x"),
+    lambda it: it.insert(A, "1", "x"),
+    lambda it: it.insert(A, True, "x"),
+    lambda it: it.write(A, "x", if_version=3),
+    lambda it: it.write(A, "x", actor="ann"),
+    lambda it: it.write(A, "x", source=""),
+    lambda it: it.write(A, "x", session=7),
+    lambda it: it.read(Path(A)),
+    lambda it: it.memories(7),
+    lambda it: it.load("/memories/a\0"),
+]
+
+
+@pytest.mark.parametrize("act", WRONG, ids=[str(number) for number in range(len(WRONG))])
+def test_wrong_arguments_raise_invalid_input(memories: MemoryStore | Mounts, act: Act) -> None:
+    memories.execute(create(A, "one\n"))
+    before = [memory.version_id for memory in memories.memories()]
+    with pytest.raises(errors.InvalidInput):
+        act(memories)
+    assert [memory.version_id for memory in memories.memories()] == before
+
+
+def test_paths_of_mounts(open_place: OpenPlace) -> None:
+    """Results and errors have the paths of the tree. Changes are in the store that owns the path."""
+    mine, team = open_place("sqlite://").store(), open_place("sqlite://").store()
+    memories = Mounts({"/memories": mine, "/memories/team": team})
+    written = memories.create("/memories/team/plan", "one")
+    assert (written.path, tree(team)) == ("/memories/team/plan", {"/memories/plan": "one"})
+    assert memories.edit(written.path, "one", "two", if_version=written.version_id).path == "/memories/team/plan"
+    assert memories.rename("/memories/team/plan", "/memories/team/old").path == "/memories/team/old"
+    assert [memory.path for memory in memories.memories()] == ["/memories/team/old"]
+    with pytest.raises(errors.Conflict, match=r"^/memories/team/old has changed"):
+        memories.write("/memories/team/old", "x", if_version=written.version_id)
+    with pytest.raises(errors.AcrossMounts):
+        memories.rename("/memories/team/old", "/memories/old")
+    for act in (memories.delete, lambda path: memories.rename(path, "/memories/x")):
+        with pytest.raises(errors.RootProtected):
+            act("/memories/team")
+    for write in (memories.create, memories.write, memories.append):
+        with pytest.raises(errors.AlreadyExists):
+            write("/memories/team", "x")
+    assert tree(mine) == {}
+
+
+def test_what_is_no_memory_on_a_directory(tmp_path: Path) -> None:
+    """Reading and writing something else at the path raise `PathTaken`, with the path as written."""
+    with retentive.open(tmp_path / "m") as place:
+        store = place.store()
+        (tmp_path / "m" / "memories" / "link").symlink_to("/etc/passwd")
+        for memories, path in ((store, "/memories/link"), (Mounts({"/memories": store}), "/memories/link")):
+            for act in (memories.read, memories.delete, lambda at, it=memories: it.write(at, "x")):
+                with pytest.raises(errors.PathTaken, match=r"^The path /memories/link is taken by something"):
+                    act(path)
+
+
+def test_errors_hide_sensitive_values(store: MemoryStore) -> None:
+    with pytest.raises(errors.InvalidPath) as raised:
+        store.write("/memories/AKIAIOSFODNN7EXAMPLX", "x")
+    assert "AKIA" not in str(raised.value)
+    store.create(A, "x")
+    with pytest.raises(errors.NoMatch) as missed:
+        store.edit(A, "AKIAIOSFODNN7EXAMPLX", "x")
+    assert "AKIA" not in str(missed.value)
+
+
+def test_storage_errors_are_raised(open_place: OpenPlace) -> None:
+    place = open_place("sqlite://")
+    store = place.store()
+    place.close()
+    for act in (lambda: store.create(A, "x"), lambda: store.read(A), lambda: store.view(A), store.versions):
+        with pytest.raises(errors.Closed):
+            act()
+
+
+def test_calls_and_methods_mix(store: MemoryStore) -> None:
+    """`memories` and `versions` are lists."""
+    store.create(A, "one")
+    store.execute(edit("one", "two")).raise_for_error()
+    assert (store.versions()[-1].operation, store.memories()[0].path, len(store.versions())) == ("created", A, 2)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
+from retentive.storage.disk import expanded
 from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
@@ -21,10 +22,17 @@ _ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
 _EXAMPLES = "sqlite:///memory.db, postgresql://host/database, s3://bucket/prefix"
 
 
-def open_backend(location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
-    """Open the backend for a location. Raises `InvalidInput` and the errors of storage."""
+def open_backend(
+    location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id, create: bool = True
+) -> Backend:
+    """Open the backend for a location. Raises `InvalidInput` and the errors of storage.
+
+    Without `create`, the location must exist, and opening and reading create nothing in a directory.
+    """
     scheme, rest = parse_location(location)
-    return _open_directory(rest, clock, new_id) if scheme is None else _SCHEMES[scheme](rest, clock, new_id)
+    if scheme is None:
+        return _open_directory(rest, clock, new_id, create=create)
+    return _SCHEMES[scheme](rest, clock, new_id)
 
 
 def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
@@ -41,10 +49,10 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
     if isinstance(location, str) and separator:
         scheme = _known_scheme(scheme)
         path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return scheme, rest if path is None else f"/{_expanded(path)}"
+        return scheme, rest if path is None else f"/{expanded(path)}"
     if isinstance(location, str) and _schemed(text.partition(":")[0]) in _SCHEMES and ":" in text:
         raise InvalidInput(f"a URL has slashes after the colon: {_EXAMPLES}; for a directory write ./ before the name")
-    path = _expanded(text)
+    path = expanded(text)
     if path.lower().endswith(_DATABASE_ENDINGS) and not os.path.isdir(path):
         raise InvalidInput(
             "the location is the name of a database file, not of a directory; for a SQLite database use "
@@ -73,21 +81,17 @@ def _known_scheme(written: str) -> str:
     raise InvalidInput(f"unknown scheme {written!r}; use {usable}")
 
 
-def _expanded(path: str) -> str:
-    """The path with the home directory in place of `~` or `~user`."""
-    found = os.path.expanduser(path)
-    if found.startswith("~"):
-        raise InvalidInput("there is no home directory for the ~ in the location; for a name with ~ write ./ before it")
-    return found
-
-
-def _open_directory(path: str, clock: Clock, new_id: NewId) -> Backend:
+def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> Backend:
     if os.name != "posix":
         raise InvalidInput("directories of memories need Linux or macOS; on this system use sqlite:///memory.db")
     from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
     if os.path.isfile(path):
         raise InvalidInput("the location is a file, not a directory; for a SQLite database use sqlite:///NAME")
+    if not create and is_foreign(path):
+        from retentive.storage.files.foreign import ForeignDirectory  # noqa: PLC0415 - rarely needed
+
+        return ForeignDirectory(path, clock=clock, new_id=new_id)
     return DirectoryBackend(path, clock=clock, new_id=new_id)
 
 
@@ -148,6 +152,12 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
         path = _sqlite_path(rest) if scheme == "sqlite" else None
         return path is None or (os.path.lexists(path) and (or_is_empty or not _is_empty_file(path)))
     return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, ".retentive")) or _has_files(rest)
+
+
+def is_foreign(location: str | os.PathLike[str]) -> bool:
+    """Return whether the location is a directory of memories that retentive has never opened."""
+    scheme, path = parse_location(location)
+    return scheme is None and not os.path.lexists(os.path.join(path, ".retentive"))
 
 
 def _is_empty_file(path: str) -> bool:

@@ -158,7 +158,8 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - `rules`, `detectors`: find sensitive values in addition to the built-in kinds (docs/guards.md).
     - `sweep`: when a store opens, delete idle memories if its settings say so, at most once an hour. Use False to
       inspect a store or to change its settings first.
-    - `create`: with False, a location or memory store that does not exist raises `NotFound`.
+    - `create`: with False, a location or memory store that does not exist raises `NotFound`, and reading creates
+      nothing: a directory of plain files gets its `.retentive` with the first change.
     - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. It overrides the setting of every store, in
       this process only.
     """
@@ -170,7 +171,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
     if not create and not location_exists(location):
         raise NotFound("there is nothing at the location, and create=False creates nothing")
-    backend = encrypted(open_backend(location, clock=clock, new_id=new_id))
+    backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
     return Retentive(
         backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
     )

@@ -19,7 +19,7 @@ from datetime import datetime
 from retentive.audit.chain import Head, canonical
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Snapshot, Version
-from retentive.storage.disk import FILE_MODE, os_error, sync_directory
+from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 from retentive.values.records import to_us
 
 FORMAT = 1
@@ -48,11 +48,11 @@ class AnchorKey:
         key = cls(os.urandom(KEY_BYTES))
         text = _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n"
         try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
+            with os.fdopen(os.open(expanded(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            sync_directory(os.path.dirname(os.path.abspath(path)))
+            sync_directory(os.path.dirname(os.path.abspath(expanded(path))))
         except FileExistsError:
             raise InvalidInput("the key file exists; keys are never overwritten") from None
         except OSError as error:
@@ -152,11 +152,11 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
 def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
     """Append a line, durably; the file is created if it does not exist."""
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE), "w") as file:
+        with os.fdopen(os.open(expanded(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE), "w") as file:
             file.write(anchor.to_line(key))
             file.flush()
             os.fsync(file.fileno())
-        sync_directory(os.path.dirname(os.path.abspath(path)))
+        sync_directory(os.path.dirname(os.path.abspath(expanded(path))))
     except OSError as error:
         raise os_error(error) from None
 
@@ -191,7 +191,7 @@ def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
 
 def _content(path: str, what: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(expanded(path), encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         raise NotFound(f"the {what} does not exist") from None

@@ -13,7 +13,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound, RetentiveError
-from retentive.locations import find_store, is_in_memory, location_exists, parse_location
+from retentive.locations import find_store, is_foreign, is_in_memory, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
@@ -92,7 +92,12 @@ class Location:
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
         with naming("Location", self.shown, codes=OPENING_CODES):
             opened = retentive.open(
-                self.url, actor=self.actor or _login(), keys=self.given_keys(), seal_paths=self.seal_paths, sweep=sweep
+                self.url,
+                actor=self.actor or _login(),
+                keys=self.given_keys(),
+                seal_paths=self.seal_paths,
+                sweep=sweep,
+                create=create or not is_foreign(self.url),
             )
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found

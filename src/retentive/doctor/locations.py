@@ -17,6 +17,7 @@ from retentive.locations import is_in_memory, location_exists, open_backend, par
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend
+from retentive.storage.disk import expanded
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
@@ -68,7 +69,7 @@ def _change(
     with closing(encrypted(open_backend(at))) as backend:
         if repair:
             repair_all(backend)
-        copies = SavedCopies(os.path.abspath(os.fspath(directory or "")))
+        copies = SavedCopies(os.path.abspath(expanded(directory or "")))
         for finding in chosen:
             discard(backend, finding, copies)
         if chosen:

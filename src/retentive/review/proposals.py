@@ -66,7 +66,7 @@ class ProposedChange:
         return f"{self.operation} {self.path or self.before}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Proposal:
     """The changes that one command of an actor under review proposes. `number` gives the order of submission."""
 
@@ -75,6 +75,9 @@ class Proposal:
     at: datetime
     changes: tuple[ProposedChange, ...]
     number: int
+
+    def __repr__(self) -> str:
+        return f"<Proposal {self.id} by {self.actor or 'nobody'}: {self.summary}>"
 
     @property
     def summary(self) -> str:

@@ -29,6 +29,14 @@ def os_error(error: OSError) -> RetentiveError:
     return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")
 
 
+def expanded(path: str | os.PathLike[str]) -> str:
+    """The path with the home directory in place of `~` or `~user`. Raises `InvalidInput`."""
+    found = os.path.expanduser(os.fspath(path))
+    if found.startswith("~"):
+        raise InvalidInput("there is no home directory for the ~ in the path; for a name with ~ write ./ before it")
+    return found
+
+
 def make_directory(path: str) -> None:
     """Create `path` and missing parent directories, owner-only, and sync their names."""
     missing: list[str] = []

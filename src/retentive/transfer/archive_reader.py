@@ -12,6 +12,7 @@ from typing import IO, NamedTuple, TypeAlias, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Memory, Version
+from retentive.storage.disk import expanded
 from retentive.transfer import lines
 from retentive.transfer.archive_writer import BACKUP, EXPORT, MANIFEST, RECORDS, SIDE_RECORDS, spool
 from retentive.transfer.contents import Record
@@ -329,7 +330,7 @@ class _SectionCheck:
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
     """Open the export or backup at a path, and verify the file. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
-    with mapped_os_errors(), open(path, "rb") as raw, spool() as spooled, spool() as facts:
+    with mapped_os_errors(), open(expanded(path), "rb") as raw, spool() as spooled, spool() as facts:
         yield Archive(raw, spooled, facts)
 
 

@@ -16,7 +16,7 @@ from retentive.engine.operation import AuditOnly
 from retentive.errors import Damaged, NotFound
 from retentive.locations import existing_store
 from retentive.storage.contract import Backend, Memory, Snapshot
-from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
+from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, expanded, sync_directory
 from retentive.storage.paging import all_stores
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import lines
@@ -107,7 +107,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
 
     `/memories/a/b` becomes `a/b`. The directory appears when all files are complete and durable.
     """
-    target = os.path.abspath(path)
+    target = os.path.abspath(expanded(path))
     core = core_of(store)
     with core.checking("export"):
         if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):

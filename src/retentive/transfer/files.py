@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from retentive.errors import InvalidInput, NotFound, PermissionDenied, StoreFull, Unavailable
-from retentive.storage.disk import FILE_MODE, os_error, sync_directory
+from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StoreFull, Unavailable
+from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 
 
-class NameTaken(InvalidInput):
+class NameTaken(AlreadyExists):
     """The name of a new file or directory is in use. Nothing was overwritten."""
-
-    code = "already_exists"
 
 
 @contextmanager
@@ -24,7 +22,8 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
     The file is then complete and durable. After an error, nothing of the file remains. Raises `NameTaken`.
     """
-    directory, name = os.path.split(os.path.abspath(path))
+    path = os.path.abspath(expanded(path))
+    directory, name = os.path.split(path)
     check_free(path)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     with mapped_os_errors():

@@ -17,6 +17,7 @@ from functools import partial
 from typing import IO, NamedTuple, TypeAlias
 
 from retentive.errors import InvalidInput, NotFound, Unavailable
+from retentive.storage.disk import expanded
 from retentive.transfer.archive_reader import Archive
 from retentive.values.paths import ROOT
 
@@ -62,6 +63,7 @@ class DirectorySource:
     """
 
     def __init__(self, path: str) -> None:
+        path = expanded(path)
         if not os.path.isdir(path):
             raise NotFound("the file or directory does not exist")
         within = os.path.join(path, LAYOUT)
@@ -135,6 +137,7 @@ class GitSource:
     """
 
     def __init__(self, path: str, revision: str) -> None:
+        path = expanded(path)
         git = shutil.which("git")
         if git is None:
             raise NotFound("the program `git` was not found: install it, or import a directory of files")

@@ -48,14 +48,19 @@ T = TypeVar("T")
 
 
 class DirectoryBackend(SqliteBackend, PlainFiles):
-    """Memory stores as files below the directory `root`. Linux and macOS."""
+    """Memory stores as files below the directory `root`. Linux and macOS.
 
-    def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+    `private` is an existing directory for the bookkeeping, instead of `.retentive` (`foreign.py`).
+    """
+
+    def __init__(
+        self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id, private: str | None = None
+    ) -> None:
         self.root = os.path.abspath(root)
         self._opened = ExitStack()
         try:
-            self._files = self._open_files()
-            path = os.path.join(self.root, PRIVATE, "memory.db")
+            self._files = self._open_files(private)
+            path = os.path.join(private or os.path.join(self.root, PRIVATE), "memory.db")
             super().__init__(path, clock=clock, new_id=new_id, observer=self._files)
             self._files.start(self.exclusive)
         except OSError as error:
@@ -65,13 +70,14 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             self._opened.close()
             raise
 
-    def _open_files(self) -> FilesObserver:
+    def _open_files(self, private: str | None) -> FilesObserver:
         """Create missing directories, check the format, and open the observer that writes the files. Raises OSError."""
         make_directory(self.root)
         self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._opened.callback(os.close, self._base)
-        private = os.path.join(self.root, PRIVATE)
-        _own_directory(PRIVATE, self._base)
+        if private is None:
+            private = os.path.join(self.root, PRIVATE)
+            _own_directory(PRIVATE, self._base)
         _refuse_links(private)
         check_format(private)
         write_format(private)
@@ -80,8 +86,8 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         make_directory(temporary)
         scratch = Scratch(os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
         self._opened.callback(scratch.close)
-        folds = os.path.exists(os.path.join(self.root, PRIVATE.upper()))  # case or Unicode form is ignored
-        files = FilesObserver(self.root, self._base, scratch, folds=folds)
+        folds = _folds(self.root)
+        files = FilesObserver(private, self._base, scratch, folds=folds)
         self._opened.callback(files.close)
         return files
 
@@ -208,6 +214,12 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         if self._base >= 0:
             os.close(self._base)
             self._base = -1
+
+
+def _folds(root: str) -> bool:
+    """True if the file system ignores case or Unicode form."""
+    upper = os.path.join(root, "MEMORIES")
+    return os.path.exists(upper) and os.path.samefile(upper, os.path.join(root, "memories"))
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:

@@ -18,7 +18,7 @@ from retentive.storage.disk import os_error
 from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.journal import Journal, LockFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
-from retentive.storage.files.layout import PRIVATE, parts_of
+from retentive.storage.files.layout import parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import Plan, recover, sync
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
@@ -35,10 +35,13 @@ SYNC_AFTER = 512  # number of versions; a sync of the file system then adds abou
 
 
 class FilesObserver(CommitObserver):
-    """Files below the directory `root`, open as `base`. If `folds`, its file system ignores case or Unicode form."""
+    """Files below the directory `base`, a descriptor, with the locks in the directory `private`.
 
-    def __init__(self, root: str, base: int, scratch: Scratch, *, folds: bool) -> None:
-        self._private = os.path.join(root, PRIVATE)
+    If `folds`, the file system ignores case or Unicode form.
+    """
+
+    def __init__(self, private: str, base: int, scratch: Scratch, *, folds: bool) -> None:
+        self._private = private
         self._base = base
         self._scratch = scratch
         self._folds = folds

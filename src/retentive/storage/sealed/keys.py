@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Clock, plain_name
-from retentive.storage.disk import FILE_MODE, os_error, sync_directory
+from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 
 KEY_BYTES = 32
 NONCE_BYTES = 12  # 96 bits, the recommended size for AES-GCM (NIST SP 800-38D, 5.2.1.1)
@@ -94,7 +94,7 @@ class KeyRing:
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
         """Read a file to which only its owner has access. Raises `NotFound` if it does not exist."""
-        absolute = os.path.abspath(os.fspath(path))
+        absolute = os.path.abspath(expanded(path))
         text, mark = _read(absolute)
         ring = _parsed(text)
         return cls(ring.current, ring.keys, path=absolute, mark=mark)
@@ -188,7 +188,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
 
     The old keys are kept. The file is durable when the function returns. Two processes can add keys at the same time.
     """
-    absolute = os.path.abspath(os.fspath(path))
+    absolute = os.path.abspath(expanded(path))
     key_id, key = _new_key(clock)
     try:
         with _directory_lock(os.path.dirname(absolute)):

@@ -1,0 +1,133 @@
+"""A directory of memories without bookkeeping, such as one of the SDK's local tool. Reading creates nothing in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar, Unpack
+
+from retentive.errors import Closed
+from retentive.storage.contract import (
+    Actor,
+    Backend,
+    Clock,
+    NewId,
+    NewStore,
+    Snapshot,
+    StoreInfo,
+    Transaction,
+    sortable_id,
+)
+from retentive.storage.disk import os_error, sync_directory
+from retentive.storage.files.backend import DirectoryBackend
+from retentive.storage.files.layout import DEFAULT_KEY, PRIVATE
+
+T = TypeVar("T")
+
+
+class ForeignDirectory(Backend):
+    """The default memory store of a directory of files. Its bookkeeping is temporary until the first change.
+
+    The first change moves the bookkeeping into the directory. Ids that were read before stay valid.
+    """
+
+    inner: DirectoryBackend
+
+    def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+        self._root = os.path.abspath(root)
+        self._clock, self._new_id = clock, new_id
+        self._lock = threading.RLock()
+        try:
+            self._temporary: str | None = tempfile.mkdtemp(prefix="retentive-")
+        except OSError as error:
+            raise os_error(error) from None
+        self._finalizer = weakref.finalize(self, _remove, self._temporary, os.getpid())
+        self.inner = self._opened(self._temporary)
+        self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY)
+
+    def _opened(self, private: str | None) -> DirectoryBackend:
+        return DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id, private=private)
+
+    def _adopted(self) -> DirectoryBackend:
+        """The backend with its bookkeeping in the directory."""
+        with self._lock:
+            if self._temporary is not None:
+                self.inner.close()
+                private: str | None = self._temporary
+                try:
+                    _move(self._temporary, self._root)
+                    self._temporary = private = None
+                except OSError as error:
+                    raise os_error(error) from None
+                finally:
+                    self.inner = self._opened(private)
+                self._finalizer()
+            return self.inner
+
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
+        return self._adopted().create_store(**new)
+
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        return self._reading(lambda inner: inner.get_store(id_or_key))
+
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        return self._reading(lambda inner: inner.list_stores(after=after, limit=limit))
+
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        self._adopted().erase_store(store_id, actor)
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        return self._reading(lambda inner: inner.read(store_id, work))
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        return self._adopted().write(store_id, work, may_use_reserve=may_use_reserve)
+
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        self._reading(lambda inner: inner.put_side_records(store_id, kind, values))
+
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        return self._reading(lambda inner: inner.side_records(store_id, kind, after=after))
+
+    def _reading(self, work: Callable[[DirectoryBackend], T]) -> T:
+        inner = self.inner
+        try:
+            return work(inner)
+        except Closed:
+            with self._lock:  # another thread moves the bookkeeping
+                if self.inner is inner:
+                    raise
+                return work(self.inner)
+
+    def close(self) -> None:
+        with self._lock:
+            self.inner.close()
+            self._finalizer()
+
+
+def _move(temporary: str, root: str) -> None:
+    """Move closed bookkeeping into the directory, durably. Raises OSError, also if the directory has some by now."""
+    part = os.path.join(root, f"{PRIVATE}.{secrets.token_hex(4)}.part")
+    try:
+        shutil.copytree(temporary, part)
+        for folder, _, names in os.walk(part):
+            for path in (os.path.join(folder, name) for name in names):
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
+            sync_directory(folder)
+        os.rename(part, os.path.join(root, PRIVATE))
+        sync_directory(root)
+    except OSError:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _remove(temporary: str, creator: int) -> None:
+    """Remove the temporary bookkeeping, unless this process is a forked child."""
+    if os.getpid() == creator:
+        shutil.rmtree(temporary, ignore_errors=True)

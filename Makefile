@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-full test-clusters lint types format bench clean
+.PHONY: run test test-long test-full test-clusters lint types format docs bench clean
 
 run: $(DEMO)
 	$(BIN)/retentive demo
@@ -41,6 +41,10 @@ types: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)
+	$(BIN)/python -m retentive.cli.reference > docs/cli.md
+	$(BIN)/python tests/docs/api.py > docs/api.md
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
 
 
 class MemoryStore(Memories):
-    """One memory store, opened with `Retentive.store`. Threads may share it; it survives a fork.
+    """One memory store, opened with `Retentive.store`. Threads may share it.
 
     Models use it through `execute`, which returns errors of input or storage as replies. The other methods are for
     people: they return values and raise `RetentiveError`. Methods that write return a `Written` when the change is

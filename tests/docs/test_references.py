@@ -21,6 +21,7 @@ from retentive.values.settings import NAMES, Settings
 from support.detection.cases import cases
 from support.pages import GENERATED, MEASURED, PAGES, ROOT, WRITTEN, prose
 
+from . import api
 from .figures import filled
 
 README = ROOT / "README.md"
@@ -174,5 +175,13 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-def test_the_generated_page_is_there() -> None:
-    assert GENERATED.is_file()
+def test_the_generated_pages_are_there() -> None:
+    assert [page for page in GENERATED if not page.is_file()] == []
+
+
+def test_the_api_reference_is_current() -> None:
+    """The page is that of the docstrings, and it has every public name."""
+    assert api.page() == (ROOT / "docs" / "api.md").read_text("utf-8"), "run: make docs"
+    listed = {name for names in api.PARTS.values() for name in names}
+    kinds = {name for name in retentive.__all__ if hasattr(retentive.errors, name)} | {"errors"}
+    assert set(retentive.__all__) == listed | kinds

@@ -16,6 +16,7 @@ from typing import IO
 
 from retentive import __version__
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, now_us, to_datetime
+from retentive.storage.disk import expanded
 from retentive.transfer import lines
 from retentive.transfer.contents import read_records, read_side_records
 from retentive.transfer.files import mapped_os_errors, new_file
@@ -97,6 +98,7 @@ def spool(directory: str | None = None) -> IO[bytes]:
 @contextmanager
 def new_archive(path: str) -> Iterator[ArchiveWriter]:
     """Create an archive that appears at `path` when the block ends without an error."""
+    path = expanded(path)
     with new_file(path) as raw:
         writer = ArchiveWriter(TarWriter(raw, compressed=path.endswith(COMPRESSED)), os.path.dirname(path) or ".")
         try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StoreFull, Unavailable
-from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
+from retentive.storage.disk import FILE_MODE, os_error, sync_directory
 
 
 class NameTaken(AlreadyExists):
@@ -22,8 +22,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
     The file is then complete and durable. After an error, nothing of the file remains. Raises `NameTaken`.
     """
-    path = os.path.abspath(expanded(path))
-    directory, name = os.path.split(path)
+    directory, name = os.path.split(os.path.abspath(path))
     check_free(path)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     with mapped_os_errors():

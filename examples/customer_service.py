@@ -32,7 +32,7 @@ def serve(customer: str, messages: Iterable[str], *, location: str, model: str) 
     with retentive.open(location) as connection:
         house = connection.store("house")
         if not house.usage().memories:
-            house.execute({"command": "create", "path": "/memories/rules.md", "file_text": RULES}, actor="job:setup")
+            house.create("/memories/rules.md", RULES, actor="job:setup")
         memory = Mounts(
             {
                 "/memories": connection.store(f"customer-{customer}", name=customer),

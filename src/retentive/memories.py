@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
 
 from retentive.errors import InvalidInput, InvalidPath, Refused, error_of
 from retentive.values.commands import (
@@ -27,6 +27,32 @@ if TYPE_CHECKING:
     from retentive.values.provenance import Origin
     from retentive.values.records import Written
     from retentive.values.replies import Replies, Reply
+
+
+@runtime_checkable
+class MemoryTree(Protocol):
+    """Runs commands on one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
+
+    @property
+    def replies(self) -> Replies:
+        """Sentences used in replies."""
+
+    def execute(
+        self,
+        command: object,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+    ) -> Reply:
+        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
+
+    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
+        """Delete all memories."""
+
+    def directory(self) -> str | None:
+        """Directory in which the memories are plain files; None for other backends."""
 
 
 class Memories(ABC):

@@ -1,5 +1,6 @@
 """Mounts: several memory stores combined into one tree."""
 
-from retentive.mounts.tree import MemoryTree, Mounts, core_of_tree
+from retentive.memories import MemoryTree
+from retentive.mounts.tree import Mounts, core_of_tree
 
 __all__ = ["MemoryTree", "Mounts", "core_of_tree"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, Unpack
 
 from retentive.engine.handlers import RunCommand, Viewed
 from retentive.engine.operation import AuditOnly
@@ -47,32 +47,6 @@ if TYPE_CHECKING:
     from retentive.search.query import Hit, Results
 
 _Textual: TypeAlias = Create | StrReplace | Insert | Write | Append
-
-
-@runtime_checkable
-class MemoryTree(Protocol):
-    """Runs commands on one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
-
-    @property
-    def replies(self) -> Replies:
-        """Sentences used in replies."""
-
-    def execute(
-        self,
-        command: object,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
-
-    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
-        """Delete all memories."""
-
-    def directory(self) -> str | None:
-        """Directory in which the memories are plain files; None for other backends."""
 
 
 class Mounts(Memories):
@@ -168,15 +142,14 @@ class Mounts(Memories):
         return Reply(self.replies.cleared)
 
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
-        assert not isinstance(command, View)
         inside = self._inside(command)
         if inside is None:
             reply = self._at_a_border(command, as_actor(actor))
-            raise error_of(reply.text, reply.code)
+            raise error_of(reply.text, reply.code)  # no store can run it
         core, inner = inside[0].core, inside[1]
         assert not isinstance(inner, View)
-        operation = RunCommand(inner, isinstance(inner, Delete), if_version)
-        written = core.written(operation, core.invocation(actor, **origin))
+        call = core.invocation(actor, **origin)
+        written = core.written(RunCommand(inner, isinstance(inner, Delete), if_version), call)
         return replace(written, path=paths_of(command)[-1].text)
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
@@ -188,8 +161,7 @@ class Mounts(Memories):
         try:
             yield
         except Refused as refusal:
-            said = error_reply(Say(self.replies, self._core.redacted), refusal, (path,))
-            raise error_of(said.text, said.code) from None
+            error_reply(Say(self.replies, self._core.redacted), refusal, (path,)).raise_for_error()
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """The store that owns a path, and the path in that store. Raises `InvalidPath`."""

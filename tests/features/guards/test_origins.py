@@ -86,7 +86,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "clear": lambda scene, **origin: scene.team.clear(**origin),
     "scan": lambda scene, **origin: scene.team.scan(redact=True, **origin),
     "restore": lambda scene, **origin: scene.team.history.restore("/memories/c", scene.oldest, **origin),
-    "undo": lambda scene, **origin: scene.team.history.undo(change=scene.newest, **origin),
+    "undo": lambda scene, **origin: scene.team.history.undo(scene.newest, **origin),
     "Mounts.execute": lambda scene, **origin: scene.tree.execute(delete(A), **origin),
     "Mounts.clear": lambda scene, **origin: scene.tree.clear(**origin),
     "aio.clear": lambda scene, **origin: asyncio.run(aio.clear(scene.tree, **origin)),

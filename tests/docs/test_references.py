@@ -149,6 +149,9 @@ def test_public_names_are_documented() -> None:
     ("page", "heading", "type_"),
     [
         ("library.md", "| `Retentive` | |", retentive.Retentive),
+        ("library.md", "| write | |", retentive.MemoryStore),
+        ("library.md", "| write | |", retentive.Mounts),
+        ("library.md", "| read | |", retentive.MemoryStore),
         ("library.md", "| `MemoryStore` | |", retentive.MemoryStore),
         ("mounts.md", "| `Mounts` | |", retentive.Mounts),
         ("history.md", "| `store.history` | |", History),

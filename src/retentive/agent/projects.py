@@ -180,6 +180,8 @@ def _save(memory: MemoryStore | Mounts, path: str, change: Callable[[str | None]
         except Conflict:
             continue
         except RetentiveError as error:
+            if error.code == InvalidInput.code:
+                raise  # an invalid actor, source or session
             raise NotSaved(str(error)) from None
         return
     raise NotSaved(f"saving {path} failed: other sessions changed it {_ATTEMPTS} times in a row; try again later")

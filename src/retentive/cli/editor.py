@@ -61,7 +61,9 @@ def _edited(location: Location, path: str) -> Reply:
             with location.created() as store:
                 core = core_of(store)
                 version_id = ABSENT if memory is None else memory.version_id
-                operation = RunCommand(Write(core.parsed(path), text), if_version=version_id)
+                with core.checking("write"):
+                    target = core.parsed(path)
+                operation = RunCommand(Write(target, text), if_version=version_id)
                 reply = core.reply(operation, core.invocation())
     except RetentiveError as error:
         reply = output.failure(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ from anthropic.lib.tools import ToolError
 
 import retentive
 from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive.errors import SensitiveValue
 from retentive.redaction.detector import Find, Rule
 from retentive.redaction.examiner import TextExaminer
 from support.command_line import here
@@ -155,7 +157,8 @@ def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path:
             {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}"},
         ):
             store.execute(command)
-        store.write(A, TEXT)
+        with suppress(SensitiveValue):  # of `reject`
+            store.write(A, TEXT)
         at_rest = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     for value in (KEY, CARD):
         for form in (value.encode(), base64.b64encode(value.encode())[:12], value.encode("utf-16-le")):

@@ -54,8 +54,8 @@ class ClearToolUses:
     """Replace the oldest tool results with a placeholder once the trigger is exceeded.
 
     The `keep` newest tool uses and all uses of `exclude_tools` are kept. Nothing is cleared unless at least
-    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs: of all tools if True, or of the
-    tools it names.
+    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs of tool uses: True clears those of
+    all tools, a tuple of names those of these tools.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -163,7 +163,7 @@ Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 @dataclass(frozen=True, slots=True, init=False)
 class ContextManagement:
-    """Edits of a request, in order: at most one of each type, with `ClearThinking` first."""
+    """Context edits of a request, in order. Each type occurs at most once, and `ClearThinking` must be first."""
 
     edits: tuple[Edit, ...]
 

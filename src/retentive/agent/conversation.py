@@ -1,7 +1,8 @@
 """Validation of conversation content: user messages, earlier conversations, and responses of the API.
 
 A conversation is always valid JSON for the next request. Blank text blocks and lone surrogates would make the API
-reject every later request. If the application passes them, `InvalidInput` is raised; in a response they are repaired.
+reject every later request. Content from the application that contains them raises `InvalidInput`; a response that
+contains them is repaired.
 """
 
 from __future__ import annotations

@@ -74,6 +74,6 @@ class Stopped(AgentError):
 
 
 class NotSaved(AgentError):
-    """Saving the files of a project failed. The message is the memory's reply."""
+    """Saving the files of a project failed. The error message is the reply of the memory to the failed command."""
 
     code = "not_saved"

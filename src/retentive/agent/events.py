@@ -13,7 +13,7 @@ Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_token
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text from Claude: a whole block, or with `stream=True` a piece of a block."""
+    """Text from Claude: a whole text block, or one piece of a block with `stream=True`."""
 
     text: str
 
@@ -49,7 +49,10 @@ class EditsApplied:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Summary that replaces the conversation so far. None means that compaction failed and nothing changed."""
+    """Summary that replaces the conversation so far.
+
+    If `summary` is None, compaction failed and nothing was replaced.
+    """
 
     summary: str | None
 
@@ -63,7 +66,7 @@ class StreamRestarted:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, of each step that the API reports in the response, and of the run so far."""
+    """Token usage of one response, of each of its steps (if the API reports them), and of the run so far."""
 
     turn: int
     usage: Usage

@@ -104,7 +104,7 @@ class _Conversation(Generic[C]):
         self.client = self._new_client() if client is None else client
 
     def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
-        """Start a run and append the user's message to the conversation. `run` will have the generator of the run."""
+        """Start a run and append the user's message to the conversation. `run` gets its generator after this call."""
         with self._start_lock:
             current = self._current_run() if self._current_run is not None else None
             # A generator that has ended has no frame, even if something still refers to it.
@@ -168,9 +168,9 @@ class Agent(_Conversation["Anthropic"]):
     def run(self, message: UserInput = None) -> Iterator[Event]:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
 
-        The run advances as the iterator is read and ends when the loop is left. `message` is a string or content
-        blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or if
-        another run of this agent is in progress.
+        The run advances as the iterator is read, and ends early if the iterator is closed. `message` is a string or
+        content blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or
+        if another run of this agent is in progress.
         """
         run: list[weakref.ref[Any]] = []
         events = self._run(message, run)

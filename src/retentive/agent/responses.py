@@ -42,7 +42,10 @@ AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a response or of one of its steps. `kind` is "message", "compaction" or another type from the API."""
+    """Token usage of a response or of one of its steps.
+
+    `kind` is "message", "compaction" or another type that the API reports.
+    """
 
     kind: str
     input_tokens: int = 0
@@ -58,14 +61,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Result of `count_tokens`: tokens after context edits, and before them if the request has edits."""
+    """Result of `count_tokens`: tokens after context edits. If the request has edits, also the tokens before them."""
 
     input_tokens: int
     original_input_tokens: int | None
 
 
 def applied_edits(response: object) -> tuple[AppliedEdit, ...]:
-    """Edits that a message or a message_delta event reports, in order."""
+    """Context edits that the API applied, in order, as reported in a message or a `message_delta` event."""
     edits = field(field(response, "context_management"), "applied_edits")
     return tuple(_edit(edit) for edit in items(edits))
 
@@ -78,7 +81,7 @@ def compactions(response: object) -> tuple[str | None, ...]:
 
 
 def usage(response: object) -> Usage:
-    """Token usage of a message, without compactions. `iterations` includes them."""
+    """Token usage of a message, excluding compactions. `iterations` also reports compactions."""
     return _usage(field(response, "usage"), "message")
 
 

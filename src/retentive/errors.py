@@ -45,7 +45,7 @@ class TooLarge(InvalidInput):
 
 
 class SensitiveValue(InvalidInput):
-    """The text or path contains sensitive values, which the settings reject. The message names the kinds of values."""
+    """The settings reject texts and paths with sensitive values. The error message names the kinds of values found."""
 
     code = "sensitive"
 
@@ -83,14 +83,17 @@ class Unavailable(RetentiveError):
 
 
 class Closed(Unavailable):
-    """The application closed the location. Open it again to use its memory stores."""
+    """The application closed the location. To use its memory stores, open the location again."""
 
     code = "closed"
     retryable = False
 
 
 class OutcomeUnknown(RetentiveError):
-    """The storage failed during the commit, so it is unknown if the change is stored. Read before retrying."""
+    """The storage failed during the commit, so it is unknown if the change is stored.
+
+    Read the memory before retrying.
+    """
 
     code = "outcome_unknown"
 

@@ -1,4 +1,7 @@
-"""The pipeline. Every operation on a memory store runs through `STAGES`, in order; no other code writes memories."""
+"""The pipeline: every operation on a memory store runs through `STAGES` in this order.
+
+No other code writes memories.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
 def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Last stage: apply the operation, which changes memories only through its `GuardedWriter` with all guards."""
+    """Last stage: apply the operation. It changes memories only through `GuardedWriter`, which runs all guards."""
     operation, context = attempt.operation, attempt.context
     who = attempt.actor, attempt.examiner, attempt.invocation
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -73,7 +76,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 
 
 def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
-    """The examiner of the store, which has examined the long text an operation brings before the write lock."""
+    """Examiner for the texts of an operation. A long text is examined here, before the write lock is acquired."""
     settings, text = context.known_settings[1], brought_by(operation)
     if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
         return context.examiner
@@ -81,7 +84,7 @@ def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> Te
 
 
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
-    """Run the transaction of a write once, through all stages that the write needs."""
+    """Run one attempt of a write transaction, through all stages that the write needs."""
     attempt.tx, attempt.writer = tx, None
     text, settings = attempt.context.known_settings
     if settings is None or text != tx.settings:
@@ -102,14 +105,15 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 
 
 def follow_up(context: StoreContext, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-    """Run bookkeeping in its own transaction, outside the stages. Bookkeeping changes no memory."""
+    """Run bookkeeping in a separate transaction, outside the stages. Bookkeeping changes no memory."""
     return context.backend.write(context.id, work, may_use_reserve=may_use_reserve)
 
 
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
-    """Return the outcome of a refusal that was raised after changes were recorded. All changes were rolled back.
+    """Return the outcome of a refusal that was raised after changes were recorded. The changes are already rolled back.
 
-    If the refusal must be audited or remembered, a second transaction records it. Failures of storage are raised again.
+    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. Failures of storage
+    are raised again.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
@@ -131,7 +135,10 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
 
 
 def peek(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
-    """Run a read as part of a larger operation. It adds no audit entry: that of the larger operation covers both."""
+    """Run a read as part of a larger operation.
+
+    The read adds no audit entry; the entry of the larger operation covers it.
+    """
     return context.backend.read(context.id, partial(_read_once, context, operation, invocation))
 
 

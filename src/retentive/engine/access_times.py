@@ -1,6 +1,7 @@
-"""Access times of memories, for expiry: recorded in batches, at most once an hour for each memory.
+"""Access times of memories, used for expiry. They are recorded in batches, at most once an hour for each memory.
 
-Expiry needs view times, but a view must not cause a write. A process that is killed loses the views of its last minute.
+Expiry needs view times, but a view must not cause a write. If a process is killed, the views of its last minute are
+lost.
 """
 
 from __future__ import annotations
@@ -80,10 +81,10 @@ class Accesses:
                     return
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
-        """The latest possible view times of the memories of a store: seconds since 1970, by memory id.
+        """The latest possible view times of the memories of a store, in seconds since 1970, by memory id.
 
-        Views of this process are exact. Other processes record at most one view an hour, so an hour is added to theirs,
-        up to `now` (by default the clock of this process).
+        Views of this process are exact. Other processes record a view at most once an hour, so up to an hour is added
+        to their times, but no more than up to `now` (by default the clock of this process).
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)
@@ -95,7 +96,10 @@ class Accesses:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        """Recorded view times. Invalid values count as never viewed, so that neither a view nor closing fails."""
+        """Recorded view times by memory id.
+
+        An invalid value becomes 0, so that neither a view nor closing the store fails.
+        """
         noted = self._backend.side_records(store_id, KIND)
         return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
 

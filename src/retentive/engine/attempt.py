@@ -24,8 +24,8 @@ class Attempt(Generic[R]):
     `tx`, `settings` and `writer` belong to the current run of the transaction. A transaction may run more than once: if
     the outcome of a commit was lost, `outcome` and the marks of the stages show whether the commit succeeded. If
     `failure` is set, it is raised instead of applying the operation, so that a second transaction can record a late
-    refusal. `examiner` has examined the texts that the operation writes. If `is_idempotent` is true, the outcome is
-    recorded under the tool_use id of the call.
+    refusal. `examiner` finds sensitive values in the texts that the operation writes. If `is_idempotent` is true, the
+    outcome is recorded under the tool_use id of the call.
     """
 
     context: StoreContext
@@ -46,5 +46,5 @@ class Attempt(Generic[R]):
 
     @property
     def has_written(self) -> bool:
-        """Return whether storage was asked to record changes in this run. A refusal must then roll back the run."""
+        """True if the storage was asked to record changes in this run. A refusal must then roll back the run."""
         return self.writer is not None and self.writer.tried

@@ -34,7 +34,7 @@ from retentive.values.text import LineCounts, Page, decoded, insert, replace, sn
 class CommandResult:
     """Result of a write command: the data that the reply needs in addition to the command.
 
-    `snippet` has numbered lines around character `at` of the text of version `text_of`.
+    `snippet` contains the numbered lines around character `at` in the text of the version with the id `text_of`.
     """
 
     notes: tuple[Phrase, ...] = ()
@@ -57,7 +57,7 @@ class RunCommand(WriteOperation[CommandResult]):
         return self.command.name
 
     def paths(self) -> tuple[str, ...]:
-        """Paths of the command."""
+        """Canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
@@ -88,7 +88,7 @@ class RunView(ReadOperation[Viewed]):
         return (self.command.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Ids of the memory and version shown, or a mark that a directory was listed."""
+        """Facts for the audit entry: the ids of the viewed memory and version, or `listed` for a directory."""
         if result.memory is None:
             return {"listed": True}
         return {"read": [result.memory.id, result.memory.version_id]}
@@ -126,7 +126,7 @@ def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts)
 
 @dataclass(frozen=True, slots=True)
 class Save(WriteOperation[CommandResult]):
-    """Replace the text of a memory whose newest version is still `if_version`. If that is None, create a memory."""
+    """Replace the text of a memory if its newest version is `if_version`. If `if_version` is None, create a memory."""
 
     name = "save"
     path: MemoryPath
@@ -152,7 +152,7 @@ class Save(WriteOperation[CommandResult]):
 
 
 def check_free(entry: Entry) -> None:
-    """Raise `Refused` if no memory can be created at the path of an entry: a directory, or a path below a memory."""
+    """Raise `Refused` if the path of `entry` is a directory or below a memory, so that no memory can be created."""
     if entry.below:
         raise Refused("exists")
     if entry.above is not None:
@@ -160,7 +160,7 @@ def check_free(entry: Entry) -> None:
 
 
 def brought_by(operation: object) -> str:
-    """The text that an operation brings, or the empty text."""
+    """Text that an operation takes as input, such as `file_text`; empty for operations without one."""
     match operation:
         case RunCommand(command=Create(file_text=text) | Insert(insert_text=text) | StrReplace(new_str=text)):
             return text

@@ -74,7 +74,10 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def forget_old(context: StoreContext, *, now: float | None = None) -> int:
-    """Remove records older than 24 hours at `now`, by default the time of this host; return their number."""
+    """Remove records older than 24 hours at `now` (by default the time of this host).
+
+    Returns the number of removed records.
+    """
     now = context.clock() if now is None else now
     old = context.read(lambda found: [key for key, value in found.records(KIND) if _is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
@@ -90,7 +93,10 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
-    """The writer of the attempt, or a new one to mask echoes if the refusal came before it was created."""
+    """Writer of the attempt.
+
+    If the operation was refused before it had one, a new writer, which can mask echoed input.
+    """
     who = attempt.actor, attempt.examiner, attempt.invocation
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, *who)
 
@@ -108,7 +114,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """The first outcome, if the same command was recorded within 24 hours; None if the record is damaged."""
+    """Outcome of the first call, if the same command was recorded within 24 hours. None if the record is damaged."""
     known = _parsed(record)
     if known.get("command") != _command_digest(attempt, command) or _is_old(record, attempt.context.clock()):
         return None
@@ -177,7 +183,10 @@ def _is_old(note: str, now: float) -> bool:
 
 
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
-    """Record of a refusal, with references to the texts of the command; None if the refusal echoes any other text."""
+    """Record of a refusal. It refers to the texts of the command instead of containing them.
+
+    None if the refusal echoes a text that is not in the command.
+    """
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
 
@@ -201,7 +210,10 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
 
 
 def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) -> Refused | None:
-    """Refusal from a record. None if another version of retentive wrote the record; the command then runs again."""
+    """Rebuild a refusal from its record.
+
+    None if another version of retentive wrote the record; the command then runs again.
+    """
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
@@ -223,7 +235,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Texts of the command that a refusal can echo, by the name that a record uses for each."""
+    """Texts of the command that a refusal can echo. The keys are the names that records use for them."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}
@@ -247,7 +259,7 @@ _MAX_STORES = 10_000
 
 
 def forget_now_and_then(context: StoreContext) -> None:
-    """Count a recorded command, and remove old records from time to time. A failure is logged, and retried later."""
+    """Count a recorded command, and remove old records every `CLEAN_AFTER` commands. Failures are only logged."""
     if len(_remembered) >= _MAX_STORES:
         _remembered.clear()
     mine, now = _remembered.setdefault(context.id, _Remembered()), context.clock()

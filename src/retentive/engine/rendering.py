@@ -1,4 +1,4 @@
-"""Renders outcomes as replies: the only place where results become sentences."""
+"""Rendering of outcomes as replies. No other module turns results into sentences."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ OF_BACKENDS = {"path_taken", "path_folds"}
 
 
 class Say:
-    """Renders sentences of a catalogue for one invocation, and masks sensitive values in the input that they echo.
+    """Renders sentences of the reply catalogue for one invocation, and masks sensitive values in echoed input.
 
-    `is_plain` recognizes short values that cannot be sensitive.
+    `is_plain` recognizes short values that cannot be sensitive and need no masking.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) ->
 
 
 def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
-    """The paths of an operation, as written in the request. Errors name the last path."""
+    """Paths of an operation, as written in the request. An error reply names the last of these paths."""
     match operation:
         case RunView(command=command):
             return (command.path,)

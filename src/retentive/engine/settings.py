@@ -16,7 +16,7 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change settings; None restores a default. The result is the stored settings, without pinned values."""
+    """Change settings. The value None restores a default. The result is the stored settings, without pinned values."""
 
     name = "settings"
     under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed

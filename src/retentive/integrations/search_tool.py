@@ -66,8 +66,8 @@ def search_tool(
 ) -> FunctionTool:
     """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden.
 
-    `memory` is a memory store, mounts, or a location, opened or not, with `store` as the key or id. Raises
-    `InvalidInput`.
+    `memory` is a memory store, mounts, or a location (opened or not); `store` is then the key or id of a memory store
+    in it. Raises `InvalidInput`.
     """
     who = as_actor(actor)
     found, _ = open_memory(memory, store, method="search")

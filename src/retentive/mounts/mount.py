@@ -1,4 +1,4 @@
-"""One mounted memory store: its visible memories, their paths in the tree, and the rules for changes."""
+"""One mounted memory store: its visible memories, the mapping of their paths, and the rules for changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Part:
         return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
 
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
-        """The visible memories below a directory. Raises `Refused` if one of them may not be changed."""
+        """Return the visible memories below a directory. Raises `Refused` if one of them may not be changed."""
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]
         is_hidden = rules.hidden is not None and rules.hidden.blocks(under)
@@ -94,7 +94,7 @@ class Mount:
             raise Refused(refusal.key, path=self.part.outward(str(refusal.values["path"]))) from None
 
     def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
-        """The state as an actor sees it, and the rules for the actor's changes."""
+        """The state of the store as an actor sees it, and the rules for changes by this actor."""
         store, settings = self.store, self.store.settings_of(snapshot)
         who = actor or store.actor
         rules = WriteRules(settings, who, store.examiner)
@@ -104,7 +104,7 @@ class Mount:
         return seen_by(who, seen, settings), rules
 
     def rules(self, actor: Actor | None) -> WriteRules:
-        """Rules for the changes of an actor, without those that depend on the state of the store."""
+        """Rules for changes by an actor, except those that depend on the state of the store."""
         rules = self.store.read(lambda snapshot: self.seen(snapshot, actor)[1])
         rules.hidden = None
         return rules
@@ -131,7 +131,7 @@ class Mount:
             self.store.read(work)
 
     def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Iterator[Hit]:
-        """Visible hits, with their paths in the tree."""
+        """Search the store. Returns only visible hits, with their paths in the tree."""
         with self.named_outward():
             found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor).hits
         longer = len(self.point) - len(ROOT)

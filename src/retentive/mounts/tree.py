@@ -1,7 +1,7 @@
 """Several memory stores as one tree. Each store appears at its mount point; the longest mount point wins.
 
-A command runs in the store that owns its path, with the path translated. This module handles only commands that no
-single store can run: commands on mount points or directories above them, and renames between stores.
+A command runs in the store that owns its path, after the path is translated. Commands that no single store can run are
+handled here: commands on mount points or directories above them, and renames between stores.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Mounts:
 
     `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
     `/memories` is required. Raises `InvalidInput` for invalid mount points. Threads may share the tree. `execute`
-    returns errors of input or storage as replies; the methods for programs raise `RetentiveError`. All paths are paths
-    of the tree.
+    returns errors of input or storage as replies; the methods for programs, such as `load` and `search`, raise
+    `RetentiveError`. All paths are paths of the tree.
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
@@ -94,7 +94,10 @@ class Mounts:
 
     @property
     def replies(self) -> Replies:
-        """Sentences for replies of the tree, from the store at `/memories`. Each store uses its own for its replies."""
+        """Sentences for replies about the tree itself, from the store at `/memories`.
+
+        Replies of a store use the sentences of that store.
+        """
         return self._root.replies
 
     def redacted(self, text: str) -> str:
@@ -106,7 +109,10 @@ class Mounts:
         return None
 
     def through(self, integration: str) -> Mounts:
-        """The same tree with this integration in its audit entries. Calls with the same name return the same object."""
+        """The same tree, with `integration` named in its audit entries.
+
+        Calls with the same name return the same object.
+        """
         if integration not in self._through:
             stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
             self._through[integration] = Mounts(stores)
@@ -123,8 +129,9 @@ class Mounts:
     ) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
-        the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a single store.
+        When the method returns a reply without an error, the change is durable. `actor` is recorded with the change; by
+        default it is the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a
+        single store.
         """
         who = as_actor(actor)
         origin_of(source, session)  # raises for an invalid one, even if no store gets it
@@ -190,7 +197,10 @@ class Mounts:
         return self.load(path)[1]
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
-        """All memories below a directory, in byte order of their paths; consistent within each store."""
+        """All memories below a directory, in byte order of their paths.
+
+        The memories of each store are from one consistent state.
+        """
         found: list[Memory] = []
         with self.checking("list"):
             target = self._root.parsed(under)
@@ -211,7 +221,10 @@ class Mounts:
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search as in one store. Words match in texts, and in paths as each store has them."""
+        """Search all stores, as `MemoryStore.search` does in one.
+
+        Words match in texts and in paths; the paths are those within each store.
+        """
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
 
         with self.checking("search", actor):
@@ -239,7 +252,10 @@ class Mounts:
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
-        """The store that can run a command alone, and the command with paths of that store. None if no store can."""
+        """The store that can run a command alone, and the command with the paths of that store.
+
+        None if no single store can run it.
+        """
         paths = paths_of(command)
         mount = self._mount_of(paths[0])
         if isinstance(command, Rename):
@@ -253,7 +269,7 @@ class Mounts:
         return mount, replace(command, path=paths[0].within(mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
-        """Return the reply to a command that no store can run alone. Each store concerned gets an audit entry."""
+        """Return the reply to a command that no single store can run. Each affected store gets an audit entry."""
         paths = paths_of(command)
         mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
         viewed, error = None, None
@@ -278,7 +294,7 @@ class Mounts:
         *paths: MemoryPath,
         viewed: Viewed | None = None,
     ) -> Reply:
-        """Write the audit entries of the stores concerned, then return the reply."""
+        """Write the audit entries of the affected stores, then return the reply."""
         try:
             for mount in mounts:
                 inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
@@ -300,7 +316,7 @@ class Mounts:
         return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
-        """Listing of a directory with mount points below it: memories of its own store and of the mounted stores."""
+        """List a directory that contains mount points: the memories of its own store and of the mounted stores."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
             sizes += mount.sizes(inner, who)
@@ -339,7 +355,7 @@ class Mounts:
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """The entry to rename. Raises `Refused` if the actor may not change a part of the entry."""
+        """Return the entry to rename. Raises `Refused` if the actor may not change the entry or a memory below it."""
         if old.text in self._fixed:
             self._check_all(old, who)
             return Entry(below=True)
@@ -377,7 +393,7 @@ _AT_A_DIRECTORY = {Create: "exists", StrReplace: "edit_missing", Insert: "missin
 
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """The stores by the canonical path of their mount point."""
+    """Stores by the canonical paths of their mount points. Raises `InvalidInput`."""
     found: dict[str, MemoryStore] = {}
     for written, store in stores.items():
         try:
@@ -387,7 +403,7 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
         if point in found:
             raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
         if not isinstance(store, MemoryStore):
-            raise InvalidInput(f"what is mounted at {point} must be a MemoryStore, such as opened.store(key)")
+            raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
         found[point] = store
     if ROOT not in found:
         raise InvalidInput(

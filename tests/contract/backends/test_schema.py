@@ -113,7 +113,10 @@ def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: P
 def test_other_places_need_no_migration(tmp_path: Path) -> None:
     """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
-    assert "partitions need a database server" in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
+    assert (
+        "partitions need a location on a database server"
+        in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ class Stopped(Conflict):
 class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none. Raises `Stopped`, `NotFound`, `PermissionDenied`.
 
-    With `wanted` None, all pending proposals are selected, or with `proposed_by` those of this actor. If a wanted
-    proposal is no longer pending, it must have been decided the same way.
+    `wanted` lists proposal ids. If it is None, all pending proposals are selected, or those of the actor `proposed_by`.
+    A wanted proposal that was already decided is an obstacle if the earlier decision was different.
     """
 
     under_review = "refuse"
@@ -105,7 +105,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
     def _decided_before(self, tx: Transaction, proposal_id: str) -> Obstacle | None:
-        """Return the obstacle if a proposal that is no longer pending was decided the other way; otherwise None."""
+        """Return an obstacle if a proposal that is no longer pending was decided the other way, otherwise None."""
         found = decision_on(tx, proposal_id)
         if found is None:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review")
@@ -150,7 +150,7 @@ class Decide(WriteOperation[DecisionOutcome]):
 
 
 class _Hindered(Exception):
-    """A change cannot be applied. The error has the kind of obstacle, the path and a sentence."""
+    """A change cannot be applied. The exception contains the kind of obstacle, the path and a sentence."""
 
     def __init__(self, what: What, path: str | None, text: str | None = None) -> None:
         by = " by somebody else" if what == "created" else ""
@@ -205,7 +205,7 @@ class _ProposalApplier:
             self._rename(change, entry.memory)
 
     def _present(self, memory_id: str) -> Entry:
-        """The entry of a memory at its present path; an empty entry if the memory was deleted."""
+        """The entry at the current path of a memory; an empty entry if the memory was deleted."""
         memory = self.tx.find(memory_id)
         entry = Entry() if memory is None else self.tx.get(memory.path)  # `get` also detects external edits
         return entry if entry.memory is not None and entry.memory.id == memory_id else Entry()
@@ -268,14 +268,17 @@ class _ProposalApplier:
             raise _Hindered("renamed", change.before, sentence)
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
-        """Text to write if others changed the memory after the proposal. None if `merge` and `force` permit none."""
+        """Text to write if others changed the memory after the proposal.
+
+        None if neither `merge` nor `force` resolves the conflict.
+        """
         if present == text:
             return text
         found = merged(base, present, text).text if self.merge else None
         return text if found is None and self.force else found
 
     def _free(self, path: str) -> Entry:
-        """The entry at a path where a memory can be stored. Raises `_Hindered` for other paths."""
+        """Return the entry at a path where a memory can be created. Raises `_Hindered` if it cannot."""
         entry = self.tx.get(path)
         if entry.below:
             raise _Hindered("created", path, f"{path} is now a directory")

@@ -1,7 +1,8 @@
 """View of a memory store for an actor under review: the present state with the actor's proposals applied.
 
-The proposals take precedence. They hide memories of other actors at, above or below the proposed paths, and later
-changes to the memories that they change. A memory that a proposal only renames keeps its present text.
+Proposals take precedence over the present state: they hide memories of other actors at, above or below the proposed
+paths, and later changes to the same memories. If a proposal only renames a memory, the present text of the memory is
+shown.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """A memory after the proposals. `text` is the key of a new text, or None. If `path` is None, it is deleted."""
+    """A memory after the proposals. `text` is the key of the proposed text, or None.
+
+    If `path` is None, the memory is deleted.
+    """
 
     change: ProposedChange
     path: str | None
@@ -110,7 +114,7 @@ class ProposedSnapshot(Overlay):
         )
 
     def _apply(self, proposal: Proposal, start: int) -> None:
-        """Apply the changes of a proposal, from number `start` on."""
+        """Apply the changes of a proposal, starting with change number `start`."""
         for number, change in enumerate(proposal.changes[start:], start):
             key, known = text_key(proposal.id, number), self._own.get(change.memory_id)
             if change.has_text:
@@ -170,7 +174,10 @@ class ProposedSnapshot(Overlay):
 
 
 class ProposedTransaction(ProposedSnapshot, Transaction):
-    """A transaction whose changes are stored as one proposal; `limits` of those of all actors, and of this actor."""
+    """Transaction that stores its changes as one proposal instead of applying them.
+
+    `limits` are the maximum numbers of pending proposals: of all actors together, and of this actor.
+    """
 
     def __init__(
         self, tx: Transaction, who: Actor | None, *, proposal_id: str, at: datetime, limits: tuple[int, int]
@@ -202,7 +209,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         return [Recorded(change.memory_id, key(number)) for number, change in enumerate(proposed, start)]
 
     def _check_limits(self) -> None:
-        """Raise `Refused` if too many proposals wait, of this actor or of all."""
+        """Raise `Refused` if the pending proposals of this actor, or of all actors, have reached their limit."""
         limit, limit_each = self._limits
         own = sum(each.actor == self._proposal.actor for each in self._all)
         if limit_each and own >= limit_each:

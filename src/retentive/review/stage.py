@@ -54,7 +54,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
 
 
 def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """The state as an actor sees it. For an actor under review, the actor's own proposals are applied."""
+    """The state as an actor sees it. If the actor is under review, pending proposals of this actor are applied."""
     if not is_under_review(settings, actor):
         return snapshot
     from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed

@@ -2,7 +2,7 @@
 
 A scan of 10,000 memories of 2 KB takes about 20 ms, in any language. An index in the database would more than double
 the time of a write and would retain traces of redacted text. The size of the cache is limited; a store that does not
-fit is read again for each search. For an encrypted store, plain text is cached in this process only.
+fit in it is read again for each search. For an encrypted store, plain text is cached in this process only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FEW = 0.2  # share of the memories; if more than this share has changed, all ar
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
-    """Documents of a store at a revision, and the newest version at that revision."""
+    """Documents of a store at a revision, and the id of the newest version at that revision."""
 
     revision: int = -1
     newest: str = ""
@@ -55,7 +55,7 @@ class Corpus:
     ) -> Results:
         """Search the memories below a directory, in one snapshot of the store.
 
-        `levels` has the levels of trust by path; memories that are not in it are not found.
+        `levels` maps paths to trust levels. If it is given, only memories with a path in `levels` are found.
         """
         documents = _below(self._documents(snapshot), under)
         if levels is None:
@@ -82,7 +82,7 @@ def _updated(snapshot: Snapshot, cache: _Cache) -> _Cache:
 
 
 def _changed(snapshot: Snapshot, cache: _Cache) -> dict[str, Document]:
-    """The cached documents, updated with the changes since; empty if all memories must be read again."""
+    """Cached documents, updated with the changes since they were cached. Empty if all memories must be read again."""
     few = int(len(cache.by_path) * _FEW)
     changed = list(snapshot.versions(after=cache.newest, limit=few + 1)) if cache.newest else []
     if len(changed) > few or not cache.newest:

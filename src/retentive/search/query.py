@@ -1,9 +1,9 @@
 r"""Full-text search over memories. It runs in this process, so results are the same on every backend.
 
-A word matches anywhere, also inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
+A word matches anywhere, even inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
 no dictionary, and one character is enough. Case and compatibility forms are ignored (NFKC and case folding: `ｅ` equals
-`E`, `ß` equals `SS`). Accents are not, because in many languages they make a different letter. A memory matches if all
-words occur in its text or in its path below `/memories`.
+`E`, `ß` equals `SS`). Accents are not ignored, because in many languages a letter with an accent is a different letter.
+A memory matches if all words occur in its text or in its path below `/memories`.
 
 Folding neither adds nor removes a `\n`, so line n of the folded text is line n of the text. Positions within a line are
 mapped back, and snippets show the original text.
@@ -50,7 +50,7 @@ _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 class Query:
     """Search query: folded `words` that must all occur and `excluded` words that must not, or a `pattern`.
 
-    If `within` is not empty, only memories that one of these path patterns covers can match.
+    If `within` contains path patterns, only memories whose path matches one of them are found.
     """
 
     words: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Matching line: its number (from 1), its text cut around the first match, and the matches in that text."""
+    """Matching line: its number (from 1), its text cut around the first match, and the position of each match in it."""
 
     line: int
     text: str
@@ -110,7 +110,10 @@ def fold(text: str) -> str:
 
 
 def fold_document(path: str, text: str) -> str:
-    """Fold a path and a text for searching. Line 0 of the result is the path below `/memories`; the text follows."""
+    """Fold a path and a text for searching.
+
+    Line 0 of the result is the path below `/memories`, followed by the lines of the text.
+    """
     return fold(f"{path.removeprefix(ROOT)}\n{text}")
 
 
@@ -146,11 +149,13 @@ def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -
 def _terms(text: str) -> Iterator[tuple[bool, str]]:
     for minus, phrase, closing, behind, word in _TERM.findall(text):
         if word == "-":
-            raise InvalidInput("a single '-' excludes nothing; put it directly before a word, or put it in quotes")
+            raise InvalidInput(
+                "a single '-' excludes nothing; write it directly before a word, or search for \"-\" in quotes"
+            )
         if not word and not closing:
             raise InvalidInput('a phrase has no closing quotation mark; end it with "')
         if behind:
-            raise InvalidInput('text follows a closing " directly; put a space after the "')
+            raise InvalidInput('a closing quotation mark is followed by text; put a space after the "')
         if not word and (not phrase.strip() or "\n" in phrase):
             raise InvalidInput("a quoted phrase must contain at least one word and no line break")
         yield bool(minus), word or phrase
@@ -166,11 +171,11 @@ def search(
     pattern_seconds: float = PATTERN_SECONDS,
     clock: Clock = time.monotonic,
 ) -> Results:
-    """Search memories, and return the first `limit` of them.
+    """Search memories, and return at most `limit` of the matching memories.
 
-    Matching memories are ordered by newest change, then by path, each with at most `snippets` lines. The lines that
-    contain the most words are shown, in the order of the text, each cut to about `snippet_chars` characters. Raises
-    `InvalidInput` if a pattern takes longer than `pattern_seconds`. A search for words has no time limit.
+    Matching memories are ordered by newest change, then by path. Each has at most `snippets` lines: those that contain
+    the most words, in the order of the text, each cut to about `snippet_chars` characters. Raises `InvalidInput` if a
+    pattern takes longer than `pattern_seconds`. A search for words has no time limit.
     """
     if limit is not None and limit < 0:
         raise InvalidInput("limit must be an integer of at least 0")
@@ -181,7 +186,10 @@ def search(
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """The first `limit` documents in the order of results. The others are dropped before sorting, which saves time."""
+    """The first `limit` documents in the order of results.
+
+    The other documents are dropped before sorting to save time.
+    """
     if 0 < limit < len(documents):
         oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
         documents = [document for document in documents if document.updated_at >= oldest]
@@ -222,7 +230,10 @@ def _hit(query: Query, document: Document, count: int, chars: int, check: _Check
 
 
 def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
-    """Cut a row so that a quarter of the snippet precedes the first match."""
+    """Make a snippet of a row.
+
+    If the row is too long, it is cut so that a quarter of the snippet precedes the first match.
+    """
     first = spans[0][0] if spans else 0
     start = max(min(first - chars // 4, len(row) - chars), 0)
     end = min(start + chars, len(row))
@@ -233,7 +244,7 @@ def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
 
 
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """Matches in a line, from the first one. Matches beyond the end of the longest possible snippet are left out."""
+    """Matches in a line, in order. Matches beyond the end of the longest possible snippet are left out."""
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]
     if not places:
@@ -305,7 +316,7 @@ class _Pattern(Protocol):
 
 @lru_cache(maxsize=16)
 def _compiled(pattern: str) -> _Pattern:
-    """Compile a pattern with RE2, which runs in linear time. The time of `re` has no limit."""
+    """Compile a pattern with RE2, which runs in linear time. Python's `re` can take exponential time."""
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
     except ImportError:

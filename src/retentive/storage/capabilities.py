@@ -52,7 +52,7 @@ class Purgeable(ABC):
 
 
 class Checkable(ABC):
-    """Capability of storage that has rules of its own, which the core contract does not show."""
+    """Capability of storage that can check its internal rules, such as the consistency of counters and files."""
 
     @abstractmethod
     def check(self) -> Iterator[Finding]:
@@ -60,19 +60,19 @@ class Checkable(ABC):
 
     @abstractmethod
     def repair(self) -> None:
-        """Rebuild what other stored values prove, such as counters; delete nothing."""
+        """Rebuild data that can be derived from other stored data, such as counters. Deletes nothing."""
 
 
 class Discarding(ABC):
-    """Data that belongs to nothing can be deleted, one finding at a time."""
+    """Capability to delete data that belongs to no memory store, one finding at a time."""
 
     @abstractmethod
     def discard(self, finding: Finding, keep: Keep) -> None:
-        """Pass the data of a finding to `keep`, then delete it. Raises `InvalidInput` if it is in use."""
+        """Pass the data of a finding to `keep`, then delete the data. Raises `InvalidInput` if the data is in use."""
 
 
 class Clocked(ABC):
-    """The storage has a clock of its own."""
+    """Capability of storage that has its own clock."""
 
     @abstractmethod
     def server_time(self) -> float:
@@ -98,7 +98,7 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 
 
 def server_time(backend: Backend) -> float | None:
-    """Present time by the clock of the storage, or None if it has none."""
+    """Present time by the clock of the storage, or None if the storage has no clock."""
     clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
     return None if clocked is None else clocked.server_time()
 
@@ -122,7 +122,10 @@ def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
 
 
 def purge(backend: Backend) -> bool:
-    """Remove overwritten and deleted bytes from logs and free pages. False if a reader still needs some of them."""
+    """Remove overwritten and deleted bytes from logs and free pages.
+
+    Returns False if a reader still needs some of them.
+    """
     purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
     return True if purgeable is None else purgeable.purge()
 
@@ -134,7 +137,7 @@ def check(backend: Backend) -> Iterator[Finding]:
 
 
 def repair(backend: Backend) -> None:
-    """Rebuild what other stored values prove; delete nothing."""
+    """Rebuild data that can be derived from other stored data. Deletes nothing."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     if checkable is not None:
         checkable.repair()
@@ -144,7 +147,7 @@ def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
     """Save the data of a finding with `keep`, then delete it. Raises `InvalidInput` if that is impossible."""
     discarding = capability(backend, Discarding)  # type: ignore[type-abstract]
     if discarding is None:
-        raise InvalidInput(f"this storage cannot discard {finding.name}")
+        raise InvalidInput(f"the storage of this location cannot discard data, so {finding.name} is kept")
     discarding.discard(finding, keep)
 
 

@@ -90,7 +90,10 @@ class NewStore(TypedDict, total=False):
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
-    """A version and its stored bytes, if they match; None for a deletion. Raises `Damaged`."""
+    """Return a version and its stored bytes (None for a deletion).
+
+    Raises `Damaged` if the bytes do not match the version.
+    """
     if version.operation != "deleted" and version.redacted_at is None:
         return version, verified(data, version.sha256, version.seal, version.id)
     if data is not None:
@@ -135,10 +138,11 @@ class Snapshot(ABC):
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
-        """Versions, newest first: of one memory across its renames, of one path, or of one revision.
+        """Versions, newest first. They can be limited to one memory (across its renames), one path or one revision.
 
-        `revision_of` is a version id. It selects the versions of the same revision in one query, or no versions if the
-        id is unknown. `after` and `before` are exclusive bounds: version ids, or any text that sorts among them.
+        `revision_of` is a version id. It selects all versions of the revision to which this version belongs, or no
+        versions if the id is unknown. `after` and `before` are exclusive bounds: version ids, or any strings to compare
+        with version ids.
         """
 
     @abstractmethod
@@ -147,7 +151,10 @@ class Snapshot(ABC):
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Number and total size of the present memories. Every change updates both; they are never recounted."""
+        """Number and total size of the present memories.
+
+        Every change updates these two numbers; they are never recounted.
+        """
 
     @abstractmethod
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
@@ -176,7 +183,9 @@ class Snapshot(ABC):
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
 
     def as_of(self, before: str) -> Iterator[Version]:
-        """Earlier state of the store: for each memory the newest version with an id lower than `before`, in any order.
+        """Earlier state of the store: for each memory, the newest version with an id lower than `before`.
+
+        The order is undefined.
 
         Memories whose version is a deletion are left out. A redacted version is included; its path is empty.
         """
@@ -224,10 +233,12 @@ class Transaction(Snapshot):
     def drop(self, memories: Sequence[Memory]) -> None:
         """Remove present memories without recording a version. Existing versions are kept.
 
-        An import of a history with gaps (`Change.origin`) calls it: a memory whose deletion is missing must neither
-        remain present nor occupy the path of a later memory.
+        Used to import a history with gaps (`Change.origin`): if the deletion of a memory is missing there, the memory
+        must neither remain present nor occupy the path of a later memory.
         """
-        raise InvalidInput("this storage cannot import a history with gaps")
+        raise InvalidInput(
+            "the storage of this location cannot import a history with gaps; import into another location"
+        )
 
 
 class Backend(ABC):
@@ -253,11 +264,11 @@ class Backend(ABC):
 
     @abstractmethod
     def get_store(self, id_or_key: str) -> StoreInfo | None:
-        """The store with this id, or else the store with this key, or else None."""
+        """Return the store with this id, otherwise the store with this key, otherwise None."""
 
     @abstractmethod
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        """Stores in order of their ids, oldest first: at most `limit` stores with an id greater than `after`."""
+        """At most `limit` stores with an id greater than `after`, in order of their ids, which is oldest first."""
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
@@ -281,8 +292,8 @@ class Backend(ABC):
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         """Write side records, durably, without waiting for writers of the store. The value None removes a record.
 
-        Side records are like records, but have kinds of their own and are outside any transaction. If two processes
-        write the same key concurrently, one of the values is stored.
+        Side records are like records, but are not part of a transaction and have separate kinds. If two processes write
+        the same key concurrently, one of the values is stored.
         """
 
     @abstractmethod

@@ -19,7 +19,8 @@ _OPENING = "the next command at the location does it"
 class Kind:
     """Kind of finding: severity, meaning and advice.
 
-    `mends`: `--repair` fixes it where other stored values prove the right one. `discards`: `--discard` removes it.
+    `mends`: `--repair` corrects the finding if the correct value can be derived from other stored data. `discards`:
+    `--discard` removes the data of the finding.
     """
 
     code: str
@@ -135,7 +136,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """Name for `--discard`: the code, and the subject without its details."""
+        """Name for `--discard`: the code and the subject, without the details in parentheses."""
         return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 

@@ -14,7 +14,7 @@ from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage
 
 
 class Overlay(Snapshot):
-    """Snapshot that delegates to `inner`."""
+    """Snapshot that delegates all methods to `inner`."""
 
     def __init__(self, inner: Snapshot) -> None:
         self._inner = inner

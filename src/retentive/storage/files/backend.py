@@ -173,7 +173,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
     """Memory stores below the directory `root`, read-only. Nothing is written, created or recovered.
 
-    It serves to examine a directory that may be damaged, and to find external edits without recording them.
+    Used to examine a directory that may be damaged, and to find external edits without recording them.
     """
 
     def __init__(self, root: str) -> None:
@@ -215,7 +215,7 @@ def _delete_all(tx: Transaction, actor: Actor | None) -> None:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory, so that external edits are recorded or, in an encrypted store, undone."""
+    """Read every memory. This records external edits or, in an encrypted store, reverses them."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 
@@ -227,10 +227,10 @@ def _own_directory(name: str, base: int) -> None:
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
     except NotADirectoryError:
-        raise InvalidInput(f"{name} in the memory directory must be a directory, not a link or a file") from None
+        raise InvalidInput(f"{name} in the location must be a directory, not a link or a file") from None
 
 
 def _refuse_links(private: str) -> None:
     with os.scandir(private) as entries:
         if any(entry.is_symlink() for entry in entries):
-            raise InvalidInput(f"{PRIVATE} in the memory directory must not contain links")
+            raise InvalidInput(f"{PRIVATE} in the location must not contain symbolic links; remove them")

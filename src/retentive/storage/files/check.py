@@ -29,7 +29,7 @@ _MOST = 1_000  # limit for the findings of each code in one store
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
-    """Compare the files below the directory open as `base` with the database. Unknown entries are reported too."""
+    """Compare the files below the directory open as `base` with the database, and report unknown entries."""
     synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
@@ -52,7 +52,10 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 
 
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Limit findings to a thousand of each code. One more finding counts the rest."""
+    """Limit findings to 1,000 of each code.
+
+    If there are more, a last finding of that code has the number of omitted findings.
+    """
     counts: Counter[str] = Counter()
     for one in findings:
         counts[one.code] += 1
@@ -64,7 +67,10 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 class _StoreFiles:
-    """Files of one store, to be compared with its records. Files at the paths in `behind` may not be written yet."""
+    """Files of one store, to be compared with its records.
+
+    The files at the paths in `behind` may be older than the records.
+    """
 
     def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: LockFile, behind: set[str]) -> None:
         self._snapshot = SqlSnapshot(connection, info.id)
@@ -121,7 +127,7 @@ class _StoreFiles:
 
 
 def restore_texts(connection: Connection, store_id: str, read: Callable[[str], bytes | None]) -> None:
-    """Replace recorded texts that differ from their hash by those of the files, where these match it.
+    """Replace each damaged text in the database by the text of its file, if the file matches the recorded hash.
 
     The caller commits.
     """
@@ -138,7 +144,7 @@ def restore_texts(connection: Connection, store_id: str, read: Callable[[str], b
 
 
 def _no_text(data: bytes | None) -> str | None:
-    """Reason that data cannot be the text of a memory, or None."""
+    """Reason why data cannot be the text of a memory, or None if it can."""
     if data is None:
         return "cannot be read"
     return None if is_text(data) else "binary"
@@ -153,7 +159,10 @@ def _left_over(base: int) -> int:
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
-    """Yield paths in name order, each with the reason if it cannot be a memory. An empty directory ends with `/`."""
+    """Yield the paths of all entries in name order, each with the reason why it cannot be a memory, or None.
+
+    The path of an empty directory ends with `/`.
+    """
     with os.scandir(directory) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     if not inside and under != ROOT:
@@ -176,7 +185,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _why_not(path: str, status: os.stat_result) -> str | None:
-    """Reason that an entry is neither a directory nor a file that can be a memory, or None."""
+    """Reason why an entry is neither a directory nor a file that can be a memory, or None if it is one of them."""
     if stat.S_ISLNK(status.st_mode):
         return "a link"
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):

@@ -1,7 +1,7 @@
 """Comparison of the files that a command touches with their records, by stat.
 
-A file is unchanged if its mark (inode, size, times) equals the last mark seen. A mark that was read within a clock tick
-of the last change does not count (Git's rule for racy timestamps); then the text is compared.
+A file is unchanged if its mark (inode, size, times) equals the last mark seen. If the last mark was read within one
+clock tick of a change of the file, the text is compared instead (Git's rule for racy timestamps).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Verified:
     free: set[str] = field(default_factory=set)
 
     def add(self, path: str, found: Found) -> None:
-        """Record that the file at a path matches."""
+        """Record that the file at a path matches its record."""
         self.marks[path] = found.mark
         if found.kind is Kind.MISSING:
             self.free.add(path)
@@ -43,8 +43,8 @@ class Verified:
 class Comparison:
     """Compares the records of one store with its files.
 
-    If files at, above or below a path differ, `differs` is called with the path. It raises, or resolves the difference.
-    Writers pass `verified`, which collects the matches.
+    If a file at, above or below a path differs from its record, `differs` is called with the path. `differs` either
+    raises or resolves the difference. Writers pass `verified`, which collects the files that match.
     """
 
     records: SqlSnapshot
@@ -54,7 +54,7 @@ class Comparison:
     _clean_below: set[str] = field(default_factory=set)
 
     def get(self, path: str) -> Entry:
-        """The entry at a path, after its file was compared."""
+        """Entry at a path, after its file was compared with the record."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
@@ -65,7 +65,10 @@ class Comparison:
         return entry
 
     def external_edits(self, path: str) -> list[Change]:
-        """Changes that make the records match the files at, above and below a path. Deletions come first."""
+        """Changes that make the records match the files at, above and below a path.
+
+        Deletions come first in the list.
+        """
         found = {one: self.known.tree.state(one) for one in _and_above(path)}
         found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
         found |= {one: found_of(status) for one, status in self.known.tree.scan(path).items()}
@@ -86,7 +89,10 @@ class Comparison:
         return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 
     def repair(self, path: str) -> None:
-        """Restore the recorded files at, above and below a path of an encrypted store; altered ones are quarantined."""
+        """Restore the recorded files at, above and below a path of an encrypted store.
+
+        Modified files are quarantined.
+        """
         for one in (*_and_above(path), *(row[0] for row in self.rows(path))):
             entry, mark = self.records.get_marked(one)
             if entry.memory is None or entry.data is None:
@@ -109,7 +115,7 @@ class Comparison:
         return cast("list[Row]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, entry: Entry) -> bool:
-        """True if the file at a path holds this version, the one of `entry`."""
+        """True if the file at a path contains the text of this version, which is the version of `entry`."""
         if not self.known.trusts(path, version, mark, found):
             if found.kind is not Kind.FILE or found.size_bytes not in _sizes(entry):
                 return False
@@ -154,7 +160,10 @@ class Comparison:
         return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
-        """Text of a file that may be a new memory, otherwise None. Encrypted stores accept no new files."""
+        """Text of a file that may be a new memory, otherwise None.
+
+        In an encrypted store, no file can be a new memory.
+        """
         return None if self.records.seal is not None else self.known.text(path, found)
 
     def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
@@ -183,9 +192,9 @@ class Comparison:
 
 
 def is_recorded(text: bytes | None, entry: Entry) -> bool:
-    """True if the text of a file is the recorded one.
+    """True if the text of a file is the recorded text.
 
-    If the recorded text is damaged, its hash decides: damage is no external edit.
+    If the recorded text is damaged, its hash decides, so that damage is not mistaken for an external edit.
     """
     if text == entry.data or text is None or entry.memory is None:
         return text == entry.data
@@ -193,7 +202,7 @@ def is_recorded(text: bytes | None, entry: Entry) -> bool:
 
 
 def _sizes(entry: Entry) -> tuple[int, ...]:
-    """Possible sizes of the file of a memory: encryption makes it longer than the text."""
+    """Possible file sizes for the memory of an entry: an encrypted file is longer than the text."""
     stored = len(entry.data or b"")
     return (stored,) if entry.memory is None else (stored, entry.memory.size_bytes)
 

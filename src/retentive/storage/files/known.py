@@ -14,9 +14,9 @@ _MAX_MARKS = 100_000
 class KnownFiles:
     """State of the files of one store. Threads may share it; entries are replaced, never modified.
 
-    `unwritten` are paths whose file could not be written after the commit. `pending` are paths of the running batch.
-    At, above and below all these paths, the records of the database apply, not the files. If `folds` is true, the file
-    system ignores case or changes the Unicode form.
+    `unwritten` contains the paths whose file could not be written after the commit, and `pending` the paths of the
+    running batch. At, above and below these paths, the records in the database are valid, not the files. If `folds` is
+    true, the file system ignores case or changes the Unicode form of names.
     """
 
     tree: FileTree
@@ -28,7 +28,7 @@ class KnownFiles:
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that is not the text of a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file at a path contains this version, if the mark of the file is settled."""
+        """Remember that the file at a path contains this version, if the mark of the file can be trusted."""
         if found.settled:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
@@ -54,7 +54,7 @@ class KnownFiles:
     def text(self, path: str, found: Found) -> bytes | None:
         """Text of a file that can be a memory, UTF-8 without NUL; None for any other file.
 
-        A file with a second hard link may belong to something outside the store. It is read only to compare it with its
+        A file with a second hard link may belong to another application, so it is read only to compare it with its
         record.
         """
         if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:

@@ -34,13 +34,18 @@ def parts_of(store: StoreInfo) -> tuple[str, ...]:
 
 
 def check_format(private: str) -> None:
-    """Raise `UnknownSchema` if the bookkeeping folder has an unknown or foreign format. Raises OSError too."""
+    """Raise `UnknownSchema` if the format of the bookkeeping folder is unknown or was not written by retentive.
+
+    Raises OSError too.
+    """
     number = _number(private)
     if number is None:
         others = [name for name in os.listdir(private) if not name.startswith(_NAME)]
         number = _number(private)  # read again, since another process may be creating the folder
         if number is None and others:
-            raise ForeignSchema("the bookkeeping folder has no format number, so retentive did not create it")
+            raise ForeignSchema(
+                "the folder .retentive has no format number, so retentive did not create it; use another directory"
+            )
     if number is not None and number != FORMAT:
         known = f"this version of retentive knows {FORMAT}"
         raise UnknownSchema(f"the directory has format {number}, but {known}; upgrade retentive")

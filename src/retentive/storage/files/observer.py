@@ -35,7 +35,10 @@ SYNC_AFTER = 512  # number of versions; a sync of the file system then adds abou
 
 
 class FilesObserver(CommitObserver):
-    """Files below the directory `root`, open as `base`. If `folds`, its file system ignores case or Unicode form."""
+    """Writes the files below the directory `root`, open as `base`.
+
+    If `folds` is true, the file system ignores case or changes the Unicode form of names.
+    """
 
     def __init__(self, root: str, base: int, scratch: Scratch, *, folds: bool) -> None:
         self._private = os.path.join(root, PRIVATE)
@@ -58,7 +61,7 @@ class FilesObserver(CommitObserver):
             self._live.acquire(shared=True)  # exclusive until a sole process has finished its recovery
 
     def renew_after_fork(self) -> None:
-        """Reopen the lock files in a forked child, because it shares the locks of its parent."""
+        """Reopen the lock files in a forked child, which otherwise shares the locks of its parent."""
         if not self._closed:
             lock, live = self._lock, self._live
             self._open_locks()  # before the old locks are closed, so that the directory stays open without a gap
@@ -66,7 +69,7 @@ class FilesObserver(CommitObserver):
             live.close()
 
     def close(self) -> None:
-        """Close the locks."""
+        """Close the lock files."""
         self._closed = True
         self._lock.close()
         self._live.close()
@@ -163,7 +166,7 @@ class FilesObserver(CommitObserver):
                 self.make_durable(writer)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files of commits whose process was killed, or failed to write them."""
+        """Write the files of committed versions that a process did not write because it was killed or got an error."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
@@ -173,7 +176,7 @@ class FilesObserver(CommitObserver):
             self._lock.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files, and record in the database that they are durable. If it fails, a later call tries again."""
+        """Sync the files, and record in the database that they are durable. If this fails, a later call tries again."""
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)

@@ -19,26 +19,35 @@ _CHUNK = 500  # number of values in one statement
 
 @dataclass(slots=True)
 class Plan:
-    """Last change of each path, and the mark of its file before the first. Without a mark, the file is examined."""
+    """Last change to each path, and the mark that its file had before the first change.
+
+    A file without a mark is examined.
+    """
 
     changes: dict[str, Change] = field(default_factory=dict)
     expected: dict[str, Mark] = field(default_factory=dict)
     touched_twice: set[str] = field(default_factory=set)
 
     def add(self, path: str, change: Change) -> None:
-        """Add a change of a path."""
+        """Add a change to a path."""
         if path in self.changes:
             self.touched_twice.add(path)
         self.changes[path] = change
 
     def absorb(self, later: Plan) -> None:
-        """Add the plan of a later transaction of the same commit. Later changes and earlier marks have precedence."""
+        """Add the plan of a later transaction of the same commit.
+
+        Its changes take precedence; marks of this plan are kept.
+        """
         self.touched_twice |= later.touched_twice | (self.changes.keys() & later.changes.keys())
         self.changes |= later.changes
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """New path -> old path of files that changed in one rename only. These are moved instead of rewritten."""
+        """Old path by new path, of memories that were only renamed, and only once.
+
+        Their files are moved instead of rewritten.
+        """
         moves: dict[str, str] = {}
         known = self.expected.keys() - self.touched_twice
         for path, change in self.changes.items():
@@ -104,7 +113,10 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
 
 
 def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
-    """Recorded texts by path, and the paths whose text is damaged: their files may be the only good copies."""
+    """Recorded texts by path, and the paths whose text is damaged in the database.
+
+    Their files may be the only good copies.
+    """
     texts: dict[str, bytes | None] = {}
     damaged: set[str] = set()
     for path in paths:
@@ -116,7 +128,7 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file is a text once recorded at the path, or the beginning of one."""
+    """Paths whose file contains an earlier recorded text of the path, or the beginning of one."""
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):
@@ -142,7 +154,7 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:
-    """Write or remove a stale file, unless it was changed after it was examined."""
+    """Write or remove a stale file, unless the file changed after it was examined."""
     if text is None:
         tree.drop(path, seen.mark)
         return

@@ -1,4 +1,4 @@
-"""Snapshot and transaction of a memory store in a directory: its records, after comparison with the files."""
+"""Snapshot and transaction of a memory store in a directory. They compare the files with the records first."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ class ExternalEdit(Exception):
 
 
 class Unsynced(Exception):
-    """Versions cannot be removed yet, because their files may not be durable."""
+    """Versions cannot be removed yet, because the files may not be durable and recovery may need the versions."""
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that compares the files that a query concerns. Raises `ExternalEdit` if a file differs."""
+    """Snapshot that first compares the files that a query reads.
+
+    Raises `ExternalEdit` if a file differs from its record.
+    """
 
     def __init__(self, connection: Connection, store_id: str, head: Head, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
@@ -49,7 +52,7 @@ def _raise(path: str) -> None:
 class DirectoryTransaction(SqlTransaction):
     """Transaction that first records external edits, and then plans which files to write after the commit.
 
-    Once it has a plan, the files are older than the records, so they are no longer compared.
+    Once the transaction has planned a change, the files are older than the records and are no longer compared.
     """
 
     def __init__(
@@ -64,11 +67,14 @@ class DirectoryTransaction(SqlTransaction):
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if the transaction recorded only external edits, which are committed even if the command is refused."""
+        """True if the transaction recorded only external edits. These are committed even if the command is refused."""
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Write the head, and mark planned files as pending, so that later jobs do not find external edits in them."""
+        """Write the head, and mark the planned paths as pending.
+
+        Later jobs therefore do not mistake the files, which are not written yet, for external edits.
+        """
         super().finish()
         if self.plan.changes:
             self.known.pending |= self.plan.changes.keys()
@@ -87,7 +93,7 @@ class DirectoryTransaction(SqlTransaction):
         return self._comparison.rows(under) if self.plan.changes else self._comparison.rows_checked(under)
 
     def _differs(self, path: str) -> None:
-        """Record external edits at, above and below a path. In an encrypted store, undo them."""
+        """Record external edits at, above and below a path. In an encrypted store, reverse them instead."""
         if self.seal is not None:
             self._comparison.repair(path)
             return

@@ -95,7 +95,7 @@ class FileTree:
             raise os_error(error) from None
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """The entry where a directory is expected: a file, which may be a memory, or an entry of another kind."""
+        """The entry that is in place of a directory: a file, which may be a memory, or an entry of another kind."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
@@ -104,7 +104,7 @@ class FileTree:
             except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # removed at the same time; the next check runs under the lock
             if kind is not Kind.DIRECTORY and end <= len(self._parts):
-                raise Unavailable("the directory of the memories was replaced with another entry")
+                raise Unavailable("the directory of the memory store was replaced with a file or link; restore it")
             if kind is not Kind.DIRECTORY:
                 return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
         return MISSING
@@ -123,7 +123,7 @@ class FileTree:
             raise os_error(error) from None
 
     def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
-        """Stat results of all files below a path whose paths are valid memory paths, for `found_of` and `mark_of`.
+        """Stat results of all files below a path that have valid memory paths, as input of `found_of` and `mark_of`.
 
         Paths in `known` are not validated again.
         """
@@ -143,8 +143,8 @@ class FileTree:
     def put(self, path: str, data: bytes, expected: Mark) -> None:
         """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
 
-        `expected` is the mark of the file to replace, or () if no file exists. If the file was edited since, the edit
-        is kept.
+        `expected` is the mark of the file to replace, or () if no file exists. If the file was edited after the mark
+        was read, it is not replaced.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
@@ -157,7 +157,7 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
-        """Rename a scratch file to its target. True if the name of the scratch file is then free."""
+        """Rename a scratch file to its target. Returns True if no file has the scratch name any more."""
         private = self._scratch.directory
         if not expected:
             with suppress(FileExistsError):
@@ -217,7 +217,7 @@ class FileTree:
         _warn(_ALTERED, path)
 
     def _quarantine(self, path: str) -> None:
-        """Move the entry at a path, or an entry that is not a directory above it, to quarantine. Raises OSError."""
+        """Move the entry at a path to quarantine, or the entry above it that is not a directory. Raises OSError."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -307,7 +307,7 @@ def found_of(status: os.stat_result) -> Found:
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
-    """Return whether the file has this mark. A rename changes ctime, so ctime is not compared."""
+    """Return whether the mark of the file is unchanged. A rename changes ctime, so ctime is ignored."""
     return found_of(status).mark[:-1] == mark[:-1]
 
 

@@ -2,7 +2,7 @@
 
 Any number of threads, processes and hosts may write: the manifest of each memory store (`manifest.py`) is replaced by
 compare-and-swap. A read fetches the manifest with If-None-Match and caches immutable objects. A view therefore needs
-one round trip, and a write at most three in sequence.
+one round trip, and a write at most three consecutive round trips.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
 class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     """Memory stores at one location.
 
-    Only the process that opened it may use it: in a forked child, every call raises `InvalidInput`.
+    Only the process that opened the backend may use it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
@@ -97,7 +97,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._clean_up(store_id, queue)
 
     def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log and erase removed texts, if due. Other writers of this process wait only for the commits."""
+        """Compact the log and erase removed texts, if due.
+
+        Other writers of this process wait only during the commits.
+        """
         with suppress(RetentiveError):  # the change is committed; a later writer compacts, and `purge` finds the marks
             held = self._committer.compactions_due.pop(store_id, None)
             if held is not None:
@@ -110,7 +113,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the garbage of a store and the orphans of this process. With `pages`, erase all replaced pages too."""
+        """Erase the garbage of a store and the orphans of this process. With `pages`, also erase all replaced pages."""
         reader = self._reader(store_id)
         self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
@@ -135,7 +138,8 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
-            raise InvalidInput(f"objects younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
+            least_s = 2 * WRITTEN_IS_GOOD_FOR_S
+            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds, since younger objects may be in use")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
         self._sweep(store_id, pages=False)
@@ -157,7 +161,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def purge(self) -> bool:
-        """Erase all redacted, pruned, erased and replaced data now, including data left by crashed processes."""
+        """Erase all data that was redacted, pruned, erased or replaced, including data left by crashed processes."""
         self._begin()
         marks = reachability.marks_of(self._requests)
         for store_id in sorted({*marks, *self._committer.orphans}):

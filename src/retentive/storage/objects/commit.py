@@ -1,4 +1,4 @@
-"""Group commit for one memory store: runs a batch on a manifest, then replaces it by compare-and-swap."""
+"""Group commit for one memory store: runs the jobs of a batch, then replaces the manifest by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collectio
 
 
 class _Overtaken(Exception):
-    """The manifest has changed since the attempt began."""
+    """Another writer replaced the manifest after the attempt began."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Jobs of one commit in all its attempts, and all objects uploaded so far. `held` is the manifest to try next."""
+    """Jobs of one commit, through all its attempts, and the objects uploaded so far.
+
+    The next attempt starts from the manifest `held`.
+    """
 
     committer: Committer
     reader: Reader
@@ -108,8 +111,8 @@ class _Batch:
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
         """Return the manifest on which a refusal may be based.
 
-        It is read again if the refusal could come from an old state or from collected objects. Under contention the
-        manifest is read after the texts are uploaded, to shorten the time between this read and the commit.
+        The manifest is read again if the refusal could be due to an old state or to objects that were deleted. If
+        writers compete, it is read after the texts are uploaded, to shorten the time between this read and the commit.
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)
@@ -154,8 +157,8 @@ class Committer:
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
         """Run the work of a queued writer once to fill the cache. Its result is discarded.
 
-        Jobs of a batch run in sequence, and each would wait for its own reads. These waits were measured as 48 of the
-        84 ms of a batch.
+        Jobs of a batch run in sequence, and each job would wait for its own reads. In measurements, these waits took 48
+        of the 84 ms of a batch.
         """
         held = self.manifests.cached(store_id)
         if held is not None:
@@ -163,7 +166,7 @@ class Committer:
                 work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._location), NewTexts(), {}))
 
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
-        """Record a commit, its marks, and the orphans of its failed attempts."""
+        """Record a successful commit with its marks, and the orphans of its failed attempts."""
         log = self._location.sizes.log
         if after.manifest.weight // log > before.weight // log:  # a failed compaction is retried later
             self.compactions_due[before.id] = after
@@ -178,12 +181,12 @@ class Committer:
                 self.sweeps_due.setdefault(store_id, []).extend(marks)
 
     def take_orphans(self, store_id: str) -> list[str]:
-        """Return the orphans of a store. The caller deletes them."""
+        """Return the known orphans of a store and forget them. The caller deletes the objects."""
         with self._lock:
             return self.orphans.pop(store_id, [])
 
     def prepare(self, held: Held) -> Rebuild:
-        """Upload the pages of a compacted log. All other writers may commit meanwhile."""
+        """Upload the pages of a compacted log. Other writers may commit during the upload."""
         reader = Reader(held.manifest.id, self._location)
         rebuild = held.manifest.rebuilt(self._location.sizes, reader.pages)
         _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})

@@ -5,9 +5,9 @@ latest edits of the map that are not in the tree yet. Most commits therefore wri
 Compaction moves the log to the tree. Other writers only add edits to the log, so the result of a compaction can be used
 with every later state until the next compaction, and writers need not wait for it.
 
-Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The ids
-of the latest commits in the manifest show how many processes are writing, and each writer measures how long an attempt
-takes. All writers compute random waits from the same two figures, so no writer waits forever.
+Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The
+manifest contains the ids of the latest commits, which show how many processes are writing, and each writer measures how
+long an attempt takes. All writers compute random waits from these two figures, so no writer waits forever.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Manifest:
 
     @property
     def edits(self) -> dict[str, str | None]:
-        """Part of the log that concerns records and garbage."""
+        """Edits in the log that concern records and garbage."""
         found = {key: value for key, value in self.log.items() if key[0] in {GARBAGE, RECORD}}
         return cast("dict[str, str | None]", found)
 
@@ -93,11 +93,14 @@ class Manifest:
         return max(memories, others)
 
     def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
-        """Build a tree that includes the whole log. Upload its pages before using it."""
+        """Build a tree that includes all edits of the log. Upload its pages before using it."""
         return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
 
     def compacted(self, rebuild: Rebuild) -> Manifest:
-        """This state with a tree rebuilt from it or an earlier state; unchanged if another writer has compacted."""
+        """This state with a tree rebuilt from it or from an earlier state.
+
+        Unchanged if another writer has compacted the log.
+        """
         if self.generation != rebuild.generation:
             return self
         missing = object()
@@ -126,7 +129,7 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
         value["state"] = State(*value["state"])
         manifest = Manifest(**value)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None
+        raise Damaged("the manifest of a memory store is corrupt and cannot be decoded") from None
     if manifest.id != store_id:
         raise Damaged("the manifest of a memory store belongs to another memory store")
     return manifest
@@ -186,9 +189,9 @@ class ManifestSwap:
         return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace a manifest. Returns the current one, and True on success, False if another writer won, or None.
+        """Replace a manifest. Returns the current manifest and the result: True, False if another writer won, or None.
 
-        None means that the replacement is not in the current state, but the result of a request is unknown. Such a
+        None means that the current state does not contain the replacement, but the outcome of a request is unknown: the
         request may still take effect. It is sent again with the same bytes and the same condition, so at most one of
         the two requests succeeds. Raises `OutcomeUnknown`.
         """
@@ -217,7 +220,7 @@ class ManifestSwap:
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """Current manifest. None if the result of an attempt is unknown and the manifest cannot be read."""
+        """Read the current manifest. Returns None if it cannot be read and the outcome of the attempt is unknown."""
         try:
             return self.now(store_id)
         except RetentiveError as error:
@@ -226,7 +229,10 @@ class ManifestSwap:
             return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """Return whether the current state includes this commit: by its commit id, or else by its newest version."""
+        """Return whether the current state includes this commit.
+
+        Its commit id shows this, otherwise its newest version.
+        """
         if manifest.commits[-1] in now.manifest.commits:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
@@ -260,7 +266,7 @@ def alive(held: Held) -> Held:
 
 
 class WriterTurns:
-    """Waits of one writer, based on the other writers of a memory store."""
+    """Waiting times of one writer, based on the number of other writers of a memory store."""
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
@@ -271,7 +277,7 @@ class WriterTurns:
 
     @property
     def is_seen(self) -> bool:
-        """True if this writer recently lost a race."""
+        """True if another writer recently committed before this one."""
         return self._alert > 0
 
     def lost(self) -> None:
@@ -286,7 +292,7 @@ class WriterTurns:
             self._began = None
 
     def wait(self, commits: Sequence[str]) -> None:
-        """Wait until the next attempt should begin. `commits` are those of the latest manifest."""
+        """Wait until the next attempt should begin. `commits` are the commit ids in the latest manifest."""
         if self.is_seen:
             longest = window_s(commits, self._writer, self._attempt_s) / (1 + self._losses)
             time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads the waits, not a secret

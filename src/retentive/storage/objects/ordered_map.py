@@ -1,7 +1,7 @@
 """Copy-on-write ordered map: a tree of immutable pages, and an overlay with the latest edits.
 
-No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of a page is its
-present lowest key, so a removed key leaves no trace.
+This module does no I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of
+a page is always its current lowest key, so a removed key leaves no trace.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sizes:
 
 
 class OrderedMap:
-    """Tree and overlay. In the overlay, None removes a key."""
+    """Ordered map: a tree and an overlay of edits. The value None in the overlay removes a key."""
 
     def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
@@ -103,7 +103,7 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """Leaves that may have keys in a range, each with the part of the range that it covers."""
+        """Leaves that may have keys in a range, each with the part of the range that the leaf covers."""
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
@@ -121,9 +121,9 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """Tree with edits applied. Pages without edits are reused. `written` has new pages and their bytes, by name.
+    """Tree with edits applied. Pages without edits are reused. `written` maps the names of new pages to their bytes.
 
-    `began` is a time before the upload of the new pages.
+    `began` is a time before the new pages are uploaded.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
@@ -145,7 +145,10 @@ class Rebuild:
         return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
-        """Pages of one level with the edits of these keys. Adjacent edited pages are split again into even parts."""
+        """Pages of one level after applying the edits of these keys.
+
+        Adjacent edited pages are split again into even parts.
+        """
         if not keys:
             return list(refs)
         if not refs:

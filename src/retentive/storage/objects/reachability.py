@@ -31,7 +31,10 @@ _MARKS = "purging"
 
 @dataclass(slots=True)
 class Reach:
-    """Names of the objects reachable from a manifest. `garbage` lists the packs with texts to erase."""
+    """Names of the objects that are reachable from a manifest.
+
+    `garbage` contains the packs that have texts to erase.
+    """
 
     generation: int
     pages: set[str] = field(default_factory=set)
@@ -47,12 +50,12 @@ class Reach:
                 self.packs.add(pack_of(text))
 
     def is_known(self, name: str) -> bool:
-        """Return whether an object, named as `kind/name`, may be in use."""
+        """Return whether an object may be in use. `name` has the form `kind/name`."""
         kind, _, rest = name.partition("/")
         return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """Pages among `names` to which no present or later manifest can refer."""
+        """The pages among `names` to which neither this manifest nor a later one can refer."""
         return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
@@ -150,7 +153,7 @@ def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], be
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Manifest with counts recomputed from its memories and versions. Unchanged if its counts were right."""
+    """Manifest with counts recomputed from its memories and versions. The same manifest if its counts were correct."""
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)
@@ -162,14 +165,14 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Write a mark for a store. Returns the key of the mark."""
+    """Write a mark for a store. Returns the object key of the mark."""
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
-    """Keys of marks by store id, for all stores or for one store."""
+    """Object keys of marks by store id, for all stores or for one store."""
     marks: dict[str, list[str]] = {}
     for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         marks.setdefault(key.split("/")[1], []).append(key)
@@ -177,9 +180,9 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 
 
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
-    """Rewrite packs without these texts. Delete packs that have no other text.
+    """Erase texts: rewrite their packs without these texts, and delete packs that contain no other text.
 
-    If a reader of an earlier state misses a text, it reads again from the start.
+    A reader of an earlier state that finds a text missing repeats its read on the current state.
     """
     requests, packs = reader.location.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
@@ -201,7 +204,7 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
 
 
 def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page to which no present or later manifest can refer."""
+    """Delete every page to which neither this manifest nor a later one can refer."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
     reader.location.requests.delete([reader.key(PAGES, name) for name in passed])

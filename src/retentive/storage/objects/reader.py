@@ -50,7 +50,7 @@ class TextRef(NamedTuple):
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Reference to a text. For an empty text, the empty string."""
+    """Reference to a text. The reference to an empty text is the empty string."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
@@ -90,7 +90,10 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Pack without some texts: the same bytes object if it had none of them, None if it has no other text."""
+    """Encode a pack without some of its texts.
+
+    None if no text remains; `data` itself if it contains none of these texts.
+    """
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
     left = {offset: text for offset, text in texts.items() if offset not in erased}
@@ -100,7 +103,7 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """Texts of a batch that is about to be committed. A later attempt reuses texts uploaded by earlier attempts.
+    """Texts of a batch that is about to be committed. A later attempt reuses texts that an earlier attempt uploaded.
 
     `pack` is the name of the pack for new texts, until `written` is called.
     """
@@ -147,7 +150,7 @@ class NewTexts:
         self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """Data left by earlier attempts: unused texts in packs that are used, and names of packs without used texts."""
+        """Data of earlier attempts that is not used: texts in packs that are used, and the names of all other packs."""
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)
@@ -160,7 +163,7 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 
 
 class Gone(Damaged):
-    """An object is missing. The state of the reader may be old, and the object may have been collected."""
+    """An object is missing. The reader may use an old state, whose objects may have been deleted."""
 
 
 class Cache:
@@ -219,11 +222,11 @@ class Reader:
     new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
-        """Object name of a page or pack. `names` are `PAGES` or `PACKS`, and a name."""
+        """Object key of a page or pack. `names` is `PAGES` or `PACKS`, followed by the name."""
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Objects of the store, named as `kind/name`, and the time when each was last written."""
+        """Objects of the store, named `kind/name`, with the time of the last write of each object."""
         skipped = len(self.key()) + 1
         return {key[skipped:]: modified for key, modified in self.location.requests.names(self.key(*kinds))}
 

@@ -29,9 +29,9 @@ _LEVEL = 1  # level of zlib: twice as fast as the default, with output a tenth l
 
 
 class Row(NamedTuple):
-    """A version. `text` is the reference to its text, which for an empty text is the empty string.
+    """One version. `text` is the reference to its text; the reference to an empty text is the empty string.
 
-    `first` is true if the version is known to be the first of its memory.
+    `first` is true if this version is known to be the first version of its memory.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Row(NamedTuple):
     provenance: str | None = None
 
     def as_memory(self) -> Memory:
-        """Memory as of this version, which must not be a deletion."""
+        """The memory in the state that this version created. The version must not be a deletion."""
         born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
         return Memory(
             self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal, self.provenance
@@ -81,7 +81,10 @@ def record_key(kind: str, key: str) -> str:
 
 
 def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
-    """Value of a record as stored in the map. A long value is stored as a text; the map has a reference to it."""
+    """Value of a record as stored in the map.
+
+    A long value is stored as a text, and the map has a reference to the text.
+    """
     is_long = len(value) > LONG_CHARS
     return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
@@ -94,12 +97,12 @@ def text_in(value: Value) -> str | None:
 
 
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Edits of the map that record texts as garbage."""
+    """Edits of the map that mark texts as garbage."""
     return {GARBAGE + text: "" for text in texts if text}
 
 
 def unsealed(seal: str | None) -> bytes | None:
-    """Decode a seal from its form in the map."""
+    """Convert a seal from its stored form in the map to its original form."""
     return None if seal is None else b64decode(seal)
 
 
@@ -151,9 +154,12 @@ N = TypeVar("N", bound=tuple[Any, ...])
 
 
 def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
-    """Convert lists to named tuples; three times as fast as `_make`, which dominated contended commits."""
+    """Convert lists to named tuples.
+
+    Three times as fast as `_make`, which took most of the time of contended commits.
+    """
     if not set(map(len, values)) <= {len(item._fields)}:  # type: ignore[attr-defined] # of a NamedTuple
-        raise ValueError("a tuple of another length")
+        raise ValueError("a row has the wrong number of fields")
     return list(map(partial(tuple.__new__, item), values))
 
 
@@ -172,12 +178,12 @@ def unpack(kind: str, data: bytes) -> Any:
 
 
 def head_of(kind: str) -> bytes:
-    """First line of each object of a kind."""
+    """First line of every object of a kind, which contains the kind and the format number."""
     return f"retentive {kind} {FORMAT}\n".encode()
 
 
 def check_head(kind: str, data: bytes) -> bytes:
-    """Bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
+    """Return the bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
     line, _, body = data.partition(b"\n")
     if line + b"\n" == head_of(kind):
         return body
@@ -199,7 +205,7 @@ def name_for(data: bytes, *, generation: int | None = None) -> str:
 
 
 def is_obsolete(name: str, generation: int) -> bool:
-    """Return whether a page can never become reachable again if a manifest of this generation does not refer to it."""
+    """Return whether a page that a manifest of this generation does not refer to can never become reachable again."""
     found = re.match("([0-9a-f]+)-", name)
     return found is not None and int(found[1], 16) < generation
 

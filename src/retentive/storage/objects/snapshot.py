@@ -30,7 +30,7 @@ _ALL_VERSIONS = VERSION + chr(0x10FFFF)
 
 
 class ObjectsSnapshot(Snapshot):
-    """Memory store as of one manifest."""
+    """State of a memory store as described by one manifest."""
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
         self._manifest = manifest
@@ -39,7 +39,7 @@ class ObjectsSnapshot(Snapshot):
         self._see(manifest.log)
 
     def _see(self, overlay: Edits) -> None:
-        """Replace the overlay through which values are read."""
+        """Set the overlay of edits that reads see on top of the tree."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
@@ -138,7 +138,10 @@ class ObjectsSnapshot(Snapshot):
         return cast("Iterator[Row]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
 
     def _of_revision(self, version_id: str) -> list[Row]:
-        """Versions in the same revision as a version, newest first. They are its neighbours in the order of ids."""
+        """Versions of the revision to which a version belongs, newest first.
+
+        Their ids are adjacent in the order of ids.
+        """
         row = self._row(version_id)
         if row is None:
             return []
@@ -190,7 +193,7 @@ def _text_of(row: Row) -> str:
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Group rows so that few texts are in memory at once."""
+    """Group rows, so that only the texts of one group are in memory at once."""
     group: list[Row] = []
     for row in rows:
         group.append(row)

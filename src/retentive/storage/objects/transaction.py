@@ -28,7 +28,7 @@ _LONG_LOG = 8  # a transaction compacts at once if it adds this many times the k
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Transaction that changes a memory store. Upload `pages` and `texts` before committing the `finished` manifest."""
+    """Transaction on a memory store. Upload `pages` and `texts` before committing the manifest from `finished`."""
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
@@ -40,7 +40,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.has_removed = False
 
     def _edit(self, edits: Mapping[str, Row | str | None]) -> None:
-        """Apply edits of the map. This transaction sees them."""
+        """Apply edits to the map. Later reads of this transaction see them."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
@@ -55,7 +55,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return manifest
 
     def _compact(self) -> None:
-        """Move the log to the tree, including the edits of this transaction."""
+        """Move the log, including the edits of this transaction, to the tree."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
         rebuild = manifest.rebuilt(self._reader.location.sizes, self._reader.pages)
         self._pages.update(rebuild.written)
@@ -97,7 +97,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return self._add(row, vacant=vacant)
 
     def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
-        """Row with path and text. A deletion has no text; a rename has the text of the previous version."""
+        """The row with the path and text of a change.
+
+        A deletion has no text; a rename has the text of the previous version.
+        """
         kept = change.kept(row.memory, row.id)
         elsewhere = "" if change.origin is None else change.origin.path
         path = change.path or (elsewhere if source is None else source.path)
@@ -110,7 +113,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: Row | None) -> Row | None:
-        """Current row of the memory to change. Raises `Conflict` if the memory was moved."""
+        """Current row of the memory to change. Raises `Conflict` if the memory was moved or deleted."""
         before = change.before
         if before is None:
             return None
@@ -139,7 +142,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return Recorded(row.memory, row.id)
 
     def _count(self, row: Row | None, source: Row | None) -> None:
-        """Update the usage for a row that replaces another. None means that there is no memory."""
+        """Update the usage for a row that replaces another row.
+
+        None in place of a row means that the memory does not exist.
+        """
         is_present = row is not None and row.operation != "deleted"
         memories = self._state.memories + is_present - (source is not None)
         before, after = (0 if one is None else one.size or 0 for one in (source, row))
@@ -207,7 +213,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         ]
 
     def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
-        """Texts that removed versions share with remaining ones, and the ids of the versions that wrote these texts."""
+        """Texts that the versions to remove share with other versions, and the ids of the versions that wrote them."""
         ids, memories = {row.id for row in going}, {row.memory for row in going}
         texts = {row.text for row in going if row.text}
         stay, oldest = set[str](), dict[str, str]()
@@ -222,7 +228,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
-        """Edit versions, record texts that are not `shared` as garbage, and compact the log, which contains paths."""
+        """Edit versions and record their texts as garbage, except `shared` texts.
+
+        The log contains paths, so it is compacted too.
+        """
         if edits:
             self._begin_revision()
             self._edit(garbage({row.text for row in edits} - shared))

@@ -30,7 +30,10 @@ class ServerConnection(Connection, Protocol):
     """Connection to a server: outside a transaction, or in a transaction that `begin_write` or `begin_read` started."""
 
     def begin_write(self) -> None:
-        """Start a write transaction. It sees all commits before each statement, or before its first read."""
+        """Start a write transaction.
+
+        Depending on the server, it sees the commits before each of its statements, or those before its first read.
+        """
 
     def begin_read(self) -> None:
         """Start a read-only transaction on one consistent state."""
@@ -64,7 +67,7 @@ class ServerOptions:
 
 
 class Dialect(ABC):
-    """Differences between servers. `timeout_s` is the timeout of one command."""
+    """Differences between database servers. `timeout_s` is the timeout of one command."""
 
     name: ClassVar[str]
     now_us: ClassVar[str]
@@ -80,7 +83,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """Hold the schema lock. Leave the context after the commit."""
+        """Context that holds the schema lock. Leave it only after the commit."""
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
@@ -95,5 +98,7 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
             timeout_s=float(given.pop("timeout_s", "30")), connections=int(given.pop("connections", "16"))
         )
     except ValueError:
-        raise InvalidInput("URL options have the form `?name=value&name=value`; timeouts are numbers") from None
+        raise InvalidInput(
+            "options in the URL must have the form `?name=value&name=value`; timeouts are numbers"
+        ) from None
     return address, ours, given

@@ -1,7 +1,7 @@
 """MariaDB and Galera through PyMySQL: connections and error mapping.
 
-Galera does not lock rows across nodes: if two transactions change the same row on different nodes, the second fails at
-its commit and is retried. `wsrep_sync_wait` makes every read wait for all commits of the cluster.
+Galera does not lock rows across nodes. If two transactions change the same row on different nodes, the second
+transaction fails at its commit and is retried. `wsrep_sync_wait` makes every read wait for all commits of the cluster.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 class MariadbConnection(ServerConnection):
     """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`.
 
-    Statements without rows are sent with the next query or the commit, except on a node of a cluster. On such a node, a
-    transaction can be rolled back between two statements of one packet. The server then runs the remaining statements
-    outside the transaction and commits half of a change (seen on Galera 4 with MariaDB 10.11).
+    Statements that return no rows are sent together with the next query or the commit, except on a node of a cluster. A
+    node can roll back a transaction between two statements of one packet. It then runs the remaining statements outside
+    the transaction and commits half of a change (seen on Galera 4 with MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -114,7 +114,7 @@ class MariadbConnection(ServerConnection):
         _cut(self._raw)
 
     def _send(self) -> list[Row]:
-        """Send the batched statements. Returns the rows of the last one."""
+        """Send the batched statements. Returns the rows of the last statement."""
         statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
         with self._guarded(), self._raw.cursor() as cursor:
             cursor.execute(statements)
@@ -227,13 +227,13 @@ def _host(text: str) -> tuple[str, int]:
     if not colon:
         return text, DEFAULT_PORT
     if not port.isdecimal() or not name:
-        raise InvalidInput("a host must have the form name:port")
+        raise InvalidInput("each host in the URL must have the form name:port")
     return name.strip("[]"), int(port)
 
 
 @cache
 def _translated(sql: str) -> str:
-    """Convert placeholders to those of PyMySQL."""
+    """Convert `?` placeholders to those of PyMySQL."""
     return sql.replace("?", "%s")
 
 

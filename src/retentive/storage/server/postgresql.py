@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: connections and error mapping.
 
-A transaction pooler (PgBouncer) does not preserve session state. Behind a pooler, settings are sent with each
-transaction and statements are not prepared. A pooler is detected by the backend process id in its greeting, which
-differs from `pg_backend_pid()`.
+A transaction pooler (PgBouncer) does not preserve session state. Behind a pooler, the connection therefore sends its
+settings with each transaction and does not prepare statements. A pooler is detected by the process id in its greeting,
+which differs from `pg_backend_pid()`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class PostgresqlDialect(Dialect):
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
         connection.rows("SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))
         if connection.rows("SHOW server_encoding")[0][0] != "UTF8":
-            raise InvalidInput("the database must have the encoding UTF8, which can store every text")
+            raise InvalidInput("the database must have the encoding UTF8; other encodings cannot store every text")
         yield
 
 

@@ -24,12 +24,15 @@ class LazySnapshot(SqlSnapshot):
 
     @property
     def head(self) -> Head:  # type: ignore[override]
-        """Head that the first statement saw."""
+        """Head of the store as the first statement saw it."""
         return self._first or self._saw(select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
-        """Number of the store. Only reads with several statements use it, so it starts their transaction."""
+        """Number of the store.
+
+        Only reads with several statements need the number, so reading it starts a transaction.
+        """
         if not self._begun:
             self._begun = True
             self._server.begin_read()

@@ -1,4 +1,4 @@
-"""Backend on a SQL database, except connections, transactions on memories, and retries."""
+"""Backend on a SQL database. Subclasses add connections, write transactions and retries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqlBackend(Backend, Checkable, Discarding):
 
     @abstractmethod
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Run work that only reads, outside a transaction."""
+        """Run read-only work outside a transaction."""
 
     @abstractmethod
     def transact(self, work: Callable[[Connection], T]) -> T:

@@ -1,4 +1,4 @@
-"""Checks of memory stores in SQL beyond the contract: schema, indexes, orphaned rows and texts."""
+"""Checks of SQL storage beyond the contract: schema, indexes, and rows and texts that belong to nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """Finding if the schema is not the current one, otherwise None."""
+    """Finding if the schema is not current, otherwise None."""
     try:
         if schema.is_current(connection):
             return None

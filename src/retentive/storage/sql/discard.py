@@ -1,4 +1,4 @@
-"""Deletion of stored data that belongs to nothing, one finding at a time, after a copy of the rows was saved."""
+"""Deletion of data that no memory store uses, one finding at a time. A copy of the rows is saved first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) 
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])
         if connection.rows("SELECT 1 FROM stores WHERE no = ? AND erased_at IS NULL", (number,)):
-            raise InvalidInput(f"the rows of {finding.name} belong to a memory store again")
+            raise InvalidInput(
+                f"{finding.name} cannot be discarded: its rows now belong to a memory store; check again"
+            )
         for table in TABLES_OF_STORES:
             _save(connection, table, "store = ?", (number,), keep)
             connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
@@ -31,7 +33,7 @@ def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) 
     if finding.code == "redaction_left" and connection.rows(
         "SELECT 1 FROM memories WHERE store = ? AND (version = ? OR text_of = ?)", (store, version_id, version_id)
     ):
-        raise InvalidInput(f"{version_id} is needed by a present memory")
+        raise InvalidInput(f"version {version_id} cannot be discarded, because a present memory needs it")
     _save(connection, "versions", "store = ? AND id = ?", (store, version_id), keep)
     if finding.code == "redaction_left":
         connection.run(

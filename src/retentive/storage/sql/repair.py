@@ -1,4 +1,7 @@
-"""Repairs of SQL stores. A repair rebuilds only a value that follows from other stored values, and deletes nothing."""
+"""Repairs of SQL stores.
+
+A repair rebuilds only values that can be derived from other stored values, and deletes nothing.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class _Version:
 
     @property
     def is_on_time(self) -> bool:
-        """True if its id proves its time. Ids of other applications prove nothing."""
+        """True unless the id contains another time than the row. Ids of other applications contain no time."""
         return time_in_id(self.id) in {None, self.at}
 
 
@@ -62,7 +65,7 @@ class _Memory:
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Rebuild pointers, lost rows, counters and creation times of a store. The caller commits."""
+    """Rebuild the pointers, lost rows, counters and creation times of a store. The caller commits."""
     with suppress(NotFound):  # erased meanwhile
         head = select_head(connection, store_id, lock=lock)
         repair = _StoreRepair(connection, head)
@@ -100,11 +103,11 @@ class _StoreRepair:
         return cast("bytes | None", found[0][0]) if len(found) == 1 else None
 
     def _fits(self, holder: str | None, record: _Version | _Memory) -> bool:
-        """True if the text in the row of a version is the one that a record describes."""
+        """True if the text in the row of version `holder` has the size and hash in `record`."""
         return fits(self._text(holder), record.size, record.sha256)
 
     def rebuild(self) -> None:
-        """Rebuild pointers and texts of versions, then memories that differ from their newest version, or are lost."""
+        """Rebuild pointers and texts of versions, then memories that are lost or differ from their newest version."""
         for version in self._versions:
             if version.has_text and not self._fits(version.text_of, version):
                 self._find_text(version)
@@ -117,9 +120,10 @@ class _StoreRepair:
         self._read()
 
     def _find_text(self, version: _Version) -> None:
-        """Point a version to the row with its text, or copy an equal text into the row it points to.
+        """Correct the pointer of a version to the row with its text, or copy a text with the same hash to this row.
 
-        Not if its own id may be the wrong one: with another time, or if it points to a lost id of the same time.
+        Nothing is changed if the id of the version itself may be damaged: if its time differs from that of the row, or
+        if the pointer names a missing id with the same time.
         """
         ids = {each.id for each in self._versions}
         same_time = version.text_of is not None and time_in_id(version.text_of) == version.at
@@ -139,7 +143,10 @@ class _StoreRepair:
                 return
 
     def _compare(self, memory: _Memory, newest: _Version) -> None:
-        """Correct columns of a memory or of its newest version, by the hash of the text and the time in the id."""
+        """Correct the columns of a memory or of its newest version.
+
+        The hash of the text and the time in the id show which is wrong.
+        """
         known = newest.is_on_time and self._fits(newest.text_of, newest)
         same_text = (memory.text_of, memory.size, memory.sha256) == (newest.text_of, newest.size, newest.sha256)
         if memory.version != newest.id:
@@ -157,14 +164,17 @@ class _StoreRepair:
                 self._set("versions", "id", newest.id, created_at=memory.at)
 
     def _lost(self) -> list[_Version]:
-        """Newest versions whose memory has no row, although they are no deletions."""
+        """Newest versions that are not deletions, but whose memory has no row."""
         if self._is_pruned():
             return []
         present = {memory.id for memory in self._memories}
         return [each for each in self._newest.values() if each.has_text and each.memory not in present]
 
     def _restore_lost(self) -> None:
-        """Rebuild lost rows if the counters prove that these are lost, rather than the versions of deletions."""
+        """Rebuild the lost rows of memories, if the counters prove that the memories existed.
+
+        Otherwise the newest versions of these memories could be earlier versions, whose later deletions are lost.
+        """
         lost, head = self._lost(), self._head
         memories = len(self._memories) + len(lost)
         size_bytes = sum(each.size for each in self._memories) + sum(each.size or 0 for each in lost)
@@ -192,7 +202,7 @@ class _StoreRepair:
         return bool(self._rows(sql))
 
     def count(self) -> None:
-        """Correct the counters. While a memory is lost or damaged, they are evidence and stay as they are."""
+        """Correct the counters. They are not changed if a memory is lost or damaged, because they are then evidence."""
         head = self._head
         in_order = list(_in_order(self._versions))
         head.revision = max([head.revision, *(each.revision for each in in_order)])
@@ -207,7 +217,7 @@ class _StoreRepair:
 
 
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
-    """Versions whose time and revision nothing contradicts: they are not above those of a later version."""
+    """Versions whose time and revision are consistent: neither is higher than in a later version."""
     at = revision = _HIGHEST
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:
@@ -221,7 +231,7 @@ def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
 
 
 def _repair_ages(connection: Connection, store: int) -> None:
-    """Set creation times of memories to those of their first versions, if no earlier version is missing."""
+    """Set the creation time of each memory to the time of its first version, unless earlier versions are missing."""
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [
         (born, store, path)

@@ -35,20 +35,20 @@ def refuse_newer(version: int, newest: int) -> None:
 
 
 class Schema:
-    """Schema in databases of one dialect. On a server, a table has a row for each applied migration."""
+    """Schema in databases of one dialect. On a server, the table of migrations has a row for each applied migration."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     @property
     def newest(self) -> int:
-        """Latest version that this version of retentive knows."""
+        """Latest schema version that this version of retentive can use."""
         return migrations.migrations(self.dialect)[-1][0]
 
     def version(self, connection: Connection) -> int:
-        """Version of the tables; 0 for an empty database.
+        """Schema version of the tables; 0 for an empty database.
 
-        Raises `ForeignSchema` for tables of another application, `Damaged` if tables are missing.
+        Raises `ForeignSchema` for tables of another application, and `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
         done = self._version(connection, tables)
@@ -58,7 +58,10 @@ class Schema:
         return done
 
     def is_current(self, connection: Connection) -> bool:
-        """Return whether the schema is current. Raises `UnknownSchema` if it is newer or of another application."""
+        """Return whether the schema is current.
+
+        Raises `UnknownSchema` if the schema is newer or of another application.
+        """
         done = self.version(connection)
         refuse_newer(done, self.newest)
         return done == self.newest
@@ -66,7 +69,8 @@ class Schema:
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
         """Upgrade the schema and return the versions applied. The caller holds the schema lock and commits.
 
-        When the tables are created, `partitions` splits memories and versions by the hash of their store.
+        When the tables are created, `partitions` splits the tables of memories and versions by the hash of the store
+        number.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

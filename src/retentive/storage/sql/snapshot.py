@@ -54,7 +54,7 @@ class Head:
 
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
-    """Head of a store. `lock` is the SQL clause that locks the row of the store. Raises `NotFound`."""
+    """Read the head of a store. `lock` is the SQL clause that locks the row of the store. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
         raise stores.no_store(store_id)
@@ -62,7 +62,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
 
 
 def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
-    """Head of a store and the entry at a path, read with one statement to save a round trip to a server.
+    """Read the head of a store and the entry at a path, with one statement to save a round trip to a server.
 
     Raises `NotFound`.
     """
@@ -100,7 +100,7 @@ _SAME_REVISION = (
 
 
 class SqlSnapshot(Snapshot):
-    """Memory store as one database transaction sees it."""
+    """Memory store in the state that one database transaction sees."""
 
     def __init__(self, connection: Connection, store_id: str, head: Head | None = None) -> None:
         self.connection = connection
@@ -134,7 +134,7 @@ class SqlSnapshot(Snapshot):
         return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path with its bytes as stored, not verified, and the mark saved with the memory."""
+        """Entry at a path with its stored bytes, which are not verified, and the file mark stored with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
             " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
@@ -249,12 +249,15 @@ class SqlSnapshot(Snapshot):
 
 
 def could_be_id(text: str) -> bool:
-    """Return whether every database accepts a text: some databases reject NUL or lone surrogates."""
+    """Return whether every database accepts a string as a parameter: some reject NUL or lone surrogates."""
     return text.isascii() and text.isprintable()
 
 
 def below(path: str) -> tuple[str, str]:
-    """Bounds of all paths below `path`; `0` follows `/`. LIKE is not used, since paths may contain `_` and `%`."""
+    """Bounds of all paths below `path`; `0` follows `/`.
+
+    LIKE is not used, because `_` and `%` in paths would be wildcards.
+    """
     return path + "/", path + "0"
 
 

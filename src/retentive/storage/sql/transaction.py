@@ -17,9 +17,10 @@ _AT_ONCE = 200  # limit for the ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """Transaction that changes a memory store. The caller holds the lock, calls `finish` and commits.
+    """Transaction on a memory store. The caller holds the lock, calls `finish` and commits.
 
-    Transactions of one commit may share a `head`. Each of them continues where the previous one ended.
+    The transactions of one commit may share a `head`. Each transaction then continues from the counters of the previous
+    one.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self._put(change, change.path, size, who)
 
     def _carry_out(self, moves: list[Sequence[Value]]) -> None:
-        """Apply the queued renames in one batch, and empty the queue."""
+        """Write the queued renames in one batch, and empty the queue."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, provenance = ?,"
@@ -148,7 +149,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """These version ids without newest versions of present memories."""
+        """These version ids, except those of the newest versions of present memories."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -271,7 +272,7 @@ _IS_PRESENT = (
 def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
     """Return whether the changes of a transaction were committed. Locks the row of the store; the caller commits.
 
-    A commit that contained only records is reported as lost, since applying it twice does no harm.
+    For a commit that contained only records, the result is False, since applying it twice does no harm.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:

@@ -1,4 +1,4 @@
-"""The scripted Claude: answers to requests, independent of HTTP, and the record of them."""
+"""The scripted Claude: answers requests independently of HTTP, and records requests and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retentive.testing.scripted_claude.script import Script, ScriptFunction
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Response to a request: a reply or an error, the simulated fault, and whether the response is streamed."""
+    """Response to a request: a reply or an error, a simulated fault, and whether to stream the response."""
 
     reply: Reply | ApiError
     stream: bool = False
@@ -33,9 +33,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Recorded request and response. `reply` is the body of the message or the error, even if it was streamed.
+    """Recorded request and response.
 
-    `prompt` is None if the request was rejected before a prompt existed. `status` is 0 if nothing was sent.
+    `reply` is the body of the message or the error, even if the response was streamed.
+
+    `prompt` is None if the request was rejected before a prompt was built. `status` is 0 if no response was sent.
     """
 
     headers: Mapping[str, str]
@@ -46,7 +48,7 @@ class Exchange:
 
 
 class Options(TypedDict, total=False):
-    """Options of `scripted_claude`, described at `ScriptedClaude`."""
+    """Options of `scripted_claude`, described in the docstring of `ScriptedClaude`."""
 
     threads: bool
     context_window: int | None
@@ -125,7 +127,7 @@ class ScriptedClaude:
         return Answer(answered, stream, fault)
 
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
-        """Answer a `POST /v1/messages/count_tokens`. It applies earlier compactions but starts none."""
+        """Answer a `POST /v1/messages/count_tokens`. Earlier compactions are applied, but no new compaction starts."""
         try:
             request = parse(headers, _json(data), self._choices, counting=True)
             conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
@@ -183,7 +185,10 @@ class ScriptedClaude:
         self._tally["warnings"] += context.warning is not None
 
     def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
-        """Raise the `ApiError` that replaces the reply. Before a disconnect, the error is not sent."""
+        """Raise the `ApiError` of a fault.
+
+        If the fault is a disconnect, the connection closes without sending the error.
+        """
         match fault:
             case ErrorResponse():
                 raise fault.error()

@@ -29,7 +29,7 @@ MEMORY = "memory"
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Summary written during this request, with its token usage."""
+    """Summary that this request created, with its token usage."""
 
     block: Block
     input_tokens: int
@@ -41,7 +41,7 @@ class Compaction:
 class Context:
     """Conversation after context management, with the applied edits.
 
-    `applied` has the entries of `applied_edits`. `tokens` is the size of the prompt after all edits.
+    `applied` has the entries of the response field `applied_edits`. `tokens` is the size of the prompt after all edits.
     """
 
     conversation: Conversation
@@ -53,7 +53,7 @@ class Context:
 
     @property
     def prompts(self) -> tuple[int, ...]:
-        """Token counts of the prompts for this request: before the summary, if there is one, and after all edits."""
+        """Token counts of the prompts of this request: the summarized prompt, if any, then the prompt after edits."""
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
 
@@ -121,7 +121,10 @@ def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Sum
 
 
 def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
-    """Return True if the prompt should warn about clearing at this share of the trigger."""
+    """Return True if the prompt should contain the warning that clearing is near.
+
+    `share` is the used part of the trigger.
+    """
     if choices.warn_at is None or share < choices.warn_at:
         return False
     remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
@@ -129,7 +132,7 @@ def _warns(conversation: Conversation, choices: Choices, share: float, *, cleare
 
 
 def _with(context: Context, messages: tuple[Message, ...]) -> Context:
-    """Replace the messages of the context and update the token count."""
+    """Replace the messages of the context, and recount its tokens."""
     if messages == context.conversation.messages:
         return context
     conversation = replace(context.conversation, messages=messages)
@@ -137,7 +140,10 @@ def _with(context: Context, messages: tuple[Message, ...]) -> Context:
 
 
 def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages from the last compaction block that has a summary. Other blocks have no effect."""
+    """Return the messages from the last compaction block with a summary.
+
+    Compaction blocks without a summary are ignored.
+    """
     left: list[Message] = []
     for message in messages:
         blocks: tuple[Block, ...] = ()
@@ -152,7 +158,7 @@ def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def default_summary(prompt: Prompt) -> str:
-    """Build the default summary: the earlier summary, the task, the number of tool calls and the last texts."""
+    """Build the default summary: the earlier summary, the task, the number of tool calls, and the latest texts."""
     parts = [
         prompt.summary or "",
         f"Task: {prompt.opening}" if prompt.opening else "",

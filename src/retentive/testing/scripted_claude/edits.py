@@ -25,7 +25,7 @@ _FIELD = "context_management"
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Threshold of an edit: it applies above `value` input tokens or tool uses."""
+    """Threshold of an edit. The edit applies to prompts with more than `value` input tokens or tool uses."""
 
     kind: str
     value: int
@@ -62,7 +62,10 @@ Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 
 def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -> tuple[Edit, ...] | None:
-    """Parse the edits of a request, in order. Returns None without `context_management`. Raises `ApiError`."""
+    """Parse the edits of a request, in order. Returns None if the request has no `context_management`.
+
+    Raises `ApiError`.
+    """
     data = body.get(_FIELD)
     if data is None:
         return None
@@ -79,7 +82,7 @@ def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -
 
 
 def _needed(data: object) -> str:
-    """Describe the beta headers that the edits need."""
+    """Names of the beta headers that the edits need, for error messages."""
     listed = data.get("edits") if isinstance(data, Mapping) else None
     kinds = [edit.get("type") for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
     needed = dict.fromkeys(BETAS[kind] for kind in kinds if isinstance(kind, str) and kind in BETAS)

@@ -31,8 +31,8 @@ class ToolUse:
 class Prompt(Conversation):
     """Conversation after clearing and compaction, as the model sees it.
 
-    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None.
-    `instructions` is the summary prompt of the request, set only for a summary.
+    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None. If the
+    script has to write a summary, `instructions` is the summary prompt of the request, otherwise None.
     """
 
     input_tokens: int
@@ -42,7 +42,7 @@ class Prompt(Conversation):
 
     @property
     def summary(self) -> str | None:
-        """Summary of an earlier compaction; None without a compaction."""
+        """Summary of an earlier compaction; None if there was no compaction."""
         first = self.messages[0].blocks[0] if self.messages and self.messages[0].blocks else {}
         content = first.get("content") if first.get("type") == COMPACTION else None
         return content if isinstance(content, str) else None

@@ -40,7 +40,10 @@ class Request:
 
 
 class Threads:
-    """Stored conversations of clients that use message threads. Each has the id of its last reply as key."""
+    """Stored conversations of clients that use message threads.
+
+    The key of each conversation is the id of its last reply.
+    """
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
@@ -67,7 +70,10 @@ class Threads:
         return replace(past, messages=merge_messages((*past.messages, *request.messages)))
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
-        """Store the conversation with its reply, if the request uses a thread. The previous id cannot be used again."""
+        """Store the conversation with its reply, if the request uses a thread.
+
+        The thread can then be continued only from this reply.
+        """
         if request.thread is None:
             return
         if request.thread == "continue":
@@ -118,7 +124,10 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
 
 
 class PausedReplies:
-    """Replies with the stop reason "pause_turn". A client sends them back unchanged to continue the turn."""
+    """Stores replies with the stop reason "pause_turn".
+
+    A client sends such a reply back unchanged to continue the turn.
+    """
 
     def __init__(self) -> None:
         self._replies: set[tuple[str, ...]] = set()
@@ -162,7 +171,7 @@ def check_conversation(conversation: Conversation, paused: PausedReplies) -> Non
 
 
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Serialize blocks for comparison, without null fields, because some clients add null for missing fields."""
+    """Serialize blocks for comparison. Null fields are omitted, because some clients add null for missing fields."""
     compact = ({name: value for name, value in block.items() if value is not None} for block in blocks)
     return tuple(json.dumps(block, sort_keys=True) for block in compact)
 

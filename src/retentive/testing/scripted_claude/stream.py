@@ -1,7 +1,7 @@
 """Streamed responses: the events of a reply, in the order of the Messages API.
 
-Order of events: message_start; for each block start, deltas and stop; message_delta with the stop reason;
-message_stop. Pings may occur anywhere. Applied context edits are in message_delta. A summary is sent as one delta.
+Order of events: message_start; for each block start, deltas and stop; message_delta with the stop reason; message_stop.
+Pings may occur anywhere. The event message_delta contains the applied context edits. A summary is sent as one delta.
 Sources: "Streaming Messages"; "Context editing", response; "Compaction".
 """
 
@@ -52,7 +52,7 @@ def _block_events(index: int, block: Block) -> Iterator[Event]:
 
 
 def _in_pieces(block: Block) -> tuple[Event, list[Event]]:
-    """Return the initial block of content_block_start and its deltas."""
+    """Return the block as content_block_start contains it, and the deltas for the rest of the block."""
     match block["type"]:
         case "text":
             return {"type": "text", "text": ""}, _deltas("text", block["text"])

@@ -16,7 +16,7 @@ from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tok
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Messages after an edit, with the number of cleared tool uses or turns and of freed tokens."""
+    """Messages after an edit, with the number of cleared tool uses or turns, and the number of freed tokens."""
 
     messages: tuple[Message, ...]
     count: int = 0
@@ -24,7 +24,9 @@ class Cleared:
 
 
 def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> Cleared:
-    """Replace the oldest results with placeholders if the prompt is over the trigger. `size` is the prompt in tokens.
+    """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
+
+    `size` is its size in tokens.
 
     Clears nothing if fewer than `clear_at_least` tokens would be freed.
     """
@@ -44,7 +46,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
 
 
 def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> int:
-    """Return the value to compare with the trigger: `size`, or the number of tool uses."""
+    """Return the value to compare with the trigger: `size` in tokens, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
     excluded = () if choices.excluded_count_for_trigger else edit.exclude_tools
@@ -52,7 +54,10 @@ def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
 
 
 def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> Cleared:
-    """Remove thinking from all but the newest `keep` turns that contain thinking. None keeps all."""
+    """Remove thinking from all but the newest `keep` turns that contain thinking.
+
+    If `keep` is None, nothing is removed.
+    """
     turns = [turn for turn in _turns(messages, choices) if any(messages[n].of_type(*THINKING) for n in turn)]
     old = turns[: max(0, len(turns) - keep)] if keep is not None else []
     positions = set(chain.from_iterable(old))
@@ -85,7 +90,7 @@ def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUses, ch
 
 
 def _turns(messages: tuple[Message, ...], choices: Choices) -> list[list[int]]:
-    """Group the positions of assistant messages by turn. A turn continues while user messages are only tool results."""
+    """Group the positions of assistant messages by turn. User messages with only tool results do not end a turn."""
     turns: list[list[int]] = []
     ended = True
     for n, message in enumerate(messages):

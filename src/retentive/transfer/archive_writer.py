@@ -172,9 +172,10 @@ class SectionWriter:
         )
 
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
-        """Add all texts and spool the version lines. Returns the version whose entry has the text, by memory id.
+        """Add all texts and spool the version lines.
 
-        If a text equals that of the previous version, as after a rename, it is not added again.
+        Returns, by memory id, the version whose entry contains the text. If a text equals that of the previous version
+        of the memory, as after a rename, it is not added again.
         """
         last: dict[str, tuple[bytes, str]] = {}
         for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):
@@ -194,10 +195,10 @@ class SectionWriter:
 
 
 def record_external_edits(backend: Backend, store_id: str) -> None:
-    """Read the store once. A directory backend then records external edits in a short write of its own."""
+    """Read the store once, so that a directory backend records external edits in a short separate transaction."""
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 
 
 def about(what: str) -> dict[str, object]:
-    """The description at the start of a file."""
+    """Description at the start of a file: the format, and the kind of the file."""
     return {"format": lines.FORMAT, "what": what, "made_at": to_datetime(now_us()), "retentive": __version__}

@@ -41,8 +41,8 @@ _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, er
 class Exported:
     """Figures of an export. `left_out` lists the paths of memories that were not written, each with the reason.
 
-    `damaged` is the number of memories in this list whose text is damaged. The file system cannot store the names of
-    the others.
+    `damaged` is the number of memories in `left_out` whose text is damaged. The other memories in `left_out` have a
+    name that the file system cannot store.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Exported:
 
     @classmethod
     def of(cls, header: lines.Header) -> Self:
-        """The figures of a section of a file."""
+        """Figures of one section of an export file."""
         return cls(
             id=header.id,
             key=header.key,
@@ -71,7 +71,8 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
     """Write the store with its history, at one revision, to the new file `path`. The store may be in use.
 
     If the name ends in `.tar.gz` or `.tgz`, the file is compressed. `records` adds records and side records. The file
-    appears when it is complete. Texts are not encrypted in it, even if the store is encrypted.
+    appears under its name only when it is complete. Texts in the file are not encrypted, even if the store is
+    encrypted.
     """
     store.result_of(AuditOnly("export"))
     with new_archive(path) as archive:
@@ -84,8 +85,8 @@ def back_up(
 ) -> list[Exported]:
     """Write all memory stores, or those with these ids or keys, to the new file `path`.
 
-    Each store is written at one revision, with its history, settings and records. The stores may be in use. No keys are
-    needed: the stored bytes of encrypted stores are written. A store that is erased during the backup is left out.
+    Each store is written at one revision, with its history, settings and records. The stores may be in use. This needs
+    no keys: encrypted stores are written in encrypted form. A store that is erased during the backup is left out.
     Raises `NotFound` for an unknown id or key.
     """
     source = below_encryption(backend)
@@ -104,7 +105,7 @@ def back_up(
 def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
     """Write the memories, at one revision, to files in the new or empty directory `path`.
 
-    `/memories/a/b` becomes `a/b`. The directory appears when all files are complete and durable.
+    `/memories/a/b` becomes `a/b`. The directory appears under its name only when all files are complete and durable.
     """
     target = os.path.abspath(path)
     with store.checking("export"):
@@ -170,7 +171,7 @@ def _write_data(path: str, data: bytes) -> str | None:
 
 
 def _sync(part: str) -> None:
-    """Make the names of all files durable."""
+    """Sync the names of all files to disk."""
     for directory, _, _ in os.walk(part):
         with suppress(FileNotFoundError):
             sync_directory(directory)

@@ -41,7 +41,7 @@ _FILES = {"100644", "100755", "100664"}
 class Item:
     """A file of a source: its name relative to the source, separated by `/`, and a function that reads it.
 
-    `expected` is true for a file or directory that is never imported, which needs no attention.
+    `expected` is true for a file or directory that is never imported, such as `.git`, and needs no warning.
     """
 
     name: str
@@ -56,7 +56,9 @@ def refused(name: str, why: str, *, expected: bool = False) -> Item:
 
 
 class DirectorySource:
-    """The files below a directory. If it contains a directory `memories`, `inside` is true and only that is read.
+    """The files below a directory.
+
+    If it contains a directory `memories`, only that directory is read and `inside` is true.
 
     Symbolic links and devices are not read. Raises `NotFound`.
     """
@@ -88,7 +90,7 @@ class DirectorySource:
                     yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """For each directory: its path, the directories in it that are not read, its files, and its descriptor."""
+        """Yield each directory: its path, the directories in it that are not read, its files, and its descriptor."""
 
         def failed(error: OSError) -> None:
             raise error
@@ -128,7 +130,7 @@ class _Entry(NamedTuple):
 
 
 class GitSource:
-    """The files of a tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
+    """The files of a Git tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
 
     If the tree contains a directory `memories`, only the files in that directory are read. Raises `InvalidInput`,
     `NotFound`, `Unavailable`.
@@ -180,7 +182,7 @@ class GitSource:
             yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
 
     def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Start git, which ends when its input ends. The end of a `with` block closes the input."""
+        """Context with the running git process. When the block ends, the input of git is closed, so git ends too."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
         command = [*self._command, *arguments]
         pipe = subprocess.PIPE
@@ -229,7 +231,7 @@ def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
 
 
 def _failure(errors: bytes) -> Exception:
-    """The error for the message that git printed, without the paths in it."""
+    """Convert the message that git printed to an error without the local paths in the message."""
     if b"not a git repository" in errors:
         return NotFound("the directory is not a Git repository")
     if b"dubious ownership" in errors:

@@ -1,7 +1,7 @@
-"""The six commands and the parser of raw tool input.
+"""The six commands, and the parser of raw tool input.
 
 A `Command` is always valid: its paths are parsed, its numbers are integers and its texts can be stored. The accepted
-variations follow no general rule, so the parser is a table (docs/commands.md, "Accepted input").
+variations of the input follow no general rule, so the parser is a table (docs/commands.md, "Accepted input").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show a memory (whole, or the lines of `view_range`) or a directory."""
+    """Show a directory or a memory. `view_range` limits the view of a memory to these lines."""
 
     name: ClassVar[str] = "view"
     path: MemoryPath
@@ -56,7 +56,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a memory, or a directory with all below it."""
+    """Delete a memory, or a directory with everything below it."""
 
     name: ClassVar[str] = "delete"
     path: MemoryPath
@@ -64,7 +64,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Move a memory, or a directory with all below it."""
+    """Move a memory, or a directory with everything below it."""
 
     name: ClassVar[str] = "rename"
     old_path: MemoryPath
@@ -87,7 +87,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
-    """Paths of a command. If the outcome is unknown, the reply tells the model to view the last one."""
+    """Paths of a command. If the outcome is unknown, the reply tells the model to view the last of these paths."""
     match command:
         case Rename():
             return (command.old_path, command.new_path)
@@ -194,7 +194,7 @@ def _range(value: object) -> tuple[int, int]:
 
 
 def _describe(value: object) -> str:
-    """Short description of a wrong value: scalars as written, other values by their type."""
+    """Short description of a wrong value for an error: scalars as written, other values by their type."""
     match value:
         case None:
             return "nothing"

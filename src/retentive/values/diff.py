@@ -1,11 +1,11 @@
 r"""Line-based comparison of texts: changes, unified diff, blame and three-way merge.
 
-Pure functions on str. Lines end at `\n` and nowhere else. A last line without `\n` differs from the same line with it,
-so results are exact to the byte. Line positions are half-open ranges from 0.
+Pure functions on str. Lines end only at `\n`. A last line without `\n` differs from the same line with `\n`, so results
+are exact to the byte. Line positions are half-open ranges from 0.
 
 The longest common subsequence is computed bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004):
 each line of one text is compared with all lines of the other in a few integer operations. The time depends only on the
-number of lines, so there is no bad case: 3,000 lines against 3,000 take some milliseconds.
+number of lines, so there is no slow worst case: comparing 3,000 lines with 3,000 lines takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class LineChange:
 class DiffLine:
     """Row of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the spans of `text` that differ from the other side; they are empty if most of the text differs.
-    `newline` is False for a last line without a newline.
+    `marks` are the spans of `text` that differ from the matching line of the other text. If most of the text differs,
+    `marks` is empty. `newline` is False for a last line without a newline.
     """
 
     kind: Kind
@@ -83,7 +83,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Range of lines that both sides changed differently, with its lines in each of the three versions."""
+    """Range of lines that both sides changed differently, with the lines of the base and of both sides."""
 
     base: Span
     ours: Span
@@ -92,14 +92,14 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Result of a merge: the text, or None and the conflicts in their order."""
+    """Result of a merge: the merged text, or the conflicts in their order. `text` is None if there are conflicts."""
 
     text: str | None
     conflicts: tuple[Conflict, ...] = ()
 
 
 def lines(text: str) -> list[str]:
-    r"""Split a text into lines, each with its `\n`. Only the last may be without."""
+    r"""Split a text into lines, each with its `\n`. Only the last line may lack a `\n`."""
     ended = text.split("\n")
     last = ended.pop()
     kept = [line + "\n" for line in ended]
@@ -109,9 +109,9 @@ def lines(text: str) -> list[str]:
 def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    A text that is None does not exist; the diff shows it as empty and named `NOWHERE`. Other names are printed
-    unchanged: `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a control character or a negative
-    `context`.
+    None in place of a text means that the text does not exist: it is shown as an empty text with the name `NOWHERE`.
+    Other names are printed unchanged, such as `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a
+    control character or a negative `context`.
     """
     if context < 0:
         raise InvalidInput("context must be an integer of at least 0")
@@ -128,15 +128,15 @@ def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, c
 
 
 def as_text(diff: Iterable[DiffLine]) -> str:
-    """The diff as text that `patch` and `git apply` accept."""
+    """Format the diff as text that `patch` and `git apply` accept."""
     return "".join(f"{line.row}\n" if line.newline else f"{line.row}\n{NO_NEWLINE}\n" for line in diff)
 
 
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
-    """For each line of the last text, the key of the version that added it. Versions are ordered oldest first.
+    """Key of the version that added the line, for each line of the last text. `texts` are ordered oldest first.
 
-    The text of a deletion is empty. A line that was removed and added again is attributed to the version that added it
-    again.
+    A deletion has the empty text. A line that was removed and added again is attributed to the version that added it
+    last.
     """
     keys: list[K] = []
     present: list[str] = []
@@ -154,8 +154,8 @@ def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
 def merge(base: str, ours: str, theirs: str) -> Merged:
     """Three-way merge of the changes of both sides since `base`.
 
-    A change of one side is applied; the same change on both sides is applied once. Different changes that overlap or
-    are adjacent (no unchanged line between them) conflict, as in Git.
+    A change made by only one side is applied. A change made by both sides is applied once. Different changes that
+    overlap or are adjacent (no unchanged line between them) conflict, as in Git.
     """
     before, sides = lines(base), (lines(ours), lines(theirs))
     text: list[str] = []
@@ -178,7 +178,10 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
 def _touching(
     before: Sequence[str], sides: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
-    """Groups of overlapping or adjacent changes, each with its side, and the base lines each group covers."""
+    """Groups of overlapping or adjacent changes.
+
+    Each group has its changes with their sides, and the base lines it covers.
+    """
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))
     together: list[tuple[LineChange, int]] = []
@@ -216,7 +219,10 @@ def _rows(kind: Kind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffL
 
 
 def _range(start: int, count: int) -> str:
-    """Range in a hunk header, counted from 1. An empty range names the line before it; a single line has no count."""
+    """Line range in a hunk header, counted from 1.
+
+    For an empty range, the line before it; a single line has no count.
+    """
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 
 
@@ -236,7 +242,10 @@ class _Word(NamedTuple):
 
 
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
-    """Spans of the words that differ, by line; empty if less than half of the shorter side occurs in the other side."""
+    """Spans of the words that differ, by line.
+
+    Empty if less than half of the shorter side also occurs in the other side.
+    """
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:
         return {}, {}
@@ -256,7 +265,7 @@ def _words(rows: Sequence[str]) -> list[_Word]:
 
 
 def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
-    """Spans of the words by line. Words separated only by white space share a span."""
+    """Spans of words by line. Words that are separated only by white space share a span."""
     marks: dict[int, list[Span]] = {}
     for number, group in groupby(words, key=attrgetter("line")):
         spans = marks[number] = []
@@ -282,7 +291,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
-    """The same changes, each moved down as far as possible. Changes that meet are merged."""
+    """The same changes, each moved down as far as possible. Changes that then touch are merged."""
     low: list[_Range] = []  # from the last to the first
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change
@@ -331,7 +340,7 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Longest sequence of lines that are unique on each side and in the same order on both (patience diff)."""
+    """Longest sequence of lines that are unique in each text and in the same order in both texts (patience diff)."""
     once_new = {line for line, count in Counter(new).items() if count == 1}
     place = {line: at for at, line in enumerate(new) if line in once_new}
     counts = Counter(old)

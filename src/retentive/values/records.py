@@ -52,11 +52,11 @@ class Actor:
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:
-    """Convert a text such as `user:ann` to an actor. Raises `InvalidInput`, also for an invalid `Actor`."""
+    """Convert a string such as `user:ann` to an actor. Raises `InvalidInput`, also for an invalid `Actor`."""
     if actor is None or isinstance(actor, str):
         return None if actor is None else Actor.parse(actor)
     if not isinstance(actor, Actor):
-        raise _not_an_actor(f"an actor must be an Actor or a text, not {type(actor).__name__}")
+        raise _not_an_actor(f"an actor must be an Actor or a string, not {type(actor).__name__}")
     if actor.kind not in ACTOR_KINDS:
         raise _not_an_actor(f"the actor {str(actor)[:80]!r} has an unknown kind")
     plain_name("actor", actor.id)
@@ -73,9 +73,9 @@ EXTERNAL = Actor("job", "external")
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """Memory store, as recorded by the backend. `seal` has the data of the encryption layer.
+    """Memory store, as recorded by the backend. `seal` contains the data of the encryption layer.
 
-    `erased_at` is set for an erased store; only the id of that store remains.
+    An erased store has only its id and `erased_at`.
     """
 
     id: str
@@ -92,7 +92,7 @@ class StoreInfo:
 class Memory:
     """Current state of a memory, without its text. `id` survives renames.
 
-    `seal` and `provenance_text` are those of its newest version.
+    `seal` and `provenance_text` are those of the newest version.
     """
 
     id: str
@@ -107,7 +107,7 @@ class Memory:
 
     @classmethod
     def of(cls, version: Version, created_at: datetime) -> Memory:
-        """The memory whose newest version is `version`, which must not be a deletion."""
+        """Build the memory whose newest version is `version`. The version must not be a deletion."""
         size_bytes, sha256 = version.size_bytes or 0, version.sha256 or ""
         times = created_at, version.created_at
         kept = version.seal, version.provenance_text
@@ -125,8 +125,8 @@ class Memory:
 class Version:
     """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
-    The path of a redacted version is empty. `seal` holds the data of the encryption layer, `provenance_text` that of
-    the engine; the backend does not interpret them.
+    The path of a redacted version is empty. `seal` contains data of the encryption layer, and `provenance_text` data of
+    the engine. The backend interprets neither.
     """
 
     id: str
@@ -153,7 +153,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Current size of a memory store."""
+    """Number and total size of the memories in a store."""
 
     memories: int
     size_bytes: int
@@ -176,7 +176,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Stored form of a change. `data` is None for a rename or a deletion."""
+    """Form in which a backend stores a change. `data` is None for a rename or a deletion."""
 
     data: bytes | None
     sha256: str | None
@@ -188,8 +188,8 @@ class Kept:
 class Sealing:
     """Encrypted replacement for `Change.data`, provided by the encryption layer.
 
-    `keep` returns the stored form, which is bound to the ids of the memory and the version. `size_bytes` is the length
-    of the plain text, or None if the bytes do not change.
+    `keep` returns the form to store, which can be decrypted only with the ids of the memory and the version.
+    `size_bytes` is the length of the plain text, or None if the bytes do not change.
     """
 
     size_bytes: int | None
@@ -205,7 +205,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Deleted memory that a change recreates, with its id and creation time."""
+    """Deleted memory that a change recreates: its id and its creation time."""
 
     id: str
     created_at: datetime
@@ -215,9 +215,9 @@ class Again:
 class Change:
     """Change to record: `before` becomes a memory at `path` with the bytes `data`.
 
-    - `before` is None: the memory is created. `path` is None: it is deleted.
+    - `before` is None: a memory is created. `path` is None: the memory is deleted.
     - Neither `data` nor a size in `sealing` is set: the bytes stay and the path changes (a rename).
-    - Bytes and another path are set: both change in one version.
+    - The change has bytes and a path that differs from `before`: one version records both.
 
     A backend stores the result of `kept`. The changes of one `record` call are applied in order.
 
@@ -246,7 +246,7 @@ class Change:
 
     @property
     def size_bytes(self) -> int | None:
-        """Length of the new text, or None if the bytes do not change or are deleted."""
+        """Length of the new text. None if the change has no new text."""
         if self.sealing is not None:
             return self.sealing.size_bytes
         return None if self.data is None else len(self.data)
@@ -257,7 +257,7 @@ class Change:
         return self.provenance_text if self.origin is None else self.origin.provenance_text
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Stored form of this change for a memory and a version with these ids."""
+        """Form to store of this change, for the given ids of the memory and the version."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
@@ -270,7 +270,7 @@ def sortable_id(prefix: str, time_us: int) -> str:
 
 
 def time_in_id(text: str) -> int | None:
-    """Time in microseconds that an id of `sortable_id` has in it; None for any other id."""
+    """Time in microseconds contained in an id that `sortable_id` created; None for any other id."""
     found = _SORTABLE.fullmatch(text)
     return None if found is None else int(found[1], 16)
 
@@ -292,9 +292,9 @@ def now_us(clock: Clock = time.time) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call: its actor, its tool_use id, its integration, and the source and session that the application names.
+    """Context of one call: actor, tool_use id, integration, and the source and session that the application named.
 
-    Without an actor, the actor that the store was opened with applies.
+    If `actor` is None, the actor that the store was opened with is recorded.
     """
 
     actor: Actor | None = None

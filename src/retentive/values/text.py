@@ -1,7 +1,7 @@
 r"""Pure functions to view and edit the text of a memory.
 
-Lines end at `\n` and nowhere else. A final `\n` ends the last line and does not start another. An edit changes no
-byte outside the edited part.
+Lines end only at `\n`. A final `\n` ends the last line and does not start another line. An edit changes no byte outside
+the edited part.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
     """Return the lines in `view_range`, at most `max_chars` characters of them (0 = no limit).
 
     `view_range` gives the first and the last line; -1 is the end. The text is given as bytes, so that only the visible
-    part of a large text is decoded. `lines` is the line count, if known. Raises `Refused` for an invalid range and
-    `UnicodeDecodeError` for bytes that are not UTF-8.
+    part of a large text is decoded. `lines` is the number of lines in the text, if known. Raises `Refused` for an
+    invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
     """
     lines = count_lines(data) if lines is None else lines
     if lines > MAX_LINES:
@@ -102,7 +102,7 @@ def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page
 
 
 def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
-    """The first `count` characters of a slice of a text. If the slice is shorter, all of its characters."""
+    """The first `count` characters of a slice of a text, or all characters if the slice is shorter."""
     end = min(stop, start + count * _MAX_CHAR_BYTES)
     while end < stop and data[end] & 0xC0 == 0x80:  # do not split a character
         end += 1
@@ -110,13 +110,16 @@ def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
 
 
 def numbered(text: str, first: int) -> str:
-    """The lines of a text. Each line follows its number, right-aligned to 6 characters, and a tab."""
+    """Format the lines of a text, each after its line number (right-aligned to 6 characters) and a tab."""
     lines = text.removesuffix("\n").split("\n")
     return "\n".join([f"{number:6d}\t{line}" for number, line in enumerate(lines, first)])
 
 
 def replace(text: str, old: str, new: str) -> tuple[str, int]:
-    """Replace the only occurrence of `old`; return the new text and the position. Raises `Refused`."""
+    """Replace the only occurrence of `old`. Returns the new text and the position of the replacement.
+
+    Raises `Refused`.
+    """
     if not old:
         raise Refused("empty_old_str")
     at = text.find(old)
@@ -141,7 +144,10 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Numbered lines around the `length` new characters at `at`. None if the text is empty or they are too long."""
+    """Numbered lines around the `length` new characters at `at`.
+
+    None if the text is empty or these lines are too long.
+    """
     lines = count_lines(text)
     if not lines:
         return None
@@ -155,7 +161,7 @@ def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
 
 
 def insert(text: str, line: int, inserted: str) -> str:
-    """Insert `inserted` as separate lines after line `line` (0 = at the top) and return the new text."""
+    """Insert `inserted` as separate lines after line `line` (0 = at the top). Returns the new text."""
     lines = count_lines(text)
     if not 0 <= line <= lines:
         raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
@@ -169,7 +175,7 @@ def _with_final_newline(text: str) -> str:
 
 
 def line_start(text: AnyStr, line: int, lines: int) -> int:
-    """Position of line `line` (from 1) in a text of `lines` lines. For `lines` + 1, the end of the text."""
+    """Position where line `line` (from 1) starts in a text of `lines` lines. For `lines` + 1, the end of the text."""
     newline = _newline(text)
     if line > lines:
         return len(text)
@@ -197,7 +203,7 @@ def is_text(data: bytes) -> bool:
 
 
 class TextCheck:
-    """Checks, chunk by chunk, that bytes can be the text of a memory. It never decodes all of them at once."""
+    """Check, chunk by chunk, that bytes can be the text of a memory. The bytes are never decoded all at once."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")()
@@ -212,7 +218,7 @@ class TextCheck:
 
 
 def decoded(data: bytes | None, *, path: str | None = None) -> str:
-    """Decode a stored text. Raises `Damaged` if it is not UTF-8; the message names `path` if given."""
+    """Decode a stored text. Raises `Damaged` if it is not UTF-8; the message contains `path`, if given."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError:
@@ -220,9 +226,10 @@ def decoded(data: bytes | None, *, path: str | None = None) -> str:
 
 
 def verified(data: object, sha256: str | None, seal: bytes | None, name: str) -> bytes:
-    """The stored bytes of a text, if they match the hash of its version. Costs about 1 us per KB.
+    """Return the stored bytes of a text if they match the hash of its version. This takes about 1 us per KB.
 
-    A sealed text is returned unread: the encryption layer authenticates it. Raises `Damaged` with `name`, a path or id.
+    An encrypted text is returned without a check, because the encryption layer authenticates it. Raises `Damaged` with
+    `name`, a path or id.
     """
     if isinstance(data, bytes) and (hashlib.sha256(data).hexdigest() == sha256 or (seal is not None and not sha256)):
         return data

@@ -143,7 +143,9 @@ class Compact:
         if self.instructions is not None:
             check_text("instructions", self.instructions)
             if not self.instructions.strip():
-                raise InvalidInput("instructions must not be blank; leave them out to use the API's own")
+                raise InvalidInput(
+                    "instructions must not be blank; omit them to use the default summary prompt of the API"
+                )
         check_bool("pause_after_compaction", self.pause_after_compaction)
 
     def request(self) -> dict[str, Any]:
@@ -170,7 +172,7 @@ class ContextManagement:
     def __init__(self, *edits: Edit) -> None:
         object.__setattr__(self, "edits", edits)
         if not edits:
-            raise InvalidInput("ContextManagement needs at least one edit; use context=None for none")
+            raise InvalidInput("ContextManagement needs at least one edit; pass context=None to use no edits")
         if not all(isinstance(edit, Edit) for edit in edits):
             raise InvalidInput("each edit must be a ClearThinking, ClearToolUses or Compact")
         types = [edit.type for edit in edits]

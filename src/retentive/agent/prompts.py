@@ -64,7 +64,7 @@ def topic_guidance(topic: str, *, language: str = "en") -> str:
     """Instruction to record only information about `topic`. Raises `InvalidInput`."""
     check_text("topic", topic)
     if not topic.strip():
-        raise InvalidInput("topic must not be blank; leave it out for no topic guidance")
+        raise InvalidInput("topic must not be blank; omit it for a prompt without topic guidance")
     return _TOPIC[_known(language)].replace("{topic}", topic)
 
 

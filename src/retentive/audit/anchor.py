@@ -181,7 +181,7 @@ def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
     try:
         found = json.loads(line)
         if found["format"] != FORMAT:
-            raise InvalidInput("the anchor file was written by a newer version of retentive")
+            raise InvalidInput("the anchor file was written by a newer version of retentive; upgrade retentive")
         versions = {str(version): str(leaf) for version, leaf in found["versions"].items()}
         texts: Sequence[str] = [str(found[name]) for name in ("store", "time", "newest", "previous", "signature")]
         named, head = found["key"], Head.parse(found["head"])

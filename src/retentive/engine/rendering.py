@@ -72,7 +72,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
         case Save(path=path), CommandResult() as result:
             text, notes = say("inserted", path=path.written), result.notes
         case _:
-            raise TypeError(f"{type(operation).__name__} has no reply")
+            raise TypeError(f"the operation {type(operation).__name__} has no reply")
     if not notes and not outcome.proposed:
         return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]

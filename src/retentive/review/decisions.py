@@ -76,7 +76,7 @@ class Decide(WriteOperation[DecisionOutcome]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
         """Accept or refuse the proposals."""
         if writer.settings.read_only:
-            raise PermissionDenied("the memory store is read-only")
+            raise PermissionDenied("the memory store is read-only, so proposals cannot be accepted or refused")
         waiting = pending(tx)
         below = foundations(waiting)
         wanted = self.wanted

@@ -97,7 +97,7 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
     if version.operation != "deleted" and version.redacted_at is None:
         return version, verified(data, version.sha256, version.seal, version.id)
     if data is not None:
-        raise Damaged("a deleted or redacted version has a text")
+        raise Damaged("a text is stored for a deleted or redacted version")
     return version, None
 
 

@@ -184,7 +184,7 @@ def test_the_default_excludes_the_memory_tool() -> None:
         (lambda: ClearThinking(keep=WORD), "a number of turns or 'all', not 'some'"),
         (lambda: Compact(trigger=InputTokens(49_999)), "at least 50,000"),
         (lambda: Compact(trigger=TOOL_USES), r"must be InputTokens\(n\)"),
-        (lambda: Compact(instructions="  "), "leave them out to use the API's own"),
+        (lambda: Compact(instructions="  "), "omit them to use the default summary prompt"),
         (ContextManagement, "at least one edit"),
         (lambda: ContextManagement(LISTED), "must be a ClearThinking, ClearToolUses or Compact"),
         (lambda: ContextManagement(Compact(), Compact()), "each type of edit is allowed only once"),

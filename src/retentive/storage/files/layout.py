@@ -74,4 +74,4 @@ def _number(private: str) -> int | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise UnknownSchema("the format number of the directory cannot be read") from None
+        raise UnknownSchema("the file with the format number in the folder .retentive contains no number") from None

@@ -46,7 +46,7 @@ class TextRef(NamedTuple):
             pack, offset, length, expected = ref.split("-")
             return cls(pack, int(offset, 16), int(length, 16), expected)
         except ValueError:
-            raise Damaged("a reference to a text is malformed") from None
+            raise Damaged("a reference to a text in the object storage is malformed") from None
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:

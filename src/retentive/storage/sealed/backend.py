@@ -160,7 +160,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         def work(tx: Transaction) -> str | None:
             if tx.seal == pending:
                 if tx.revision:
-                    raise Damaged("the data key of the memory store is missing")
+                    raise Damaged("the data key of the encrypted memory store is missing, although the store has data")
                 tx.set_metadata(seal=given)
             return tx.seal
 

@@ -108,7 +108,7 @@ class KeyRing:
         """Read RETENTIVE_KEYS (JSON) or RETENTIVE_KEYS_FILE (the path of a key file). None if neither is set."""
         text, path = environ.get(KEYS_VARIABLE), environ.get(FILE_VARIABLE)
         if text and path:
-            raise InvalidInput(f"set {KEYS_VARIABLE} or {FILE_VARIABLE}, not both")
+            raise InvalidInput(f"both {KEYS_VARIABLE} and {FILE_VARIABLE} are set; set only one of them")
         if text:
             return cls.from_text(text)
         return cls.from_file(path) if path else None

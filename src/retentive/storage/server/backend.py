@@ -202,7 +202,9 @@ class ServerBackend(SqlBackend, Clocked):
                     return landed
             except (RetentiveError, SerializationConflict) as error:
                 if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
-                    raise OutcomeUnknown("the connection was lost during the commit") from None
+                    raise OutcomeUnknown(
+                        "the connection was lost during the commit, so its outcome is unknown"
+                    ) from None
 
     def _deadline(self) -> float:
         return time.monotonic() + self.dialect.timeout_s

@@ -30,7 +30,7 @@ def refuse_newer(version: int, newest: int) -> None:
     """Raise `UnknownSchema` for a schema version that is newer than this version of retentive."""
     if version > newest:
         raise UnknownSchema(
-            f"the store has schema {version}, but this version of retentive knows {newest}; upgrade retentive"
+            f"the storage has schema {version}, but this version of retentive supports only {newest}; upgrade retentive"
         )
 
 

@@ -272,7 +272,7 @@ def _memory(row: Sequence[Value]) -> Memory:
     try:
         created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
     except (OverflowError, TypeError):
-        raise Damaged(f"the times of {visible(path)} cannot be read") from None
+        raise Damaged(f"the times of the memory {visible(path)} cannot be decoded") from None
     return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)
 
 
@@ -286,7 +286,7 @@ def _version(row: Row) -> Version:
         redacted_at = None if redacted is None else to_datetime(redacted)
         changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
     except (OverflowError, TypeError, AttributeError, InvalidInput):
-        raise Damaged(f"the times or actors of version {id_} cannot be read") from None
+        raise Damaged(f"the times or actors of version {id_} cannot be decoded") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
 
 

@@ -33,7 +33,7 @@ class InvalidPath(InvalidInput):
 
 
 class ReadOnly(InvalidInput):
-    """The memory is read-only, or this actor may not write it."""
+    """The memory is read-only, or this actor may not change it."""
 
     code = "read_only"
 
@@ -70,7 +70,7 @@ class PermissionDenied(RetentiveError):
 
 
 class StoreFull(RetentiveError):
-    """The storage has no space left. Nothing was written; deleting still works."""
+    """The storage has no free space. Nothing was written. Memories can still be deleted."""
 
     code = "store_full"
 
@@ -125,7 +125,7 @@ class Phrase:
 
 
 class Refused(RetentiveError):
-    """Refused command. The engine turns it into an error reply.
+    """The engine refused a command. The model gets this exception as an error reply.
 
     `key` is the name of a template in `Replies`, and `values` fill it. The engine adds `path`, `old_path` and
     `new_path` as the caller wrote them.

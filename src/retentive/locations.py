@@ -80,7 +80,9 @@ def _expanded(path: str) -> str:
     """The path with the home directory in place of `~` or `~user`."""
     found = os.path.expanduser(path)
     if found.startswith("~"):
-        raise InvalidInput("there is no home directory for the ~ in the location; for a name with ~ write ./ before it")
+        raise InvalidInput(
+            "the home directory for ~ in the location is unknown; if ~ is part of a name, write ./ before it"
+        )
     return found
 
 

@@ -51,9 +51,9 @@ STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, applied)
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-    """Run an operation and return its outcome. Recorded changes are durable when it returns.
+    """Run an operation and return its outcome. Recorded changes are durable when this function returns.
 
-    The outcome contains errors of the request; failures of storage are raised.
+    Errors of the request are part of the outcome. Failures of storage are raised.
     """
     if isinstance(operation, ReadOperation):
         return _read(context, operation, invocation)

@@ -62,7 +62,10 @@ class Changed(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """Line of a memory that reads as an instruction to the model or may contain a sensitive value, with the kinds."""
+    """Line of a memory that was flagged as a possible sensitive value or as an instruction to the model.
+
+    `kinds` names the kinds that were found.
+    """
 
     path: str
     line: int
@@ -270,7 +273,7 @@ class _Past:
         return tuple(reversed(days))
 
     def most_changed(self, paths: Mapping[str, str]) -> tuple[Changed, ...]:
-        """The memories with the most versions in the window. A deleted memory has its last path."""
+        """Memories with the most versions in the window. A deleted memory is listed with its last path."""
         return tuple(
             Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
             for memory_id, count in self._changed.most_common(TOP)

@@ -1,6 +1,6 @@
-"""Agents with a memory: agent loops, context management, prompts, a function tool for other models, long projects.
+"""Agents with a memory. Includes context management, prompts, a function tool for other models, and long projects.
 
-Only `Agent` and `AsyncAgent` need the SDK, so this package imports them on first access.
+Only `Agent` and `AsyncAgent` need the SDK, so this package imports the SDK when they are first used.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ class ClearToolUses:
 class ClearThinking:
     """Remove thinking from all but the `keep` newest turns. `"all"` keeps all thinking.
 
-    None selects the API's default, which depends on the model. Valid only in requests with thinking enabled.
+    With `keep=None` the API uses its default, which depends on the model. This edit is valid only in requests with
+    thinking enabled.
     """
 
     type: ClassVar[str] = "clear_thinking_20251015"

@@ -27,7 +27,7 @@ class NotAuthorized(AgentError):
 
 
 class RequestRefused(AgentError):
-    """The API rejected the request: an invalid field, an unknown model, or a request that is too large."""
+    """The API rejected the request, for example for an invalid field, an unknown model or its size."""
 
     code = "request_refused"
 

@@ -29,7 +29,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """Result of a tool call, already appended to the conversation. Content other than text shows as `[type]`.
+    """Result of a tool call, already appended to the conversation. Content that is not text is shown as `[type]`.
 
     A call that did not run gets an error result that says why: the response was truncated, or the model declined.
     """

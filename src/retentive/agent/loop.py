@@ -58,7 +58,7 @@ UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
 
 
 class _Conversation(Generic[C]):
-    """State and request building shared by both agents."""
+    """Base class of both agents: the state of the conversation, and building of requests."""
 
     _new_client: Callable[[], C]
     _is_async: ClassVar[bool]
@@ -250,7 +250,8 @@ class Agent(_Conversation["Anthropic"]):
 class AsyncAgent(_Conversation["AsyncAnthropic"]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
-    To end a run immediately when its loop is left early, use `async with aclosing(agent.run("...")) as events`.
+    If the loop over the events can end early, use `async with aclosing(agent.run("...")) as events`, so that the run
+    ends at once.
     """
 
     _new_client: Callable[[], AsyncAnthropic] = staticmethod(sdk.new_async_client)

@@ -1,4 +1,4 @@
-"""Arguments of an agent: the fields of its API requests other than the messages, with their checks."""
+"""Validation of the arguments that become fields of API requests: tools, context edits, budget and extra fields."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Applied context edits, compactions and token usage, read from API responses.
 
-Every function takes an SDK response object or the same data as a dict. Unknown edit types are kept as `OtherEdit`. The
-functions raise no exceptions.
+Every function takes an SDK response object or the same data as a dict. Edits of unknown types are returned as
+`OtherEdit`. The functions raise no exceptions.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def check_fields(method: Callable[..., object], fields: Mapping[str, object]) ->
 
 @contextmanager
 def send_errors() -> Iterator[None]:
-    """Translate errors in serializing a request to `InvalidInput`, and in parsing its response to `ApiFailed`."""
+    """Translate errors in building a request to `InvalidInput`, and errors in parsing its response to `ApiFailed`."""
     with read_errors():
         try:
             yield

@@ -68,7 +68,7 @@ class Budget:
 
 
 class Turns:
-    """State of one run: receives each response, updates the conversation, and decides when the run ends."""
+    """State of one run. It receives each response, updates the conversation, and decides when the run ends."""
 
     def __init__(self, messages: list[Message], budget: Budget, *, streamed: bool) -> None:
         self._messages = messages

@@ -114,7 +114,7 @@ def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """Head of the chain. Raises `InvalidInput` if it is damaged."""
+    """Head of the chain. Raises `InvalidInput` if the record of the head is damaged."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
     return Head(0, FIRST) if text is None else Head.parse(text)
 

@@ -24,7 +24,7 @@ def _key(key: AnchorKey | str | None) -> AnchorKey:
 
 
 class Audit:
-    """The audit log of one memory store. Reading it adds no entry. Raises `RetentiveError`."""
+    """Audit log of one memory store. Reading the log adds no entry to it. The methods raise `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context

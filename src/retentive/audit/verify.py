@@ -119,7 +119,7 @@ class _Verification:
         return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
 
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
-        """Compare the details with the digests in their entries."""
+        """Compare the detail records with the digests in their entries."""
         present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
@@ -151,7 +151,7 @@ class _Verification:
 class Anchored:
     """The anchors of a store, oldest first, and the key that signed them.
 
-    `has_files`: people may edit the memories as plain files.
+    `has_files` is true if people may edit the memories as plain files.
     """
 
     key: AnchorKey
@@ -215,5 +215,8 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
 
 
 def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
-    """Return whether the log was on when a version was recorded, according to the entries that switched it."""
+    """Return whether the log was on when a version was recorded.
+
+    `switches` are the entries that turned it on or off.
+    """
     return next((state for newest, state in reversed(switches) if newest < version_id), True)

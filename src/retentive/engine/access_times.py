@@ -25,7 +25,7 @@ _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
-    """The views of this process, for all memory stores of one backend. Threads may share the object."""
+    """Views of memories by this process, for all memory stores of one backend. Threads may share the object."""
 
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
@@ -66,7 +66,7 @@ class Accesses:
             self.flush()
 
     def flush(self) -> None:
-        """Write the pending views. Views that cannot be written are dropped: a view never fails because of them."""
+        """Write the pending views. If this fails, the views are dropped, so that a view of a memory never fails."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()

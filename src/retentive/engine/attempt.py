@@ -1,4 +1,4 @@
-"""Write operations on their way through the pipeline."""
+"""State of write operations while they pass through the pipeline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Attempt(Generic[R]):
-    """One write operation on its way through the stages.
+    """State of one write operation while it passes through the stages.
 
     `tx`, `settings` and `writer` belong to the current run of the transaction. A transaction may run more than once: if
     the outcome of a commit was lost, `outcome` and the marks of the stages show whether the commit succeeded. If

@@ -99,7 +99,7 @@ class StoreContext(ABC):
         return self.backend.read(self.id, work)
 
     def settings_of(self, snapshot: Snapshot) -> Settings:
-        """Effective settings: those stored with the store, overridden by those pinned in this process."""
+        """Effective settings: the stored settings, overridden by the settings pinned in this process."""
         stored, known, settings = snapshot.settings, *self.known_settings
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
@@ -107,7 +107,7 @@ class StoreContext(ABC):
         return settings
 
     def settings(self) -> Settings:
-        """Effective settings: those stored with the store, overridden by those pinned in this process."""
+        """Effective settings: the stored settings, overridden by the settings pinned in this process."""
         return self.read(self.settings_of)
 
     def redacted(self, text: str, settings: Settings | None = None) -> str:

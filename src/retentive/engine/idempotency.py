@@ -3,7 +3,7 @@
 An agent loop that crashes after a command took effect but before it received the reply sends the command again. The
 record of a command is written in the transaction of its change. It contains digests of the id and the command, and the
 parts of the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The
-digest of the command is an HMAC with the id as key, so nobody without the id can use it to confirm a guess of a short
+digest of the command is an HMAC with the id as key, so nobody without the id can use the digest to confirm a guessed
 text.
 
 Ids of the Claude API are unique. Other models number their calls, so their ids count only together with the actor.
@@ -47,7 +47,10 @@ Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: return the first reply to a command repeated under its tool_use id; record all other commands."""
+    """Stage: if a command is repeated under its tool_use id, return its first reply.
+
+    Otherwise run and record the command.
+    """
     operation = attempt.operation
     assert isinstance(operation, RunCommand)
     command, tool_use_id = operation.command, str(attempt.invocation.tool_use_id)
@@ -133,7 +136,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """The snippet of the recorded version; None if the text of the version was redacted or pruned later."""
+    """Snippet of the recorded version. None if the text of the version has been redacted or pruned since."""
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
     try:

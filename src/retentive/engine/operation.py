@@ -48,7 +48,10 @@ class Operation(ABC, Generic[R_co]):
     sees_all: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths of the operation, for the audit log. The default is its field `path`, if there is one."""
+        """Canonical paths of the operation, for the audit log.
+
+        The default is the field `path`, if the operation has one.
+        """
         path: MemoryPath | None = getattr(self, "path", None)
         return () if path is None else (path.text,)
 

@@ -80,7 +80,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
-    """Render a refusal or a failure of storage as a reply. Raises any other error."""
+    """Render a refusal or a failure of storage as a reply. Any other error is raised again."""
     shown: dict[str, object] = {"path": paths[-1].written}
     if len(paths) > 1:
         shown |= {"old_path": paths[0].written, "new_path": paths[1].written}

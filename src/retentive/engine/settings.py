@@ -30,7 +30,7 @@ class ChangeSettings(WriteOperation[Settings]):
         check_names(self.changes)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Names of the changed settings, and the new value of `audit` if it is among them."""
+        """Names of the changed settings. If `audit` is one of them, also its new value."""
         switched = {"audit": result.audit} if "audit" in self.changes else {}
         return {"settings": sorted(self.changes), **switched}
 

@@ -56,7 +56,7 @@ class WriteRules:
         return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
-        """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
+        """Raise `Refused` if the actor may not change the memory at a path. The memory need not exist."""
         if (self._is_limited or self.hidden) and not self.may_change(path.text):
             raise Refused("read_only", path=path.written)
 
@@ -100,8 +100,8 @@ class WriteRules:
 class GuardedWriter(WriteRules):
     """Changes to one store by one actor, in one transaction. Refusals are raised before any change is recorded.
 
-    `recorded` lists the ids of the recorded versions. `tried` is true once the backend was asked to record a change,
-    even if the backend refused.
+    `recorded` lists the ids of the recorded versions. `tried` is true after the backend was asked to record a change,
+    even if the backend refused the change.
     """
 
     def __init__(
@@ -189,7 +189,10 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_changes(self, changes: Sequence[Change]) -> None:
-        """Raise `Refused` for a path that the actor may not change, in case an operation did not check it."""
+        """Raise `Refused` for paths that the actor may not change.
+
+        This catches operations that did not check their paths.
+        """
         for change in changes:
             before = None if change.before is None else change.before.path
             for path in (before, change.path):

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The visible part of a store. Memories below other mount points, or at a directory above one, are not visible."""
+    """The visible part of a store.
+
+    Memories are not visible below another mount point, or at the path of a directory above one.
+    """
 
     point: str
     covered: tuple[str, ...]

@@ -59,7 +59,7 @@ class MemoryTree(Protocol):
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
+        """Run a command and return the reply. The command is parsed, or the raw input of a tool call."""
 
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories."""
@@ -105,7 +105,7 @@ class Mounts:
         return self._root.redacted(text)
 
     def directory(self) -> str | None:
-        """None: the memories of several stores have no common directory."""
+        """Always None, because the memories of several stores have no common directory."""
         return None
 
     def through(self, integration: str) -> Mounts:
@@ -127,7 +127,7 @@ class Mounts:
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply.
+        """Run a command and return the reply. The command is parsed, or the raw input of a tool call.
 
         When the method returns a reply without an error, the change is durable. `actor` is recorded with the change; by
         default it is the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a
@@ -156,9 +156,9 @@ class Mounts:
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
 
-        Each store is cleared in one transaction. Memories that a mount point hides are not in the tree and are kept. If
-        storage fails, the reply names the mount point of the failed store; the stores before it, in path order, are
-        already cleared.
+        Each store is cleared in one transaction. Memories hidden by a mount point are not in the tree, so they are
+        kept. If the storage fails, the reply names the mount point of the failed store. The stores with earlier mount
+        points, in path order, are then already cleared.
         """
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():

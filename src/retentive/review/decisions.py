@@ -122,7 +122,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         below: Mapping[str, set[str]],
         ids: dict[str, str],
     ) -> list[Obstacle]:
-        """Apply the proposals and return the obstacles. A proposal that builds on one with an obstacle is skipped."""
+        """Apply the proposals and return the obstacles.
+
+        A proposal that builds on a proposal with an obstacle is skipped.
+        """
         obstacles = [
             Obstacle(each, "builds_on", None, f"it builds on {', '.join(missing)}, to be accepted before or with it")
             for each in chosen

@@ -105,7 +105,7 @@ class ProposedSnapshot(Overlay):
         return memory if memory is not None and self._shows(memory) else None
 
     def usage(self) -> Usage:
-        """Usage with the proposals applied. Memories that the proposals hide are counted too."""
+        """Usage with the proposals applied. It includes memories that the proposals hide."""
         present, own = self._inner.usage(), [memory for memory, _ in self._placed.values()]
         replaced = [memory for memory in self._present(self._own) if memory is not None]
         return Usage(
@@ -156,7 +156,7 @@ class ProposedSnapshot(Overlay):
         return b"" if present is None else self._inner.get(present.path).data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
-        """Return each of these memories from the inner snapshot, or None if it does not exist."""
+        """For each of these ids, the memory in the inner snapshot, or None if it does not exist."""
         wanted = list(memory_ids)
         unknown = {each for each in wanted if each not in self._presents}
         self._presents |= {**dict.fromkeys(unknown), **memories_by_id(self._inner, unknown)}
@@ -218,7 +218,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
             raise Refused("too_many_proposals", present=len(self._all), limit=limit)
 
     def _change(self, change: Change, number: int) -> ProposedChange:
-        """Return a change in its proposed form, and store its texts."""
+        """Convert a change to a proposed change, and store its texts."""
         if change.origin is not None:
             raise PermissionDenied("an actor under review cannot import versions")
         key, before = text_key(self._proposal.id, number), change.before

@@ -160,7 +160,7 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
-    """Remove the proposals that change a memory, and the proposals that build on them. Returns their ids.
+    """Remove the proposals that change a memory, and all proposals that build on these. Returns the removed ids.
 
     Erasing or redacting a memory calls this function. With `base_sha256`, only proposals based on this text are
     removed.
@@ -246,7 +246,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Conditions that this change establishes for later changes: the state of the memory, and its freed path."""
+    """Conditions that this change establishes for later changes: the memory exists, and its former path is free."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before

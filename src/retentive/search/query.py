@@ -61,7 +61,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Memory to search. `folded` is `fold_document(path, text)`; it can be reused while `version_id` is the same."""
+    """Memory to search.
+
+    `folded` is the result of `fold_document`, and can be reused as long as `version_id` is the same.
+    """
 
     path: str
     text: str
@@ -82,7 +85,10 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Search result. `lines` is the number of matching lines, 0 if only the path matches; `trust` is a level."""
+    """Search result: a memory and its matching lines.
+
+    `lines` counts all matching lines; 0 means that only the path matches. `trust` is the trust level of the memory.
+    """
 
     path: str
     memory_id: str
@@ -118,13 +124,13 @@ def fold_document(path: str, text: str) -> str:
 
 
 def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -> Query:
-    """Parse a query, or with `regex` a pattern. Raises `InvalidInput`.
+    """Parse a query. With `regex`, the query is a pattern. Raises `InvalidInput`.
 
     Words are separated by white space and must all occur. `"some words"` is a phrase, which matches within one line.
     `-word` and `-"some words"` must not occur. A quotation mark inside a word is an ordinary character.
 
-    A pattern uses the syntax of RE2 and needs the extra `guards`. It is matched against each line of the text and
-    against the path, without folding. Start it with `(?i)` to ignore case.
+    A pattern uses the syntax of RE2 and needs the extra `guards`. Patterns are matched against each line of the text
+    and against the path, without folding. A pattern that starts with `(?i)` ignores case.
     """
     patterns = tuple(check_path_pattern(pattern) for pattern in within)
     if not text.strip():
@@ -276,7 +282,7 @@ def _united(spans: Iterable[Span]) -> list[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """The span in the row for each character of the folded row; empty if the mapping is ambiguous."""
+    """Span in the original row for each character of the folded row. Empty if the mapping is ambiguous."""
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0
@@ -292,7 +298,7 @@ def _folded_char(char: str) -> str:
 
 
 def _clusters(row: str) -> list[str]:
-    """Split a row into parts that can be folded separately: a character with its combining characters."""
+    """Split a row into parts that can be folded separately. A part is a character with its combining characters."""
     clusters: list[str] = []
     for char in row:
         if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
@@ -374,7 +380,7 @@ def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[i
 
 
 def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
-    """The first matches in a line. Empty matches are left out."""
+    """Spans of the first matches of a pattern in a line. Empty matches are left out."""
     spans: list[Span] = []
     for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
         check()

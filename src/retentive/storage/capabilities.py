@@ -37,7 +37,10 @@ class Collectable(ABC):
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans of a store older than `older_than_s`, and return their number. Writers may continue."""
+        """Delete the orphans of a store that are older than `older_than_s`. Returns their number.
+
+        Writers may continue.
+        """
 
 
 class Purgeable(ABC):
@@ -47,7 +50,7 @@ class Purgeable(ABC):
     def purge(self) -> bool:
         """Remove overwritten and deleted bytes from logs and free pages.
 
-        Returns False if a reader still needs some of these bytes. Call the method again later.
+        Returns False if a reader still needs some of these bytes. The caller should then try again later.
         """
 
 
@@ -88,7 +91,7 @@ class Encrypting(ABC):
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
-    """Outermost layer of `backend` with this capability, or None."""
+    """The outermost layer of `backend` that has this capability, or None."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, kind):
@@ -144,7 +147,10 @@ def repair(backend: Backend) -> None:
 
 
 def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
-    """Save the data of a finding with `keep`, then delete it. Raises `InvalidInput` if that is impossible."""
+    """Save the data of a finding with `keep`, then delete it.
+
+    Raises `InvalidInput` if the data is in use or the storage has no such capability.
+    """
     discarding = capability(backend, Discarding)  # type: ignore[type-abstract]
     if discarding is None:
         raise InvalidInput(f"the storage of this location cannot discard data, so {finding.name} is kept")

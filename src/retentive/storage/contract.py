@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Unchanged(Enum):
-    """Type of `UNCHANGED`, the default of `Transaction.set_metadata`."""
+    """Type of the constant `UNCHANGED`, the default value of the arguments of `Transaction.set_metadata`."""
 
     UNCHANGED = 0
 
@@ -69,7 +69,7 @@ Metadata: TypeAlias = str | Unchanged | None
 
 
 class Selection(TypedDict, total=False):
-    """Keyword arguments of `Snapshot.versions`, for implementations that forward them."""
+    """Types of the keyword arguments of `Snapshot.versions`, for implementations that forward them."""
 
     memory_id: str | None
     path: str | None
@@ -80,7 +80,7 @@ class Selection(TypedDict, total=False):
 
 
 class NewStore(TypedDict, total=False):
-    """Keyword arguments of `Backend.create_store`, for implementations."""
+    """Types of the keyword arguments of `Backend.create_store`, for implementations."""
 
     key: Required[str | None]
     name: Required[str]
@@ -102,7 +102,10 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
 
 
 class Snapshot(ABC):
-    """One consistent state of one memory store. It is valid only inside the `work` that receives it."""
+    """One consistent state of one memory store.
+
+    The snapshot is valid only inside the function `work` that receives it.
+    """
 
     @property
     @abstractmethod
@@ -112,7 +115,7 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def seal(self) -> str | None:
-        """Current `StoreInfo.seal`."""
+        """The current value of `StoreInfo.seal`."""
 
     @property
     @abstractmethod
@@ -121,7 +124,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def get(self, path: str) -> Entry:
-        """Result of reading a canonical path other than the root, in one round trip."""
+        """Entry at a canonical path other than the root, read in one round trip."""
 
     @abstractmethod
     def memories(self, under: str) -> Iterator[Memory]:
@@ -147,7 +150,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        """A version, and the bytes of its memory after the change; None for a deletion. Raises `NotFound`."""
+        """A version, with the bytes of its memory after the change (None for a deletion). Raises `NotFound`."""
 
     @abstractmethod
     def usage(self) -> Usage:
@@ -163,7 +166,7 @@ class Snapshot(ABC):
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
     def find(self, memory_id: str) -> Memory | None:
-        """Present memory with this id, at any path, or None."""
+        """The present memory with this id, or None."""
         return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
 
     def get_record(self, kind: str, key: str) -> str | None:
@@ -171,7 +174,7 @@ class Snapshot(ABC):
         return next((value for found, value in self.records(kind) if found == key), None)
 
     def text(self, version_id: str) -> bytes | None:
-        """Bytes of a memory after the change that a version records; None for a deletion. Raises `NotFound`."""
+        """Bytes of a memory after the change of this version; None for a deletion. Raises `NotFound`."""
         return self.version(version_id)[1]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
@@ -213,8 +216,8 @@ class Transaction(Snapshot):
         """Write or replace a small record of the store. The value None removes the record.
 
         Kind and key have 1 to 200 printable ASCII characters and are not secret; the value is any text without NUL. The
-        revision does not change. If the reply to a commit that contains only records was lost, it may be applied twice,
-        so choose keys outside `work`.
+        revision does not change. If the reply to a commit that contains only records is lost, the commit may be applied
+        twice. Callers therefore choose the keys outside `work`.
         """
 
     @abstractmethod
@@ -228,7 +231,10 @@ class Transaction(Snapshot):
 
     @abstractmethod
     def prune(self, version_ids: Sequence[str]) -> None:
-        """Remove versions, except those that present memories need. A text that another version needs is kept."""
+        """Remove versions, except those that present memories need.
+
+        If another version needs the text of a removed version, the text is kept.
+        """
 
     def drop(self, memories: Sequence[Memory]) -> None:
         """Remove present memories without recording a version. Existing versions are kept.
@@ -242,7 +248,10 @@ class Transaction(Snapshot):
 
 
 class Backend(ABC):
-    """An open location with memory stores. Close it after use; ending the process without closing loses no data."""
+    """Memory stores in an open location.
+
+    Close the backend after use; ending the process without closing loses no data.
+    """
 
     inner: Backend | None = None
     """The wrapped backend, which `capability` searches too."""
@@ -285,7 +294,7 @@ class Backend(ABC):
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` with exclusive access to this store and commit its changes. If `work` raises, nothing changes.
 
-        `may_use_reserve` is for work that deletes. Such work may use the space reserved for a full disk.
+        Work that deletes may set `may_use_reserve`, to use disk space that is reserved for a full disk.
         """
 
     @abstractmethod

@@ -21,7 +21,7 @@ class Forkable(Protocol):
     """Object that must be renewed in a forked child."""
 
     def renew_after_fork(self) -> None:
-        """Replace locks and other state that belongs to the threads of the parent. The child calls this method."""
+        """Replace locks and other state that belongs to threads of the parent. Called in the child."""
 
 
 @runtime_checkable

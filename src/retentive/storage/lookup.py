@@ -9,7 +9,7 @@ from retentive.storage.contract import Entry, Snapshot, Version
 def locate(snapshot: Snapshot, path: str) -> Entry:
     """Entry at a path, as `get` returns it, but without the bytes if they are damaged.
 
-    Deletions and restores need no bytes.
+    This is sufficient for deletions and restores, which do not need the bytes.
     """
     try:
         return snapshot.get(path)

@@ -22,7 +22,7 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
-    """The present memories with these ids. If there are many ids, all memories of the store are read once."""
+    """The present memories with these ids. For many ids, all memories of the store are read in one pass."""
     if len(memory_ids) > FEW_MEMORIES:
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
@@ -30,7 +30,7 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
 
 
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
-    """All versions of a store or of one memory, newest first."""
+    """All versions of a store, or of one memory, newest first."""
 
     def read(bound: str | None) -> list[Version]:
         return list(snapshot.versions(memory_id=memory_id, before=bound, limit=PAGE_VERSIONS))

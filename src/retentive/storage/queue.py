@@ -45,7 +45,7 @@ class Job:
 
 @dataclass(slots=True, eq=False)
 class StoreJob(Job):
-    """Job on one memory store."""
+    """Job that reads or changes one memory store."""
 
     store_id: str
     work: Callable[[Transaction], object]
@@ -170,8 +170,8 @@ class SharedTransaction(Protocol[X]):
     def undo(self, transaction: X | None, error: Exception) -> bool:
         """Undo a job that raised `error`, with a savepoint or by discarding its changes. `transaction` may be None.
 
-        Returns True if the changes of the job are kept anyway. Raises `error` if only the whole transaction can be
-        undone.
+        Returns True if the changes of the job are kept in spite of the error. Raises `error` if only the whole
+        transaction can be undone.
         """
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:

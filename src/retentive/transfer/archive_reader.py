@@ -1,4 +1,4 @@
-"""Reading of export and backup files. The whole file is verified before any part of it is used."""
+"""Reading of export and backup files. The complete file is verified before any part of it is used."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Section:
 
     def _span(self, name: str) -> tuple[int, int]:
         if name not in self.spans:
-            raise Damaged(f"the entry {shown(self.prefix + name)} is missing")
+            raise Damaged(f"the entry {shown(self.prefix + name)} is missing in the file")
         return self.spans[name]
 
 
@@ -229,7 +229,7 @@ class Archive:
             count += 1
         if left:
             missing = self._spool.readline(left).decode("ascii", "replace").rstrip("\n")[66:]
-            raise Damaged(f"the entry {shown(missing)} is missing")
+            raise Damaged(f"the entry {shown(missing)} is missing in the file")
         if head != f"# retentive {lines.FORMAT}: {count} entries\n".encode():
             self._read_about()  # raises if the format of the file is newer
             raise Damaged("the manifest of the file cannot be decoded")

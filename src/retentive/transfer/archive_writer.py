@@ -84,7 +84,7 @@ class ArchiveWriter:
         self._tar.finish()
 
     def close(self) -> None:
-        """Release temporary files. If the file was not finished, it stays incomplete."""
+        """Release temporary files. A file that was not finished is incomplete."""
         self._tar.abandon()
         self._manifest.close()
 
@@ -109,7 +109,10 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
 
 @dataclass(frozen=True, slots=True)
 class SectionWriter:
-    """Writes the section of one memory store. `records` adds the records and side records of the store."""
+    """Writes the section of one memory store.
+
+    With `records`, it also writes the records and side records of the store.
+    """
 
     archive: ArchiveWriter
     backend: Backend
@@ -122,7 +125,7 @@ class SectionWriter:
     def write(self) -> lines.Header:
         """Add the store at one revision. If the store does not exist, raises `NotFound` and adds nothing.
 
-        If an encrypted store is read without keys, its stored bytes are added.
+        If an encrypted store is read without keys, its data is added in encrypted form.
         """
         store_id = self.info.id
         record_external_edits(self.backend, store_id)

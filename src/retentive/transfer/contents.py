@@ -58,7 +58,7 @@ class Contents:
         return target.read(store_id, self._check)
 
     def _apply(self, tx: Transaction) -> None:
-        """Drop memories whose deletion is missing, and set settings, seal and records."""
+        """Drop memories whose deletion is missing in the history, and store settings, seal and records."""
         extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if extra:
             tx.drop(extra)

@@ -1,4 +1,4 @@
-"""Exports of one memory store (as plain files, or complete in one file), and backups of a location in one file."""
+"""Exports of one memory store, as plain files or as one file with the history, and backups of a location."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
 
 
 def _write_file(snapshot: Snapshot, memory: Memory, part: str) -> str | None:
-    """Write the file of a memory. Returns the reason if its text is damaged or its name cannot be stored."""
+    """Write the file of a memory. If its text is damaged or its name cannot be stored, return the reason."""
     with suppress(Damaged, NotFound):
         _, data = load(snapshot, memory.version_id, raw=False)
         return _DAMAGED if data is None else _write_data(os.path.join(part, memory.path[len(ROOT) + 1 :]), data)

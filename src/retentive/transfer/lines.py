@@ -23,7 +23,10 @@ Parser: TypeAlias = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Description of a memory store at the start of its section. `settings` and `seal` are the stored values."""
+    """Description of a memory store at the start of its section.
+
+    `settings` and `seal` have the form in which the backend stores them.
+    """
 
     id: str
     key: str | None
@@ -109,7 +112,7 @@ def _parsed(text: bytes, fields: Mapping[str, Parser], what: str) -> dict[str, A
     except UnknownSchema:
         raise
     except _INVALID:
-        raise Damaged(f"{what} in the file cannot be read") from None
+        raise Damaged(f"{what} in the file cannot be decoded") from None
 
 
 def _format(value: object) -> int:

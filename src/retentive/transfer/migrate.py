@@ -131,7 +131,7 @@ def _is_as_copied(found: Snapshot) -> bool:
 
 
 class _Copy:
-    """Copies one memory store."""
+    """Copy of one memory store to the target."""
 
     def __init__(self, source: Backend, target: Backend, info: StoreInfo) -> None:
         self._source = source

@@ -1,4 +1,7 @@
-"""Restore of backups, and import of exports with their history: memory stores with ids, versions and times."""
+"""Restore of backups, and import of exports with their history.
+
+Both restore memory stores with ids, versions and times.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,10 @@ class DirectorySource:
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """All files, and the directories that are not read. Read each file before requesting the next one."""
+        """All files, and the directories that are not read.
+
+        The caller must read each file before it requests the next one.
+        """
         with closing(self._walk()) as walked:
             for directory, unfollowed, files, descriptor in walked:
                 below = os.path.relpath(directory, self._root)
@@ -158,7 +161,7 @@ class GitSource:
         return len(self._entries)
 
     def items(self) -> Iterator[Item]:
-        """All files. Read each file before requesting the next one."""
+        """All files. The caller must read each file before it requests the next one."""
         with self._run("cat-file", "--batch") as process:
             assert process.stdin is not None
             assert process.stdout is not None

@@ -24,7 +24,10 @@ _NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last pa
 
 
 class TarWriter:
-    """Writes a tar file. Entries after a mark can be rolled back, since a read that supplies entries may run again."""
+    """Writes a tar file.
+
+    Entries added after a mark can be removed again, because a read that supplies entries may be repeated.
+    """
 
     def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
         self._raw = raw

@@ -36,7 +36,7 @@ class ImportedVersion:
 
 
 def below_encryption(backend: Backend) -> Backend:
-    """The backend that an encryption layer wraps. Without such a layer, `backend` itself."""
+    """The backend below the encryption layer. If there is no encryption layer, `backend` itself."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, Encrypting):

@@ -73,7 +73,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Delete all memories. Only applications send this command; a tool call cannot."""
+    """Delete all memories. Only applications can send this command, not models."""
 
     name: ClassVar[str] = "clear"
 
@@ -97,7 +97,7 @@ def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
 
 
 def command_name(raw: object) -> str | None:
-    """Name of the command in the raw input of a tool call; None if it is unknown."""
+    """Name of the command in the raw input of a tool call. None if the command is unknown."""
     name = raw.get("command") if isinstance(raw, Mapping) else None
     return name if isinstance(name, str) and name in _COMMANDS else None
 

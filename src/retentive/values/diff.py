@@ -77,7 +77,7 @@ class DiffLine:
 
     @property
     def row(self) -> str:
-        """The row as a diff shows it: the sign, then the text."""
+        """The row as a diff prints it: the sign, then the text."""
         return _SIGNS.get(self.kind, "") + self.text
 
 
@@ -361,7 +361,10 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
 
 
 def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Longest common subsequence. Bit i of row j is 0 if old line i makes it longer, given the new lines up to j."""
+    """Longest common subsequence.
+
+    Bit i of row j is 0 if old line i makes the subsequence longer, given new lines up to j.
+    """
     places: dict[str, int] = {}
     for at, line in enumerate(old):
         places[line] = places.get(line, 0) | 1 << at

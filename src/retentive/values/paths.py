@@ -62,7 +62,7 @@ class MemoryPath:
 
     @classmethod
     def known(cls, text: str) -> MemoryPath:
-        """Wrap a path that is already canonical, such as one from storage."""
+        """Wrap a path that is already canonical, such as a path from storage."""
         return cls(text, text)
 
     def __str__(self) -> str:

@@ -237,7 +237,7 @@ DEFAULTS = Settings()
 def from_text(text: str | None) -> Settings:
     """Parse the stored settings of a store. Raises `UnknownSchema` for an unknown setting.
 
-    An unknown setting may be a guard, so it must not be ignored.
+    An unknown setting may restrict changes, so it must not be ignored.
     """
     if text is None:
         return DEFAULTS

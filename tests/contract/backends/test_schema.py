@@ -58,7 +58,7 @@ def test_older_tables_are_migrated_only_on_request(
         with retentive.open(place) as opened:
             assert opened.store().text("/memories/a") == "kept"
     for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
-        with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive knows 1"):
+        with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive supports only schema 1"):
             attempt()
 
 

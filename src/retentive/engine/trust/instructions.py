@@ -1,4 +1,4 @@
-"""Guard that flags text which reads as instructions to the model. It never changes a text."""
+"""Guard that flags text which reads as instructions to the model. The guard never changes a text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _spans(pattern: re.Pattern[str], first: str, second: str) -> bool:
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Positions of a word, at most one in a line."""
+    """Positions of a word in a text, at most one for each line."""
     at = text.find(word)
     while at >= 0:
         yield at

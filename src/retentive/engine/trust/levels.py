@@ -39,7 +39,7 @@ class Levels:
         self._known: dict[object, Level] = {}
 
     def of(self, contributor: Contributor) -> Level:
-        """Level of one contributor."""
+        """Trust level of one contributor."""
         level = self._known.get(contributor.names)
         if level is None:
             level = self._known[contributor.names] = self._found(list(_names(contributor)))

@@ -1,11 +1,11 @@
 """Directory backend: memories as plain files that can be edited, with the guarantees of the SQLite backend.
 
-`{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others are in
-`{root}/stores/{key}/memories/...`. `{root}/.retentive/` holds metadata, history and texts in SQLite.
+`{root}/memories/...` contains the default store, in the layout of the official SDK's local tool. Other stores are in
+`{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains metadata, history and texts in SQLite.
 
 Files are written after the database commits (`observer.py`). During recovery, a file is stale if it is missing or
-empty, or if its text equals a recorded version of its path or the beginning of one. A stale file is rewritten. Any
-other text is an external edit and becomes a version.
+empty, or if its text equals the text or the beginning of the text of a recorded version of its path. A stale file is
+rewritten. Any other text is an external edit and becomes a version.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _no_text(data: bytes | None) -> str | None:
 
 
 def _left_over(base: int) -> int:
-    """Number of temporary files left by killed processes."""
+    """Number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
     with suppress(OSError), opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
         return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)

@@ -101,7 +101,7 @@ class Comparison:
                 self.known.tree.repair(one, entry.data)
 
     def rows_checked(self, under: str) -> list[Row]:
-        """Memories below a path, after their files were compared."""
+        """Recorded memories below a path. Their files are compared first."""
         rows = self.rows(under)
         if under in self._clean_below or self.known.database_wins(under):
             return rows
@@ -208,5 +208,5 @@ def _sizes(entry: Entry) -> tuple[int, ...]:
 
 
 def _and_above(path: str) -> tuple[str, ...]:
-    """A path and the paths above it. For the root, which cannot be a memory, an empty tuple."""
+    """A path and the paths above it. Empty for the root, which cannot be a memory."""
     return () if path == ROOT else (*ancestors(path), path)

@@ -40,7 +40,10 @@ class Journal:
 
 
 class LockFile:
-    """Lock file for the database and files of one directory, used by all processes. It also contains the journal."""
+    """Lock file for the database and files of one directory, used by all processes.
+
+    The file also contains the journal.
+    """
 
     def __init__(self, path: str, *, read_only: bool = False, directory: int | None = None) -> None:
         mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
@@ -70,7 +73,7 @@ class LockFile:
 
     @contextmanager
     def held(self, *, shared: bool = False) -> Iterator[None]:
-        """Context with the lock. Raises `Unavailable` if another process does not release it in time."""
+        """Context that holds the lock. Raises `Unavailable` if another process does not release it in time."""
         self.acquire(shared=shared)
         try:
             yield

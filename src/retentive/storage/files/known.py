@@ -1,4 +1,4 @@
-"""In-memory state of the files of one memory store: trusted marks, and paths of files still to be written."""
+"""In-memory state of the files of one memory store: trusted marks, and paths of files that are not written yet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class KnownFiles:
             self.marks[path] = self.unsaved[path] = (version, found.mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
-        """Return whether the mark proves that the file has this version. `mark` is the one stored with the memory."""
+        """Return whether the mark of the file proves that it contains this version.
+
+        `mark` is the mark stored in the database.
+        """
         if self.marks.get(path) == (version, found.mark):
             return True
         if mark is None or mark_text(found.mark) != mark:
@@ -68,5 +71,5 @@ class KnownFiles:
 
 
 def mark_text(mark: Mark) -> str:
-    """Encode a mark for the database."""
+    """Encode a mark as a string for the database."""
     return ":".join(map(str, mark))

@@ -26,7 +26,7 @@ _MAX_BYTES = 64
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """Path components of a store below the root: its key if the key is a portable name, otherwise its id."""
+    """Path components of the directory of a store: the store key if it is a portable name, otherwise the store id."""
     if store.key == DEFAULT_KEY:
         return ("memories",)
     key = store.key or ""
@@ -47,7 +47,7 @@ def check_format(private: str) -> None:
                 "the folder .retentive has no format number, so retentive did not create it; use another directory"
             )
     if number is not None and number != FORMAT:
-        known = f"this version of retentive knows {FORMAT}"
+        known = f"this version of retentive supports only format {FORMAT}"
         raise UnknownSchema(f"the directory has format {number}, but {known}; upgrade retentive")
 
 

@@ -39,7 +39,8 @@ def lower_synced(connection: Connection) -> None:
 def keep_numbering(connection: Connection) -> None:
     """Prevent reuse of the numbers of deleted versions.
 
-    SQLite reuses the highest number after its row is deleted; a placeholder row without a store reserves it.
+    SQLite would reuse the highest number after its row is deleted, so a placeholder row without a store reserves this
+    number.
     """
     connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
     connection.run(

@@ -1,7 +1,7 @@
 """Writes plain files after the commits of a SQLite backend.
 
-A command first commits to the database, where its versions name the files to write. Then it writes the files, while it
-holds the same lock. The text is durable in the database, so the command does not sync files, and an error in writing a
+A command first commits to the database, where its versions name the files to write. Then the command writes the files
+under the same lock. The text is durable in the database, so the command does not sync files, and a failure to write a
 file does not change the reply.
 """
 

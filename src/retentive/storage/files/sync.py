@@ -37,7 +37,7 @@ class Plan:
     def absorb(self, later: Plan) -> None:
         """Add the plan of a later transaction of the same commit.
 
-        Its changes take precedence; marks of this plan are kept.
+        If both plans contain a path, the later change and the earlier mark are used.
         """
         self.touched_twice |= later.touched_twice | (self.changes.keys() & later.changes.keys())
         self.changes |= later.changes
@@ -61,8 +61,8 @@ class Plan:
 def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -> bool:
     """Apply a committed plan to the files. True if every step succeeded.
 
-    Paths that failed become `unwritten`: the record in the database applies until the file is written. A file that was
-    edited after the transaction examined it is not overwritten; the next comparison finds the edit.
+    Paths that failed become `unwritten`: reads use the record in the database until the file is written. If a file was
+    edited after the transaction examined it, the file is not overwritten, and the next comparison finds the edit.
     """
     changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
@@ -88,9 +88,9 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
     """Rewrite files that may lack a committed change. True if every step succeeded.
 
-    Only stale files are changed: missing or empty files, and files whose text is a recorded version of the path or the
-    beginning of one. In tests with power failures, hundreds of files had an earlier version and dozens were empty; no
-    file had any other text.
+    Only stale files are changed: missing or empty files, and files that contain the text, or the beginning of the text,
+    of a recorded version of the path. In tests with power failures, hundreds of files had an earlier version and dozens
+    were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree

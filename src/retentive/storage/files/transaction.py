@@ -25,10 +25,7 @@ class Unsynced(Exception):
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that first compares the files that a query reads.
-
-    Raises `ExternalEdit` if a file differs from its record.
-    """
+    """Snapshot that compares the files of a query with their records. Raises `ExternalEdit` if a file differs."""
 
     def __init__(self, connection: Connection, store_id: str, head: Head, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)

@@ -1,4 +1,4 @@
-"""File tree of a memory store. It examines, reads and writes files, and never leaves its directory.
+"""File tree of a memory store. The tree examines, reads and writes files, and never leaves its directory.
 
 Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a component is
 replaced with a link during a command, the command does not follow it. An entry that is neither a regular file nor a
@@ -55,7 +55,7 @@ Mark: TypeAlias = tuple[int, ...]
 
 
 class Found(NamedTuple):
-    """Result of a stat. `settled`: the last change is older than a clock tick, so `mark` can be trusted."""
+    """State of an entry on disk. If `settled`, its last change is older than a clock tick, so `mark` can be trusted."""
 
     kind: Kind
     mark: Mark = ()
@@ -69,7 +69,7 @@ OTHER = Found(Kind.OTHER)
 
 
 class FileTree:
-    """Files of one memory store, below the directory `parts` of the directory open as `base`."""
+    """Files of one memory store, in the subdirectory `parts` of the directory that is open as `base`."""
 
     def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
         self._base = base
@@ -181,7 +181,7 @@ class FileTree:
             self._remove_empty(above)
 
     def drop(self, path: str, expected: Mark) -> None:
-        """Remove the file with the mark `expected`, and directories that become empty. Raises OSError."""
+        """Remove a file if it still has the mark `expected`, and the directories that become empty. Raises OSError."""
         *above, name = self._names(path)
         private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -265,7 +265,7 @@ class FileTree:
 
 @contextmanager
 def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """Open the directory `names` below the directory open as `base`. Yields its descriptor. Raises OSError."""
+    """Open the subdirectory `names` of the directory that is open as `base`. Yields its descriptor. Raises OSError."""
     descriptor = base
     try:
         for name in names:
@@ -294,7 +294,7 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
 
 
 def mark_of(status: os.stat_result) -> Mark:
-    """Mark of a regular file."""
+    """Mark of a regular file: its inode, size and times."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -369,7 +369,7 @@ _reported: set[str] = set()
 
 
 def _report_name(path: str) -> None:
-    """Log once that a name on disk is not a valid memory path. The entry is not changed."""
+    """Log, once for each name, that a name on disk is not a valid memory path. The entry is not changed."""
     if path not in _reported and len(_reported) < _MAX_REPORTS:
         _reported.add(path)
         _warn("left alone, as no memory can have this name: %s", path)

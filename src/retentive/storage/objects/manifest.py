@@ -53,7 +53,7 @@ class State(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` counts compactions. `log` is applied on top of the tree.
+    `generation` counts compactions. The edits in `log` are applied on top of the tree.
 
     If `has_gaps` is true, the history was imported with gaps: a memory may be absent although its newest version is not
     a deletion.
@@ -108,7 +108,7 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Encode the manifest. A row of the log is encoded once, even if it is also the row of a present memory."""
+        """Encode the manifest. If a row of the log is also the row of a present memory, it is encoded only once."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, Row)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
@@ -160,7 +160,7 @@ class ManifestSwap:
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
-        """Manifest last seen, or None. Sends no request."""
+        """The manifest that was read last, or None. Sends no request."""
         return cast("Held | None", self._cache.get(self.key(store_id)))
 
     def now(self, store_id: str) -> Held:
@@ -178,7 +178,7 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """Current manifest. Raises `NotFound` for an erased memory store too."""
+        """Current manifest. Raises `NotFound`, also for an erased memory store."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
@@ -254,7 +254,7 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """Write the current state again, under a new tag, so that commits with the old tag fail. Raises `NotFound`."""
+        """Rewrite the current state to change its tag, so that commits based on the old tag fail. Raises `NotFound`."""
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 

@@ -21,7 +21,7 @@ AHEAD = 16  # maximum number of pages that a scan loads at once
 
 
 class Tree(NamedTuple):
-    """Root of a tree. At depth 0, its pages are leaves."""
+    """Root of a tree of pages. At depth 0, the pages in the root are leaves."""
 
     depth: int = 0
     refs: tuple[Ref, ...] = ()
@@ -33,7 +33,10 @@ Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Maximum number of items in the log, a leaf, a node and the root. They limit a manifest to tens of KB."""
+    """Maximum number of items in the log, a leaf, a node and the root.
+
+    These limits keep a manifest below some tens of KB.
+    """
 
     log: int = 128
     page: int = 256
@@ -69,7 +72,7 @@ class OrderedMap:
     ) -> Iterator[list[tuple[str, Value]]]:
         """Items with `low <= key < high`, one list for each leaf, ascending within a list.
 
-        With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded at once, then twice as many
+        With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded together, then twice as many
         each time.
         """
         own = sorted(key for key in self._overlay if low <= key < high)
@@ -168,7 +171,7 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
-        """Indexes of the pages to rewrite: edited pages, and a neighbour of each that may become too small."""
+        """Indexes of the pages to rewrite: the edited pages, and a neighbour of each that may become too small."""
         touched = set(shares)
         for at, share in shares.items():
             removed = 0 if depth else sum(self.edits[key] is None for key in share)

@@ -1,7 +1,7 @@
 """Reachability of objects. The check reports orphans, collection deletes orphans, and purge deletes removed data.
 
-The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. A
-commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds data left by a crashed
+The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. Before
+a commit that redacts or prunes, a *mark* is written outside the store, so that `purge` finds data left by a crashed
 writer without reading the manifest of every store.
 """
 
@@ -62,8 +62,8 @@ class Reach:
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
     """Find all objects reachable from a manifest. Without `values`, find only pages, and read no leaf.
 
-    If the list `damaged` is given, the walk continues after a page that cannot be read, and adds its name to the list
-    if the page exists. Otherwise such a page raises `Damaged`.
+    A page that cannot be read raises `Damaged`. If the list `damaged` is given, its name is added to the list instead
+    (if the page exists), and the walk continues.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -92,8 +92,8 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     """Delete unreachable objects that were last written before `before`. Returns their number.
 
     Objects are listed before the state is read, so objects committed in between count as reachable. A fence is written
-    before the deletion: a commit on an earlier state then fails, and no writer retries with objects that are an hour
-    old.
+    before the deletion, so that commits based on an earlier state fail. Writers never retry with objects that are an
+    hour old.
     """
     old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
@@ -104,7 +104,7 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
 
 
 def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
-    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
+    """Yield missing objects, damaged objects, and orphans older than `before`, for all stores. Nothing is written."""
     with_objects = {key.split("/")[1] for key, _ in location.requests.names("stores")}  # listed before the manifests
     with_manifest = [key.rpartition("/")[2] for key, _ in location.requests.names(MANIFESTS)]
     for store_id in sorted(with_objects.difference(with_manifest)):
@@ -192,7 +192,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
 
 def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
-    """Rewrite one pack by compare-and-swap. Returns its key if no text would remain."""
+    """Rewrite one pack by compare-and-swap. If no text would remain, return the key of the pack instead."""
     try:
         data, tag = requests.get(key)
     except Missing:

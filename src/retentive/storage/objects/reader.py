@@ -117,7 +117,7 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text. Returns a reference that no other text of this attempt has."""
+        """Add a text. Returns a new reference, which no other text of this attempt has."""
         if free := self._free[data]:
             ref = free.pop()
         else:
@@ -129,11 +129,11 @@ class NewTexts:
         return ref
 
     def get(self, ref: str) -> bytes | None:
-        """Text of this batch, even if it is not uploaded yet; None if unknown."""
+        """Text of this batch, even if it is not uploaded yet. None if the reference is unknown."""
         return self.new.get(ref) or self._written.get(ref)
 
     def undo(self, mark: int) -> None:
-        """Discard the texts added since `used` had length `mark`."""
+        """Discard the texts that were added since `used` had the length `mark`."""
         for ref in reversed(self.used[mark:]):
             if ref in self.new:
                 self._end -= len(self.new.pop(ref))
@@ -257,7 +257,7 @@ class Reader:
         return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read texts in parallel. A pack with many of these texts is read as a whole."""
+        """Read texts in parallel. A pack that contains many of these texts is read with one request."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]

@@ -190,7 +190,7 @@ def check_head(kind: str, data: bytes) -> bytes:
     other = re.fullmatch(rf"retentive {kind} (\d+)".encode(), line)
     if other is None:
         raise Damaged(f"a {kind} of a memory store is truncated or was modified")
-    known = f"but this version of retentive knows format {FORMAT}; upgrade retentive"
+    known = f"but this version of retentive supports only format {FORMAT}; upgrade retentive"
     raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 
 

@@ -206,7 +206,7 @@ class Requests:
         return found
 
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """Read an object and its tag; None if the object still has `tag`. Raises `Missing`."""
+        """Read an object and its tag. Returns None if the object still has `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
         with suppress(Taken), _mapped():
             found = self.client().get(key, options=options)
@@ -231,7 +231,7 @@ class Requests:
                 yield from [(one["path"], one["last_modified"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object that no other writer writes."""
+        """Write an object unconditionally. No other writer may write an object with this key."""
         with _mapped(is_write=True):
             self.client().put(key, data, use_multipart=False)
 

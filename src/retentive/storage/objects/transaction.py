@@ -63,7 +63,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._see(self._manifest.log)
 
     def compact_log(self) -> None:
-        """Compact the whole log. The next purge deletes the replaced pages."""
+        """Compact the log completely. The next purge deletes the replaced pages."""
         if self._manifest.weight:
             self.changed = True
             self._compact()

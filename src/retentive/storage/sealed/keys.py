@@ -85,7 +85,7 @@ class KeyRing:
 
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
-        """Create a ring with one new random key."""
+        """Create a key ring with one new random key."""
         key_id, key = _new_key(clock)
         return cls(key_id, {key_id: key})
 
@@ -243,7 +243,7 @@ def _parsed(text: str) -> _Ring:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
         raise InvalidInput("the keys are not in the JSON format that `retentive keys new` writes") from None
     if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
-        raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be among them")
+        raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be one of the keys")
     return _Ring(current, keys)
 
 
@@ -277,7 +277,7 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 
 @contextmanager
 def _directory_lock(path: str) -> Iterator[None]:
-    """Exclude other processes that add keys in this directory. Raises OSError."""
+    """Context that excludes other processes that add keys in this directory. Raises OSError."""
     if os.name != "posix":  # Windows cannot lock a directory
         yield
         return

@@ -1,4 +1,4 @@
-"""Decrypting view of an encrypted memory store. Every record is verified before it is returned."""
+"""Snapshot and transaction of an encrypted memory store. Every record is verified before it is returned."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         if seal is not UNCHANGED:
-            raise InvalidInput("the memory store is already encrypted; only the encryption layer sets the seal")
+            raise InvalidInput("the memory store is already encrypted; only the encryption layer may set its seal")
         self._tx.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
@@ -166,7 +166,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def _sealed(self, change: Change) -> Change:
         if change.sealing is not None:
-            raise InvalidInput("the change is already encrypted; only the encryption layer sets its sealing")
+            raise InvalidInput("the change is already encrypted; only the encryption layer may encrypt changes")
         before, path, data, keys = change.before, change.path, change.data, self._keys
         if change.origin is not None and change.origin.redacted_at is not None:
             return change

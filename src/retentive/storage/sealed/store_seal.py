@@ -99,7 +99,7 @@ def timestamp(clock: Clock) -> str:
 
 
 def _time(text: str | None) -> str | None:
-    """Validate a time in a seal, and return it in the same format. Raises `ValueError`."""
+    """Return a time from a seal unchanged if its format is valid. Raises `ValueError`."""
     if text is None:
         return None
     return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -210,7 +210,10 @@ class ServerBackend(SqlBackend, Clocked):
         return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
-        """Run `attempt` in its own transaction. Lost connections and conflicts are retried until the deadline."""
+        """Run `attempt` in a separate transaction.
+
+        After a lost connection or a conflict, try again until the deadline.
+        """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:

@@ -89,7 +89,7 @@ class Dialect(ABC):
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
     """Split the part after `scheme://` into the address, the options of retentive, and the other query options.
 
-    Raises `InvalidInput`; the message omits the URL, which may contain a password.
+    Raises `InvalidInput`. The error message omits the URL, because it may contain a password.
     """
     address, _, query = rest.partition("?")
     try:

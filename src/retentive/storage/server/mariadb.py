@@ -273,7 +273,7 @@ _LOST = {
 
 
 def meaning(error: BaseException) -> Exception:
-    """Map an error of MariaDB to one of retentive. An error that only a bug can cause is returned unchanged."""
+    """Map an error of MariaDB to an error of retentive. An error that only a bug can cause is returned unchanged."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
         (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),

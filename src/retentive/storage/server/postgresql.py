@@ -200,7 +200,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Map an error of PostgreSQL to one of retentive. An error that only a bug can cause is returned unchanged."""
+    """Map an error of PostgreSQL to an error of retentive. An error that only a bug can cause is returned unchanged."""
     for kinds, meant in _MEANINGS:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()

@@ -92,7 +92,7 @@ class Wire:
     def sync(self) -> list[Row]:
         """Send the batch and return the rows of its last statement. Raises the first `psycopg.Error`.
 
-        After an error, the server skips the rest of the batch. It runs the next batch normally.
+        After an error, the server skips the rest of the batch, but runs the next batch normally.
         """
         try:
             self._pgconn.pipeline_sync()

@@ -17,7 +17,10 @@ _ROWS = {
 
 
 def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
-    """Save the rows of a finding, then delete or clear them. The caller commits. Raises `InvalidInput`."""
+    """Save the rows of a finding, then delete these rows or clear their columns. The caller commits.
+
+    Raises `InvalidInput`.
+    """
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])
         if connection.rows("SELECT 1 FROM stores WHERE no = ? AND erased_at IS NULL", (number,)):

@@ -76,7 +76,7 @@ def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
 
 
 class _StoreRepair:
-    """Rebuilds the rows of one store from its versions and texts."""
+    """Repair of one store: rebuilds its rows from its versions and texts."""
 
     def __init__(self, connection: Connection, head: Head) -> None:
         self._connection, self._head, self._store = connection, head, head.no

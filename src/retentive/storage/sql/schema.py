@@ -1,4 +1,4 @@
-"""Schema of a database: the existing tables and their version."""
+"""Schema version of a database, and checks and upgrades of its tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def refuse_newer(version: int, newest: int) -> None:
     """Raise `UnknownSchema` for a schema version that is newer than this version of retentive."""
     if version > newest:
         raise UnknownSchema(
-            f"the storage has schema {version}, but this version of retentive supports only {newest}; upgrade retentive"
+            f"the storage has schema {version}, but this version of retentive supports only schema {newest};"
+            " upgrade retentive"
         )
 
 

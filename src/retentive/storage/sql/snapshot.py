@@ -39,9 +39,9 @@ _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settin
 
 @dataclass(slots=True)
 class Head:
-    """Row of a memory store, with its counters.
+    """Row of a memory store, which contains its counters.
 
-    Every write updates this row. If the database has row locks, the write locks the row first.
+    Every write updates this row. If the database has row locks, a write locks the row before anything else.
     """
 
     no: int

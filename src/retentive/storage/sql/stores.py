@@ -28,7 +28,7 @@ def insert_store(
 
 
 def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
-    """Remove everything in a store except its id. The caller holds the lock on the row of the store."""
+    """Remove all data of a store except its id. The caller holds the lock on the row of the store."""
     for table in TABLES_OF_STORES:
         connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(

@@ -49,17 +49,17 @@ class CommitObserver:
     """
 
     def lock(self, writer: Writer) -> None:
-        """Acquire the observer's lock for a batch. It may first recover the unfinished work of a killed process."""
+        """Acquire the lock of the observer for a batch. This may recover unfinished work of a killed process first."""
 
     def unlock(self) -> None:
         """Release the observer's lock."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        """Snapshot for a reader of one store. Any thread may call this method."""
+        """Create the snapshot for a reader of one store. Any thread may call this method."""
         return SqlSnapshot(connection, store_id)
 
     def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
-        """Transaction for one job of a batch."""
+        """Create the transaction for one job of a batch."""
         return SqlTransaction(connection, store_id, clock=clock, new_id=new_id)
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:

@@ -30,19 +30,19 @@ class Writer:
 
     @property
     def connection(self) -> SqliteConnection:
-        """The connection. It is opened on demand, and again after a fork."""
+        """The write connection. It is opened when first used, and opened again after a fork."""
         if self._connection is None:
             self._connection = connect(self._path, timeout_s=0.0)
         return self._connection
 
     def close(self) -> None:
-        """Close the connection. It is opened again on demand."""
+        """Close the connection. The next use opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run work in its own transaction and commit."""
+        """Run work in a separate transaction and commit."""
         self.begin()
         try:
             done = work(self.connection)

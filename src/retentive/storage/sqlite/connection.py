@@ -84,7 +84,7 @@ class SqliteConnection:
         return mode is not None
 
     def _answer(self, sql: str) -> list[Row] | None:
-        """Rows of a statement; None if another process holds a lock."""
+        """Rows of a statement. None if another process holds a lock."""
         try:
             return self._raw.execute(sql).fetchall()
         except sqlite3.Error as error:
@@ -147,7 +147,7 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """Map an error of SQLite to one of retentive. An error that only a bug can cause is returned unchanged."""
+    """Map an error of SQLite to an error of retentive. An error that only a bug can cause is returned unchanged."""
     primary = _primary_code(error)
     if primary == sqlite3.SQLITE_TOOBIG:
         return Refused("too_large_to_keep")

@@ -62,7 +62,7 @@ def check_format(path: str) -> None:
 def _connect(path: str) -> SqliteConnection:
     """Open a connection that writes only if an interrupted transaction must be rolled back.
 
-    No other code may open the file: closing another descriptor of it would drop the locks of this process.
+    No other code may open the file, because closing any descriptor of the file drops the locks of this process.
     """
     if _size(path + "-journal"):
         return SqliteConnection(path, timeout_s=READ_TIMEOUT_S)

@@ -204,7 +204,10 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {A: b"5"}
 
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
-        """The newest version of a present memory is kept, and so is a text shared with a rename."""
+        """The newest version of a present memory is kept.
+
+        If a rename shares a text with a pruned version, the text is kept.
+        """
         store.create({A: b"one"})
         store.move(A, B)
         store.create({C: b"c"})
@@ -227,7 +230,7 @@ class HistorySuite(SuiteOpening):
         assert len(store.versions()) == 2
 
     def test_an_erased_store_is_removed(self, backend: Backend, store: Opened) -> None:
-        """The id of the store stays reserved; its key can be used again."""
+        """The id of the erased store cannot be used again, but its key can."""
         store.create({A: b"one", C: b"two"}, PERSON)
         store.write(lambda tx: tx.put_record("kind", "key", "value"))
         backend.put_side_records(store.id, "beside", {"key": "value"})

@@ -35,7 +35,7 @@ class LayersSuite(SuiteOpening):
         assert (note(store, "first", "b"), note(store, "first", "c"), note(store, "first", "\0")) == ("", None, None)
 
     def test_many_records_are_stored(self, store: Opened) -> None:
-        """Records can be written one by one and together."""
+        """Many records can be written in separate writes or in one write."""
         for number in range(120):
             put(store, "kind", {f"{number:03}": f"value {number}"})
         put(store, "kind", {f"{number:03}": "again" for number in range(100, 400)})
@@ -210,7 +210,7 @@ class LayersSuite(SuiteOpening):
 
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
-    """Write records in one write."""
+    """Write several records in one write."""
 
     def work(tx: Transaction) -> None:
         for key, value in values.items():

@@ -31,7 +31,7 @@ A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 
 class Opened:
-    """A backend with one memory store, and short methods to write and read."""
+    """Backend with one memory store, and short methods for writes and reads."""
 
     def __init__(self, backend: Backend, key: str = "tested") -> None:
         self.backend = backend

@@ -1,4 +1,4 @@
-"""Backend suite: concurrent threads, several openings of one location, and forks."""
+"""Backend suite: concurrent threads, several backends opened on one location, and forks."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ WHO = Actor("user", "ann")
 
 
 class VersionsSuite(SuiteOpening):
-    """Tests of versions: one per change, with operation, time, actor and the text after it."""
+    """Tests of versions. Each change creates one version, with operation, time, actor and the text after the change."""
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
         """The memory and its first version agree on all fields that they have in common."""
@@ -152,7 +152,7 @@ class VersionsSuite(SuiteOpening):
         ]
 
     def test_bytes_are_stored_exactly(self, store: Opened) -> None:
-        """Line ends, spaces, marks and Unicode forms are kept in present memories and in the history."""
+        """Line ends, spaces, byte order marks and Unicode forms are stored exactly, also in the history."""
         store.create({f"/memories/{number}": data for number, data in enumerate(TEXTS)})
         assert list(store.tree().values()) == [TEXTS[int(path.rsplit("/", 1)[1])] for path in store.tree()]
         for data in TEXTS:

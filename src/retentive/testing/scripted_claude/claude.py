@@ -59,7 +59,7 @@ class Options(TypedDict, total=False):
 
 
 class ScriptedClaude:
-    """Scripted server with its recorded requests and failures. `scripted_claude` starts it.
+    """Scripted server, with its recorded requests and failures. Start the server with `scripted_claude`.
 
     `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
     `largest_prompt` is the size in tokens of the largest prompt after edits, including rejected prompts.

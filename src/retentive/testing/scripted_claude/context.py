@@ -1,6 +1,6 @@
 """Context management: applies the edits of a request to its conversation, in the order of the request.
 
-The functions keep no state between requests. Every request contains the whole history.
+The functions keep no state between requests. Every request contains the complete conversation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parser for the request field `context_management`, with the validation of the API.
 
-Sources: "Context editing", configuration options; "Compaction", parameters. Error messages are those of the API where
-they are known. Other messages have the same format: the field, a colon, the expected value.
+Sources: "Context editing", configuration options; "Compaction", parameters. Error messages are copied from the API
+where its messages are known. Other messages have the same format: the field, a colon, the expected value.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ _PARSERS: Mapping[str, Callable[[object, str], Edit]] = {
 def _amount(
     record: Mapping[str, object], where: str, name: str, kinds: tuple[str, ...], *, least: int = 0
 ) -> Trigger | None:
-    """Parse the object `{"type": ..., "value": ...}` under `name`. Returns None if it is missing."""
+    """Parse the object `{"type": ..., "value": ...}` in the field `name`. Returns None if the field is missing."""
     if record.get(name) is None:
         return None
     where = f"{where}.{name}"

@@ -1,4 +1,4 @@
-"""`Prompt`, the argument of a script function: the request as the model sees it."""
+"""`Prompt`: the request as the model sees it, passed to script functions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Prompt(Conversation):
 
 
 def parse_result(block: Block) -> Result:
-    """Read the text and `is_error` of a tool_result block. Content other than text shows as `[type]`."""
+    """Read the text and `is_error` of a tool_result block. Content that is not text is returned as `[type]`."""
     content = block.get("content")
     if isinstance(content, list):
         content = "".join(_part_text(part) for part in content)

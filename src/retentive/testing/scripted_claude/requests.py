@@ -1,8 +1,8 @@
 """Parsing and validation of requests as in the Messages API, and storage of message threads. No I/O.
 
-`parse` reads a request, `Threads.join` completes it to the whole conversation, and `check_conversation` validates the
-conversation. Each raises `ApiError` for a request that the API would reject. Sources: Messages API reference, "Errors"
-and "Tool use"; message threads documentation; the error types of the `anthropic` SDK.
+`parse` reads a request, `Threads.join` adds the stored part of its conversation, and `check_conversation` validates the
+complete conversation. Each raises `ApiError` for a request that the API would reject. Sources: Messages API reference,
+"Errors" and "Tool use"; message threads documentation; the error types of the `anthropic` SDK.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Threads:
         self._continued: set[str] = set()
 
     def join(self, request: Request) -> Conversation:
-        """Return the whole conversation of a request, including the stored part of its thread."""
+        """Return the complete conversation of a request, including the stored part of its thread."""
         if request.thread is not None:
             self._check_supported(request)
         if request.thread != "continue":
@@ -133,7 +133,7 @@ class PausedReplies:
         self._replies: set[tuple[str, ...]] = set()
 
     def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
-        """Store a reply if it is paused."""
+        """Store a reply if its stop reason is "pause_turn"."""
         if stop_reason == "pause_turn" and reply:
             self._replies.add(_serialize(reply))
 
@@ -146,7 +146,7 @@ class PausedReplies:
 
 
 def check_conversation(conversation: Conversation, paused: PausedReplies) -> None:
-    """Raise `ApiError` if the API would reject the messages: wrong order of roles, or tool calls without results.
+    """Raise `ApiError` if the API would reject the messages, for a wrong order of roles or a tool call without result.
 
     A conversation can start with a compaction block, which replaces earlier messages. It can end with a compaction
     block or with a paused reply.

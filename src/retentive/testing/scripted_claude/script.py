@@ -1,4 +1,4 @@
-"""Scripts: turns, tool calls and checks as values, and their JSON format.
+"""Scripts as values (turns, tool calls and checks), and their JSON format.
 
 This module is independent of HTTP and the Messages API. `retentive.testing.scripted_claude` describes the format.
 """

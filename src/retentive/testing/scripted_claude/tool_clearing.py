@@ -1,6 +1,7 @@
 """Clearing of tool uses and thinking, as pure functions on messages.
 
-Every request contains the whole history, so all edits are applied again to each request. Source: "Context editing".
+Every request contains the complete conversation, so all edits are applied again to each request. Source: "Context
+editing".
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Cho
 
 
 def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
-    """Select the tool uses to clear: all except the newest `keep`. Returns the name of the tool by id."""
+    """Tool uses to clear (all except the newest `keep`): the name of the tool by the id of the tool use."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     old = uses if choices.excluded_use_up_keep else clearable

@@ -245,7 +245,7 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """Add the change in size made by the next newer version of the same memory, once its predecessor is known."""
+        """Count the difference in size between a version and the next newer version of the same memory."""
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
         if version.redacted_at is not None:  # the size is unknown; assume the size after the next change

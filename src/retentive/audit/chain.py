@@ -61,8 +61,8 @@ class AuditEntry:
     - `repeated`: true if the call was a retry and got the reply of the first call. `proposed`: true if the changes
       await review.
     - `audit`: the new value of the setting `audit`, if the operation changed it.
-    - `newest`: the newest version when the entry was written. Only the first entry and entries with `audit` have it: it
-      shows which versions are older than the entry, which clocks cannot show.
+    - `newest`: the newest version when the entry was written. It shows which versions are older than the entry, and is
+      recorded only in the first entry and in entries with `audit`.
     - `withheld`: the numbers of earlier entries whose paths the operation removed from the log.
     - `facts`: further fields, such as the names of changed settings.
     """

@@ -188,7 +188,7 @@ def _is_old(note: str, now: float) -> bool:
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
     """Record of a refusal. It refers to the texts of the command instead of containing them.
 
-    None if the refusal echoes a text that is not in the command.
+    Returns None if the refusal echoes a text that is not in the command.
     """
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
@@ -215,7 +215,7 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
 def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) -> Refused | None:
     """Rebuild a refusal from its record.
 
-    None if another version of retentive wrote the record; the command then runs again.
+    Returns None if another version of retentive wrote the record; the command then runs again.
     """
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)

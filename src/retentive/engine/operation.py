@@ -37,9 +37,10 @@ REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
 class Operation(ABC, Generic[R_co]):
     """One operation on a memory store. Subclasses are frozen dataclasses.
 
-    - `name`: name of the operation in the audit log. - `needs_external_edits`: external edits of plain files are
-      recorded before the operation runs, so that it sees them. - `sees_all`: a read sees the stored state, including
-      memories hidden from the actor and without proposed changes.
+    - `name`: name of the operation in the audit log.
+    - `needs_external_edits`: external edits of plain files are recorded before the operation runs, so that it sees
+      them.
+    - `sees_all`: a read sees the stored state, including memories hidden from the actor and without proposed changes.
     """
 
     __slots__ = ()
@@ -94,9 +95,8 @@ class Read(ReadOperation[R]):
 class AuditOnly(ReadOperation[None]):
     """Writes only the audit entry of a call.
 
-    The call itself runs elsewhere (a command across mounts, a bulk read) or was malformed.
-
-    `details` are the facts of the entry.
+    The call itself runs elsewhere (a command across mounts, a bulk read) or was malformed. `details` are the facts of
+    the entry.
     """
 
     name: str | None

@@ -133,11 +133,9 @@ class GuardedWriter(WriteRules):
     ) -> Written:
         """Write `text` to the memory at a path if it passes the guards.
 
-        If the text is unchanged, no version is created.
-
-        `lineage` lists the provenances of the texts from which `text` was made; by default only that of the present
-        text. `is_removal` means that `text` is the present text with its sensitive values masked. Size limits do not
-        apply to it, because masks may be longer than the values.
+        If the text is unchanged, no version is created. `lineage` lists the provenances of the texts from which `text`
+        was made; by default only that of the present text. `is_removal` means that `text` is the present text with its
+        sensitive values masked. Size limits do not apply to it, because masks may be longer than the values.
         """
         data = text.encode()
         if data == entry.data:
@@ -178,7 +176,7 @@ class GuardedWriter(WriteRules):
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:
-        """A rename with its provenance. The flags of the text are kept."""
+        """Add the provenance to a rename. The flags of the text are kept."""
         flags: Flags = () if change.before is None else change.before.provenance.flags
         return replace(change, provenance_text=self._provenance(change.before, flagged=(flags, ())))
 
@@ -271,7 +269,7 @@ def _listed(kinds: Iterable[str]) -> str:
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
     """Patterns of the only paths that an actor may change.
 
-    None if no rule names the actor, or if retentive itself acts.
+    Returns None if no rule names the actor, or if the actor is a job of retentive.
     """
     if who is not None and who.kind == "job":
         return None

@@ -1,6 +1,6 @@
 """Opening of the `memory` argument of integrations.
 
-It is a location, an opened location, a memory store, mounts, or another object with `execute`.
+The argument is a location, an opened location, a memory store, mounts, or another object with `execute`.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def open_memory(
 ) -> tuple[Any, Callable[[], None]]:
     """Open `memory` if it is a location.
 
-    Returns an object with `method`, and a function that closes the opened location.
-
-    Raises `InvalidInput` for an option without effect, and the errors of storage.
+    Returns an object with `method`, and a function that closes the location if it was opened here. Raises
+    `InvalidInput` for an option without effect, and the errors of storage.
     """
     if store is not None and not isinstance(store, str):
         raise InvalidInput(f"store must be the key or id of a memory store, not {type(store).__name__}")

@@ -254,7 +254,7 @@ class Mounts:
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
         """The store that can run a command alone, and the command with the paths of that store.
 
-        None if no single store can run it.
+        Returns None if no single store can run it.
         """
         paths = paths_of(command)
         mount = self._mount_of(paths[0])

@@ -273,7 +273,7 @@ class _ProposalApplier:
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
         """Text to write if others changed the memory after the proposal.
 
-        None if neither `merge` nor `force` resolves the conflict.
+        Returns None if neither `merge` nor `force` resolves the conflict.
         """
         if present == text:
             return text

@@ -66,9 +66,8 @@ class Trust:
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
         """Hide all memories to which an actor, a session or a source contributed.
 
-        Returns False if it was already in quarantine.
-
-        `pattern` is a pattern as in the setting `trust`: `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
+        Returns False if the pattern was already in quarantine. `pattern` is a pattern as in the setting `trust`:
+        `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
         """
         with self._context.checking("trust.quarantine", actor):
             operation = ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only)

@@ -188,9 +188,8 @@ class Snapshot(ABC):
     def as_of(self, before: str) -> Iterator[Version]:
         """Earlier state of the store: for each memory, the newest version with an id lower than `before`.
 
-        The order is undefined.
-
-        Memories whose version is a deletion are left out. A redacted version is included; its path is empty.
+        The order is undefined. Memories whose version is a deletion are left out. A redacted version is included; its
+        path is empty.
         """
         seen: set[str] = set()
         for version in self.versions(before=before):

@@ -28,7 +28,7 @@ Record: TypeAlias = tuple[str, str, str]
 class Contents:
     """Contents of a copied memory store other than its versions.
 
-    They are the present memories by id, the settings, the records by kind and key, and in a raw copy the seal.
+    The contents are the present memories by id, the settings, the records by kind and key, and in a raw copy the seal.
     """
 
     memories: Mapping[str, Memory]
@@ -49,9 +49,8 @@ class Contents:
     def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
         """Complete a copy that has all versions: write settings, seal and records.
 
-        Returns a digest of its paths and hashes.
-
-        Raises `Damaged` if the memories of the copy differ from these contents.
+        Returns a digest of its paths and hashes. Raises `Damaged` if the memories of the copy differ from these
+        contents.
         """
         target.write(store_id, self._apply)
         _replace_side_records(side_records, target, store_id)

@@ -20,9 +20,10 @@ class NameTaken(InvalidInput):
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """Create a file, readable by its owner only. The file appears under its name when the block ends without an error.
+    """Create a file that only its owner can read.
 
-    It is then complete and durable. After an error, the file is removed. Raises `NameTaken`.
+    The file appears under its name when the block ends without an error, and is then complete and durable. After an
+    error, the file is removed. Raises `NameTaken`.
     """
     directory, name = os.path.split(os.path.abspath(path))
     check_free(path)

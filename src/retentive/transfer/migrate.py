@@ -74,10 +74,13 @@ def migrate(
 class SourceErasure:
     """A memory store that was erased in the source and has a copy in the target.
 
-    Values of `outcome`: - `erased`: the copy was erased. - `kept`: the copy was kept, because erasing was not
-    requested. - `newer`: the copy was kept, because it has newer versions of its own. - `read_only`: the copy was kept,
-    because it is read-only. - `locked`: the copy was kept, because its versions and settings cannot be read without
-    keys.
+    Values of `outcome`:
+
+    - `erased`: the copy was erased.
+    - `kept`: the copy was kept, because erasing was not requested.
+    - `newer`: the copy was kept, because it has newer versions of its own.
+    - `read_only`: the copy was kept, because it is read-only.
+    - `locked`: the copy was kept, because its versions and settings cannot be read without keys.
     """
 
     id: str
@@ -206,9 +209,7 @@ class _Copy:
     def _copy_removals(self) -> int:
         """Redact and prune the versions in the copy that are redacted or pruned in the source.
 
-        Returns the number of copied versions.
-
-        Raises `Damaged` if the copy lacks a version, or if a version differs.
+        Returns the number of copied versions. Raises `Damaged` if the copy lacks a version, or if a version differs.
         """
         history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []

@@ -58,9 +58,8 @@ def refused(name: str, why: str, *, expected: bool = False) -> Item:
 class DirectorySource:
     """The files below a directory.
 
-    If it contains a directory `memories`, only that directory is read and `inside` is true.
-
-    Symbolic links and devices are not read. Raises `NotFound`.
+    If the directory contains a directory `memories`, only that directory is read and `inside` is true. Symbolic links
+    and devices are not read. Raises `NotFound`.
     """
 
     def __init__(self, path: str) -> None:

@@ -146,7 +146,7 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
     """Numbered lines around the `length` new characters at `at`.
 
-    None if the text is empty or these lines are too long.
+    Returns None if the text is empty or these lines are too long.
     """
     lines = count_lines(text)
     if not lines:

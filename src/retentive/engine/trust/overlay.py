@@ -144,9 +144,8 @@ def levels_by_path(
 ) -> dict[str, Level]:
     """Trust levels, by path, of the memories that a search of the actor may find.
 
-    `only` and `source` limit the memories.
-
-    Memories in quarantine are included only if `only` asks for this level. Raises `InvalidInput` for an unknown level.
+    `only` and `source` limit the memories. Memories in quarantine are included only if `only` asks for this level.
+    Raises `InvalidInput` for an unknown level.
     """
     check_level(only)
     assessed, found = Assessment(snapshot, settings, actor), dict[str, Level]()

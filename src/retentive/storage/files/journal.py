@@ -29,9 +29,8 @@ _LAYOUT = struct.Struct("<qqB")
 class Journal:
     """Progress of writing files, as version numbers.
 
-    Versions up to `applied` are written, and those up to `synced` are durable.
-
-    If `busy` is true, a process may have committed versions after `applied`.
+    Versions up to `applied` are written, and those up to `synced` are durable. If `busy` is true, a process may have
+    committed versions after `applied`.
     """
 
     applied: int = 0

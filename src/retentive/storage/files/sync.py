@@ -44,9 +44,9 @@ class Plan:
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """Old path by new path, of memories that were only renamed, and only once.
+        """Old path by new path, for memories that were only renamed, and only once.
 
-        Their files are moved instead of rewritten.
+        The files of these memories are moved instead of rewritten.
         """
         moves: dict[str, str] = {}
         known = self.expected.keys() - self.touched_twice
@@ -115,7 +115,7 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
 def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
     """Recorded texts by path, and the paths whose text is damaged in the database.
 
-    Their files may be the only good copies.
+    The files at these paths may be the only good copies.
     """
     texts: dict[str, bytes | None] = {}
     damaged: set[str] = set()

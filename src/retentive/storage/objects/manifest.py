@@ -53,10 +53,8 @@ class State(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` counts compactions. The edits in `log` are applied on top of the tree.
-
-    If `has_gaps` is true, the history was imported with gaps: a memory may be absent although its newest version is not
-    a deletion.
+    `generation` counts compactions. The edits in `log` are applied on top of the tree. If `has_gaps` is true, the
+    history was imported with gaps: a memory may be absent although its newest version is not a deletion.
     """
 
     id: str
@@ -231,7 +229,7 @@ class ManifestSwap:
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
         """Return whether the current state includes this commit.
 
-        Its commit id shows this, otherwise its newest version.
+        The state includes the commit if it lists the commit id, or contains the newest version of the commit.
         """
         if manifest.commits[-1] in now.manifest.commits:
             return True

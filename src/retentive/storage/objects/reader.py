@@ -92,7 +92,7 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
     """Encode a pack without some of its texts.
 
-    None if no text remains; `data` itself if it contains none of these texts.
+    Returns None if no text remains, and `data` itself if the pack contains none of these texts.
     """
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}

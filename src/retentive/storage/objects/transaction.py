@@ -142,10 +142,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return Recorded(row.memory, row.id)
 
     def _count(self, row: Row | None, source: Row | None) -> None:
-        """Update the usage for a row that replaces another row.
-
-        None in place of a row means that the memory does not exist.
-        """
+        """Update the usage for a row that replaces another row. A row is None if the memory does not exist."""
         is_present = row is not None and row.operation != "deleted"
         memories = self._state.memories + is_present - (source is not None)
         before, after = (0 if one is None else one.size or 0 for one in (source, row))

@@ -220,7 +220,7 @@ class StoreKeys:
     def _name(self, path: str) -> str:
         """Name that the inner backend uses for the last segment of a real path.
 
-        It depends on the complete path and the store.
+        The name depends on the complete path and the store.
         """
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()

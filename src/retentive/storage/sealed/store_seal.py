@@ -88,7 +88,7 @@ class StoreSeal:
     def _context(self, store_id: str) -> bytes:
         """Associated data of the wrapped key.
 
-        It prevents moving the key to another store and changing the field `paths`.
+        The key can therefore not be moved to another store, and the field `paths` cannot be changed.
         """
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
 

@@ -81,10 +81,8 @@ class Wire:
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Send the batch with one more statement, and return the rows of this statement.
 
-        Raises the first `psycopg.Error`.
-
-        The batch ends with a sync instead of a flush, because the idle timeout of the server starts at a sync. After
-        this timeout, the server releases the locks of a client that has disappeared.
+        Raises the first `psycopg.Error`. The batch ends with a sync instead of a flush, because the idle timeout of the
+        server starts at a sync. After this timeout, the server releases the locks of a client that has disappeared.
         """
         self.send(sql, values)
         return self.sync()

@@ -18,7 +18,7 @@ class Connection(Protocol):
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         """Run a statement.
 
-        It may be sent only with the next `rows` call or the commit, which then raises its errors.
+        The statement may be sent only with the next `rows` call or the commit, which then raises its errors.
         """
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:

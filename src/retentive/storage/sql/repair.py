@@ -173,7 +173,8 @@ class _StoreRepair:
     def _restore_lost(self) -> None:
         """Rebuild the lost rows of memories, if the counters prove that the memories existed.
 
-        Otherwise the newest versions of these memories could be earlier versions, whose later deletions are lost.
+        Without this proof, a memory may also be missing because it was deleted and the version of its deletion was
+        lost.
         """
         lost, head = self._lost(), self._head
         memories = len(self._memories) + len(lost)

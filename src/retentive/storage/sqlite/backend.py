@@ -1,9 +1,11 @@
 """SQLite backend: memory stores in one file (or in memory), for any number of threads and processes of one host.
 
 It adds to SQLite:
+
 - a fair queue with group commit (`queue.py`)
-- a guarantee that a failed commit does not take effect later (`commit.py`) - a disk reserve, so that deletions work on
-  a full disk (`space.py`) - closing of all connections before a fork (`forking.py`)
+- a guarantee that a failed commit does not take effect later (`commit.py`)
+- a disk reserve, so that deletions work on a full disk (`space.py`)
+- closing of all connections before a fork (`forking.py`)
 - detection of a deleted or replaced file
 """
 

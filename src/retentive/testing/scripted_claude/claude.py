@@ -35,9 +35,8 @@ class Answer:
 class Exchange:
     """Recorded request and response.
 
-    `reply` is the body of the message or the error, even if the response was streamed.
-
-    `prompt` is None if the request was rejected before a prompt was built. `status` is 0 if no response was sent.
+    `reply` is the body of the message or the error, even if the response was streamed. `prompt` is None if the request
+    was rejected before a prompt was built. `status` is 0 if no response was sent.
     """
 
     headers: Mapping[str, str]

@@ -27,9 +27,7 @@ class Cleared:
 def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> Cleared:
     """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
 
-    `size` is its size in tokens.
-
-    Clears nothing if fewer than `clear_at_least` tokens would be freed.
+    `size` is the size of the prompt in tokens. Nothing is cleared if fewer than `clear_at_least` tokens would be freed.
     """
     if measure(messages, edit, choices, size=size) <= edit.trigger.value:
         return Cleared(messages)

@@ -24,7 +24,7 @@ def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attem
         return proceed(attempt)
     if attempt.operation.under_review == "refuse":
         raise PermissionDenied(
-            f"{attempt.actor or 'a caller without an actor'} is under review and cannot run {attempt.operation.name}"
+            f"{attempt.actor or 'an actor without a name'} is under review and cannot run {attempt.operation.name}"
         )
     return _propose(proceed, attempt)
 

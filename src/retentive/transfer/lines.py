@@ -112,7 +112,7 @@ def _parsed(text: bytes, fields: Mapping[str, Parser], what: str) -> dict[str, A
     except UnknownSchema:
         raise
     except _INVALID:
-        raise Damaged(f"{what} in the file cannot be decoded") from None
+        raise Damaged(f"{what} in the file cannot be read") from None
 
 
 def _format(value: object) -> int:

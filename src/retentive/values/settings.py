@@ -177,7 +177,7 @@ class Settings:
         return replace(self, **cast("dict[str, Any]", changes))
 
     def to_text(self) -> str | None:
-        """JSON of the settings that differ from the defaults, or None.
+        """JSON of the settings that differ from the defaults, or None if no setting differs.
 
         Raises `InvalidInput` if the JSON is too long.
         """

@@ -40,8 +40,8 @@ T = TypeVar("T")
 def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
     """Open the backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
-    Credentials come from the environment variables that the tools of the cloud use. Options are in the query of the
-    URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
+    Credentials come from the environment variables that the tools of the cloud provider use. Options are in the query
+    of the URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
     `InvalidInput`.
     """
     return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)

@@ -59,7 +59,7 @@ class MemoryTree(Protocol):
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command and return the reply. The command is parsed, or the raw input of a tool call."""
+        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
 
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories."""
@@ -127,7 +127,7 @@ class Mounts:
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command and return the reply. The command is parsed, or the raw input of a tool call.
+        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
         When the method returns a reply without an error, the change is durable. `actor` is recorded with the change; by
         default it is the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a

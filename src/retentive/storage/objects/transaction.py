@@ -225,7 +225,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
-        """Edit versions and record their texts as garbage, except `shared` texts.
+        """Apply edits that remove texts or versions, and record the texts as garbage, except `shared` texts.
 
         The log contains paths, so it is compacted too.
         """

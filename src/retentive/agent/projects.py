@@ -61,8 +61,9 @@ def start_project(
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
     ideally as the name of a script. `progress.md` is written last, so an interrupted call can be repeated. With
-    `Mounts` the project is in the store mounted at or above `directory`. `actor`, `source` and `session` are recorded
-    with each change. Raises `InvalidInput` if the project already exists, and `NotSaved` if the memory rejects a write.
+    `Mounts`, the memories are written to the store that is mounted at `directory` or above it. `actor`, `source` and
+    `session` are recorded with each change. Raises `InvalidInput` if the project already exists, and `NotSaved` if the
+    memory rejects a write.
     """
     _check_memory(memory)
     checklist = _new_checklist(features)

@@ -102,7 +102,7 @@ class Turns:
         return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
 
     def receive(self, response: Response) -> list[Event]:
-        """Record a response in the conversation and return its events. The tools it calls have not run yet.
+        """Record a response in the conversation and return its events. The tool calls in the response have not run yet.
 
         Calls that must not run get an error result. The API would refuse again if a refusal stayed in the conversation,
         so it is not recorded.

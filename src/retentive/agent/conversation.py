@@ -106,9 +106,10 @@ def unanswered_calls(messages: Sequence[Message]) -> list[Message]:
 
 
 def add_result(messages: list[Message], result: Message) -> None:
-    """Add the result of a call of the newest response. All its results are in one message, right after it.
+    """Add the result of a tool call.
 
-    The API requires this order: a result after other content of the message is refused.
+    All results of the newest response are in one message, directly after the response. The API requires this order: it
+    refuses a message with a result after other content.
     """
     at = _newest_response(messages)
     assert at is not None, "no response called a tool"
@@ -122,7 +123,7 @@ def add_result(messages: list[Message], result: Message) -> None:
 
 
 def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> Message:
-    """A tool_result block that the API accepts: without blank texts, and an error result with a text."""
+    """Build a tool_result block that the API accepts: without blank texts, and with a text if it reports an error."""
     if content is None or isinstance(content, str):
         kept: Any = replace_surrogates(content or "")
     else:
@@ -140,7 +141,7 @@ def _newest_response(messages: Sequence[Message]) -> int | None:
 
 
 def without_server_calls(blocks: Sequence[Message], later: Iterable[Mapping[str, Any]] = ()) -> list[Message]:
-    """The blocks of a response without calls of server tools that have no result in it or in later messages."""
+    """Blocks of a response without the calls of server tools that have no result in `blocks` or in later messages."""
     answered = {block.get("tool_use_id") for each in [blocks, *map(blocks_of, later)] for block in each}
     calls = {"server_tool_use", "mcp_tool_use"}
     return [block for block in blocks if block.get("type") not in calls or block.get("id") in answered]

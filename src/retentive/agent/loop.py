@@ -4,9 +4,9 @@
     for event in agent.run("My order has not arrived."):
         ...
 
-The loop is not the SDK's tool runner, which does not tell a tool the id of its call. Here a response is recorded first,
-then each of its calls runs under its id, and each result is recorded. Wherever a process is killed, the saved
-conversation continues without a second effect.
+The loop does not use the SDK's tool runner, because it does not pass the id of a call to the tool. The loop records a
+response first, then runs each of its calls under the id of the call, and records each result. If the process is killed
+at any point, the saved conversation can be continued and no call takes effect twice.
 
 Each request sends the whole conversation, for two reasons: the API applies context edits only to such requests, and the
 application can save or drop the conversation at any time. Importing this module imports the SDK.
@@ -195,7 +195,10 @@ class Agent(_Conversation["Anthropic"]):
             yield turns.record(call, self._tools.run(call))
 
     def _receive_whole(self) -> Generator[Event, None, Response]:
-        """Return the response. A stream that breaks is sent again, as often as the client retries other requests."""
+        """Return the response.
+
+        If the stream breaks, the request is sent again, as often as the client retries other requests.
+        """
         retries = retry_pauses(self.client.max_retries)
         while True:
             has_begun: list[bool] = []
@@ -211,7 +214,7 @@ class Agent(_Conversation["Anthropic"]):
     def _receive(self, has_begun: list[bool]) -> Generator[Text, None, Response]:
         """Send the conversation and return the response. With streaming, yield its text in pieces.
 
-        The SDK retries a request until its stream has begun, which is added to `has_begun`.
+        The SDK retries a request until its stream begins. An item is added to `has_begun` when it begins.
         """
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages)
@@ -350,7 +353,7 @@ def retry_pauses(retries: int) -> Iterator[float]:
 
 
 def _next_text(stream: Any) -> Text | None:
-    """Read the next streamed text. None marks the end of the response; a stream that ends early raises."""
+    """Read the next streamed text. Returns None at the end of the response, and raises if the stream ends early."""
     while True:
         with sdk.read_errors():
             event = _checked(next(stream, None))

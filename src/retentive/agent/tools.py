@@ -1,7 +1,7 @@
 """Tool calls: the memory's commands, each under the id of its call, and the application's own tools.
 
-A call that is run again under its id, for example after a crash, changes the memory only once. The application's tools
-are not given the id, so they must themselves tolerate a repetition.
+A memory command that runs again under its id, for example after a crash, changes the memory only once. The
+application's tools do not get the id of the call, so they must tolerate a repeated call themselves.
 """
 
 from __future__ import annotations
@@ -99,12 +99,13 @@ def run_tools(
 ) -> list[Message]:
     """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
 
-    For loops that keep their own messages. Save `messages` after each response and after this call: a process that was
-    killed then continues with this call, and every change of the memory is made once. `memory` is an open memory, or a
-    location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's `beta_tool`.
-    Pass the same `actor` after a crash. `source` and `session` are recorded in the provenance of each change.
+    For loops that keep their own messages. Save `messages` after each response and after this call. A process that was
+    killed can then be continued with this call, and every change of the memory is made only once. `memory` is an open
+    memory, or a location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's
+    `beta_tool`. Pass the same `actor` after a crash. `source` and `session` are recorded in the provenance of each
+    change.
 
-    Returns the tool_result blocks, none if every call has its result. Raises `InvalidInput`.
+    Returns the new tool_result blocks; empty if every call already has a result. Raises `InvalidInput`.
     """
     who, given = as_actor(actor), origin_of(**origin)
     opened, close = open_memory(memory, store)

@@ -80,7 +80,10 @@ class Turns:
         self._paused: list[str] = []  # text of a paused turn, which the next response continues
 
     def resume(self) -> list[Event]:
-        """Events of the calls that an earlier run recorded and did not run. They run before anything is sent."""
+        """Return the events of calls that an earlier run recorded but did not run.
+
+        These calls run before a request is sent.
+        """
         return [ToolCall(call["id"], call["name"], _input(call)) for call in self.unanswered()]
 
     def answered(self) -> Finished | None:

@@ -28,6 +28,31 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Thinking:
+    """Thinking of Claude: a whole block. Empty if the API sends it only encrypted."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerToolCall:
+    """Call of a tool that the API runs itself: a server tool such as `web_search`, or a tool of an MCP server."""
+
+    id: str
+    name: str
+    input: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerToolResult:
+    """Result of a `ServerToolCall`. `type` is the type of its block; the content is in `agent.messages`."""
+
+    id: str
+    type: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ToolReply:
     """Result of a tool call, already appended to the conversation. Content that is not text is shown as `[type]`.
 
@@ -99,4 +124,16 @@ class Finished:
     detail: str = ""
 
 
-Event: TypeAlias = Text | ToolCall | ToolReply | EditsApplied | Compaction | StreamRestarted | UsageReport | Finished
+Event: TypeAlias = (
+    Text
+    | Thinking
+    | ToolCall
+    | ToolReply
+    | ServerToolCall
+    | ServerToolResult
+    | EditsApplied
+    | Compaction
+    | StreamRestarted
+    | UsageReport
+    | Finished
+)

@@ -31,9 +31,10 @@ from retentive.agent.checks import replace_surrogates
 from retentive.agent.context import COMPACTION_BETA, ContextManagement, default_context
 from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import AgentError, ConnectionLost, RequestRefused, Stopped
-from retentive.agent.events import Event, Finished, StreamRestarted, Text
+from retentive.agent.events import Compaction, Event, Finished, StreamRestarted, Text
 from retentive.agent.prompts import system_prompt
 from retentive.agent.request import request_fields, system_blocks, tool_list
+from retentive.agent.responses import compactions
 from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
 from retentive.agent.turns import Budget, Turns
@@ -211,7 +212,7 @@ class Agent(_Conversation["Anthropic"]):
                 yield StreamRestarted(str(error))
                 time.sleep(pause_s)
 
-    def _receive(self, has_begun: list[bool]) -> Generator[Text, None, Response]:
+    def _receive(self, has_begun: list[bool]) -> Generator[Event, None, Response]:
         """Send the conversation and return the response. With streaming, yield its text in pieces.
 
         The SDK retries a request until its stream begins. An item is added to `has_begun` when it begins.
@@ -228,8 +229,8 @@ class Agent(_Conversation["Anthropic"]):
                 with sdk.send_errors():
                     stream = stack.enter_context(messages.stream(**request))
                 has_begun.append(True)
-                while (text := _next_text(stream)) is not None:
-                    yield text
+                while (event := _next_event(stream)) is not None:
+                    yield event
                 with sdk.read_errors():
                     return parse_response(stream.get_final_message())
 
@@ -307,7 +308,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
             else:
                 return
 
-    async def _receive(self, has_begun: list[bool]) -> AsyncGenerator[Text | Response, None]:
+    async def _receive(self, has_begun: list[bool]) -> AsyncGenerator[Event | Response, None]:
         """Async version of `Agent._receive`. The last item is the response."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages)
@@ -323,8 +324,8 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
                 with sdk.send_errors():
                     stream = await stack.enter_async_context(messages.stream(**request))
                 has_begun.append(True)
-                while (text := await _anext_text(stream)) is not None:
-                    yield text
+                while (event := await _anext_event(stream)) is not None:
+                    yield event
                 with sdk.read_errors():
                     yield parse_response(await stream.get_final_message())
 
@@ -352,26 +353,34 @@ def retry_pauses(retries: int) -> Iterator[float]:
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries
 
 
-def _next_text(stream: Any) -> Text | None:
-    """Read the next streamed text. Returns None at the end of the response, and raises if the stream ends early."""
+def _next_event(stream: Any) -> Text | Compaction | None:
+    """Read the next piece of text or summary. Returns None at the end, and raises if the stream ends early."""
     while True:
         with sdk.read_errors():
             event = _checked(next(stream, None))
         if event.type == "message_stop":
             return None
-        if event.type == "content_block_delta" and event.delta.type == "text_delta":
-            return Text(replace_surrogates(event.delta.text))
+        if (found := _event_of(event)) is not None:
+            return found
 
 
-async def _anext_text(stream: Any) -> Text | None:
-    """Async version of `_next_text`."""
+async def _anext_event(stream: Any) -> Text | Compaction | None:
+    """Async version of `_next_event`."""
     while True:
         with sdk.read_errors():
             event = _checked(await anext(stream, None))
         if event.type == "message_stop":
             return None
-        if event.type == "content_block_delta" and event.delta.type == "text_delta":
-            return Text(replace_surrogates(event.delta.text))
+        if (found := _event_of(event)) is not None:
+            return found
+
+
+def _event_of(event: Any) -> Text | Compaction | None:
+    if event.type == "content_block_delta" and event.delta.type == "text_delta":
+        return Text(replace_surrogates(event.delta.text))
+    if event.type == "content_block_stop" and event.content_block.type == "compaction":
+        return Compaction(*compactions({"content": [event.content_block]}))
+    return None
 
 
 def _checked(event: Any) -> Any:

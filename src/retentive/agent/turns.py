@@ -6,7 +6,7 @@ of these points can be continued: calls without a result are run first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from retentive.agent.checks import check_at_least
@@ -25,7 +25,10 @@ from retentive.agent.events import (
     Event,
     Finished,
     Reason,
+    ServerToolCall,
+    ServerToolResult,
     Text,
+    Thinking,
     ToolCall,
     ToolReply,
     UsageReport,
@@ -113,14 +116,9 @@ class Turns:
         self._turns += 1
         self._tokens += billed_tokens(response.raw)
         self._inputs = response.inputs
-        events: list[Event] = [Compaction(summary) for summary in compactions({"content": response.blocks})]
-        if edits := applied_edits(response.raw):
-            events.append(EditsApplied(edits))
-        for block in response.blocks:
-            if block["type"] == "text" and not self._streamed:
-                events.append(Text(block["text"]))
-            elif block["type"] == "tool_use":
-                events.append(ToolCall(block["id"], block["name"], _input(block)))
+        edits = applied_edits(response.raw)
+        events: list[Event] = [EditsApplied(edits)] if edits else []
+        events += (event for block in response.blocks for event in self._events(block))
         events.append(UsageReport(self._turns, usage(response.raw), iterations(response.raw), self._tokens))
         is_refusal = response.stop_reason == "refusal"
         content = response.content if runs_tools(response) else without_server_calls(response.content)
@@ -131,6 +129,24 @@ class Turns:
                 result = tool_result(call["id"], DECLINED if is_refusal else NOT_RUN, is_error=True)
                 events.append(_reply_event(result, call["name"]) if is_refusal else self.record(call, result))
         return events
+
+    def _events(self, block: Message) -> Iterator[Event]:
+        """Events of a block. Streamed texts and summaries were reported as they arrived."""
+        match block["type"]:
+            case "text" if not self._streamed:
+                yield Text(block["text"])
+            case "compaction" if not self._streamed:
+                yield from map(Compaction, compactions({"content": [block]}))
+            case "thinking" | "redacted_thinking":
+                yield Thinking(str(block.get("thinking") or ""))
+            case "tool_use":
+                yield ToolCall(block["id"], block["name"], _input(block))
+            case "server_tool_use" | "mcp_tool_use":
+                yield ServerToolCall(str(block.get("id")), str(block.get("name")), _input(block))
+            case kind if kind.endswith("_tool_result"):
+                content = block.get("content")
+                failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
+                yield ServerToolResult(str(block.get("tool_use_id")), kind, failed or block.get("is_error") is True)
 
     def record(self, call: Message, result: Message) -> ToolReply:
         """Record the result of a call in the conversation and return its event."""

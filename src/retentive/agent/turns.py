@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from retentive.agent.checks import check_at_least
 from retentive.agent.conversation import (
-    Message,
+    MessageDict,
     Response,
     add_result,
     blocks_of,
@@ -70,7 +70,7 @@ class Budget:
 class Turns:
     """State of one run. It receives each response, updates the conversation, and decides when the run ends."""
 
-    def __init__(self, messages: list[Message], budget: Budget, *, streamed: bool) -> None:
+    def __init__(self, messages: list[MessageDict], budget: Budget, *, streamed: bool) -> None:
         self._messages = messages
         self._budget = budget
         self._streamed = streamed
@@ -99,7 +99,7 @@ class Turns:
         text = "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
         return Finished("end_turn", text, self._turns, self._tokens)
 
-    def unanswered(self) -> list[Message]:
+    def unanswered(self) -> list[MessageDict]:
         """Recorded calls without a result, with their inputs as the model sent them."""
         calls = unanswered_calls(self._messages)
         return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
@@ -132,7 +132,7 @@ class Turns:
                 events.append(_reply_event(result, call["name"]) if is_refusal else self.record(call, result))
         return events
 
-    def record(self, call: Message, result: Message) -> ToolReply:
+    def record(self, call: MessageDict, result: MessageDict) -> ToolReply:
         """Record the result of a call in the conversation and return its event."""
         add_result(self._messages, result)
         return _reply_event(result, call["name"])
@@ -171,12 +171,12 @@ def runs_tools(response: Response) -> bool:
     return response.stop_reason in _CONTINUING
 
 
-def _input(block: Message) -> Mapping[str, object]:
+def _input(block: MessageDict) -> Mapping[str, object]:
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}
 
 
-def _reply_event(result: Message, name: str) -> ToolReply:
+def _reply_event(result: MessageDict, name: str) -> ToolReply:
     content = result.get("content")
     text = content if isinstance(content, str) else "".join(_block_text(item) for item in items(content))
     return ToolReply(result["tool_use_id"], name, text, result.get("is_error") is True)

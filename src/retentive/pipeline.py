@@ -12,9 +12,9 @@ from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.command_handlers import brought_by
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import brought_by
 from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
@@ -26,7 +26,6 @@ from retentive.values.records import Invocation
 
 R = TypeVar("R")
 T = TypeVar("T")
-Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 

@@ -7,8 +7,8 @@ from copy import copy
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from retentive import pipeline
+from retentive.engine.command_handlers import RunCommand, RunView, Save, Viewed
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import RunCommand, RunView, Save, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read, ReadOperation
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from retentive.agent.responses import AppliedEdit, Usage
+from retentive.agent.responses import AppliedEdit, TokenUsage
 
 Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_tokens", "context_full", "other"]
 
@@ -94,8 +94,8 @@ class UsageReport:
     """Token usage of one response, of each of its steps (if the API reports them), and of the run so far."""
 
     turn: int
-    usage: Usage
-    iterations: tuple[Usage, ...]
+    usage: TokenUsage
+    iterations: tuple[TokenUsage, ...]
     total_tokens: int
 
 

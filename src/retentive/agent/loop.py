@@ -29,7 +29,7 @@ import anyio
 from retentive.agent import sdk
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.context import COMPACTION_BETA, ContextManagement, default_context
-from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
+from retentive.agent.conversation import MessageDict, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import AgentError, ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Compaction, Event, Finished, StreamRestarted, Text
 from retentive.agent.prompts import system_prompt
@@ -96,7 +96,7 @@ class _Conversation(Generic[C]):
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         self.origin = origin_of(source, session)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
-        self.messages: list[Message] = parse_messages(messages)
+        self.messages: list[MessageDict] = parse_messages(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)

@@ -41,7 +41,7 @@ AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Token usage of a response or of one of its steps.
 
     `kind` is "message", "compaction" or another type that the API reports.
@@ -80,12 +80,12 @@ def compactions(response: object) -> tuple[str | None, ...]:
     return tuple(summary if isinstance(summary, str) else None for summary in summaries)
 
 
-def usage(response: object) -> Usage:
+def usage(response: object) -> TokenUsage:
     """Token usage of a message, excluding compactions. `iterations` also reports compactions."""
     return _usage(field(response, "usage"), "message")
 
 
-def iterations(response: object) -> tuple[Usage, ...]:
+def iterations(response: object) -> tuple[TokenUsage, ...]:
     """Token usage of each step in a message: compactions and server tool rounds. Empty if the API reports no steps."""
     return tuple(_usage(step, "unknown") for step in items(field(field(response, "usage"), "iterations")))
 
@@ -129,11 +129,11 @@ def _fields(value: object) -> Mapping[str, object]:
     return {**getattr(value, "__dict__", {}), **(getattr(value, "model_extra", None) or {})}
 
 
-def _usage(value: object, kind: str) -> Usage:
+def _usage(value: object, kind: str) -> TokenUsage:
     reported_kind = field(value, "type")
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     counts = [_count(field(value, name)) or 0 for name in names]
-    return Usage(reported_kind if isinstance(reported_kind, str) else kind, *counts)
+    return TokenUsage(reported_kind if isinstance(reported_kind, str) else kind, *counts)
 
 
 def _count(value: object) -> int | None:

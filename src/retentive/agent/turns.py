@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from retentive.agent.checks import check_at_least
 from retentive.agent.conversation import (
-    Message,
+    MessageDict,
     Response,
     add_result,
     blocks_of,
@@ -73,7 +73,7 @@ class Budget:
 class Turns:
     """State of one run. It receives each response, updates the conversation, and decides when the run ends."""
 
-    def __init__(self, messages: list[Message], budget: Budget, *, streamed: bool) -> None:
+    def __init__(self, messages: list[MessageDict], budget: Budget, *, streamed: bool) -> None:
         self._messages = messages
         self._budget = budget
         self._streamed = streamed
@@ -102,7 +102,7 @@ class Turns:
         text = "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
         return Finished("end_turn", text, self._turns, self._tokens)
 
-    def unanswered(self) -> list[Message]:
+    def unanswered(self) -> list[MessageDict]:
         """Recorded calls without a result, with their inputs as the model sent them."""
         calls = unanswered_calls(self._messages)
         return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
@@ -130,7 +130,7 @@ class Turns:
                 events.append(_reply_event(result, call["name"]) if is_refusal else self.record(call, result))
         return events
 
-    def _events(self, block: Message) -> Iterator[Event]:
+    def _events(self, block: MessageDict) -> Iterator[Event]:
         """Events of a block. Streamed texts and summaries were reported as they arrived."""
         match block["type"]:
             case "text" if not self._streamed:
@@ -148,7 +148,7 @@ class Turns:
                 failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
                 yield ServerToolResult(str(block.get("tool_use_id")), kind, failed or block.get("is_error") is True)
 
-    def record(self, call: Message, result: Message) -> ToolReply:
+    def record(self, call: MessageDict, result: MessageDict) -> ToolReply:
         """Record the result of a call in the conversation and return its event."""
         add_result(self._messages, result)
         return _reply_event(result, call["name"])
@@ -187,12 +187,12 @@ def runs_tools(response: Response) -> bool:
     return response.stop_reason in _CONTINUING
 
 
-def _input(block: Message) -> Mapping[str, object]:
+def _input(block: MessageDict) -> Mapping[str, object]:
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}
 
 
-def _reply_event(result: Message, name: str) -> ToolReply:
+def _reply_event(result: MessageDict, name: str) -> ToolReply:
     content = result.get("content")
     text = content if isinstance(content, str) else "".join(_block_text(item) for item in items(content))
     return ToolReply(result["tool_use_id"], name, text, result.get("is_error") is True)

@@ -19,7 +19,7 @@ from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
 from retentive.values.records import EXTERNAL
 
-Kind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited", "present differs"]
+DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited", "present differs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Difference:
     - `present differs`: the present memory differs from its newest version.
     """
 
-    what: Kind
+    what: DifferenceKind
     version_id: str
 
     def __str__(self) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from retentive.audit.chain import append, changes_field, has_entry
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import REFUSALS, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
@@ -21,7 +20,7 @@ def needs_entry(attempt: Attempt[Any]) -> bool:
     return attempt.has_begun and attempt.settings.audit
 
 
-def audited(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: if the setting `audit` is on, write an entry with the outcome in the same transaction.
 
     If the operation is refused before it records a change, this stage writes the entry. A later refusal passes through,

@@ -27,14 +27,14 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import EXTERNAL
 from retentive.values.settings import from_text
 
-What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
+ProblemKind: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """The first problem in an audit log: the number of the entry, and the kind of problem."""
 
-    what: What
+    what: ProblemKind
     seq: int
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class _Verification:
         self.head = Head(seq, entry.hash if entry is not None else "")
         self.hashes[seq] = self.head.hash
 
-    def _difference(self, seq: int, value: str, entry: AuditEntry | None) -> tuple[What | None, int]:
+    def _difference(self, seq: int, value: str, entry: AuditEntry | None) -> tuple[ProblemKind | None, int]:
         if seq == 0:
             return "unknown", 0
         if seq != self.head.seq + 1:

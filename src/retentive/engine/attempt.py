@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Outcome, WriteOperation
@@ -48,3 +49,7 @@ class Attempt(Generic[R]):
     def has_written(self) -> bool:
         """True if the storage was asked to record changes in this run. A refusal must then roll back the run."""
         return self.writer is not None and self.writer.tried
+
+
+Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
+"""The rest of the stages, as a stage calls it."""

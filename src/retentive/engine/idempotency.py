@@ -18,11 +18,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.command_handlers import CommandResult, RunCommand
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import CommandResult, RunCommand
 from retentive.engine.operation import Outcome
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import NotFound, Phrase, Refused, RetentiveError
@@ -43,7 +43,6 @@ _PROPOSAL, _VERSION = "prop_", "memver_"
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
 _UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: no two calls have the same one
 _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
-Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retentive.engine.handlers import CommandResult
+from retentive.engine.command_handlers import CommandResult
 from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VisiblePart:
     """The visible part of a store.
 
     Memories are not visible below another mount point, or at the path of a directory above one.
@@ -62,7 +62,7 @@ class ClearPart(WriteOperation[CommandResult]):
 
     name = "clear"
     may_use_reserve = True
-    part: Part
+    part: VisiblePart
 
     def paths(self) -> tuple[str, ...]:
         """Root of the store."""
@@ -79,7 +79,7 @@ class Mount:
     """A store and its visible part."""
 
     store: MemoryStore
-    part: Part
+    part: VisiblePart
 
     @property
     def point(self) -> str:

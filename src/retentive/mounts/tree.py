@@ -12,12 +12,12 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn, Protocol, Unpack, runtime_checkable
 
-from retentive.engine.handlers import Viewed
+from retentive.engine.command_handlers import Viewed
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
-from retentive.mounts.mount import ClearPart, Mount, Part
+from retentive.mounts.mount import ClearPart, Mount, VisiblePart
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore
 from retentive.values.commands import (
@@ -86,7 +86,7 @@ class Mounts:
         self._through: dict[str, Mounts] = {}
         for point in points:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
-            self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
+            self._mounts[point] = Mount(by_point[point], VisiblePart(point, covered, self._fixed))
 
     @property
     def _root(self) -> MemoryStore:

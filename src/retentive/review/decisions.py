@@ -16,9 +16,9 @@ from retentive.review.proposals import (
     Decision,
     DecisionOutcome,
     Obstacle,
+    ObstacleKind,
     Proposal,
     ProposedChange,
-    What,
     decision_on,
     forget_decisions,
     foundations,
@@ -39,7 +39,7 @@ from retentive.values.replies import Replies
 from retentive.values.text import decoded
 
 
-class Stopped(Conflict):
+class DecisionBlocked(Conflict):
     """Rolls back the transaction when obstacles prevent the decision."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
@@ -49,7 +49,7 @@ class Stopped(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Decide(WriteOperation[DecisionOutcome]):
-    """Accept or refuse proposals, all or none. Raises `Stopped`, `NotFound`, `PermissionDenied`.
+    """Accept or refuse proposals, all or none. Raises `DecisionBlocked`, `NotFound`, `PermissionDenied`.
 
     `wanted` lists proposal ids. If it is None, all pending proposals are selected, or those of the actor `proposed_by`.
     A wanted proposal that was already decided is an obstacle if the earlier decision was different.
@@ -92,7 +92,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         else:
             closed = {each.id: each for each in waiting if each.id in chosen or below[each.id] & chosen.keys()}
         if any(obstacles):
-            raise Stopped([each for each in obstacles if each is not None])
+            raise DecisionBlocked([each for each in obstacles if each is not None])
         self._close(tx, writer.actor, closed.values())
         for proposal in waiting:
             if proposal.id not in closed and with_ids(proposal, ids) != proposal:
@@ -111,7 +111,7 @@ class Decide(WriteOperation[DecisionOutcome]):
             raise NotFound(f"there is no proposal {proposal_id} that awaits review")
         if found.accepted == self.is_accepted:
             return None
-        what: What = "accepted" if found.accepted else "refused"
+        what: ObstacleKind = "accepted" if found.accepted else "refused"
         return Obstacle(proposal_id, what, None, f"it was {what} by {found.by or 'somebody'} before")
 
     def _apply_all(
@@ -155,7 +155,7 @@ class Decide(WriteOperation[DecisionOutcome]):
 class _Hindered(Exception):
     """A change cannot be applied. The exception contains the kind of obstacle, the path and a sentence."""
 
-    def __init__(self, what: What, path: str | None, text: str | None = None) -> None:
+    def __init__(self, what: ObstacleKind, path: str | None, text: str | None = None) -> None:
         by = " by somebody else" if what == "created" else ""
         self.what, self.path, self.text = what, path, text or f"{path} was {what}{by} after the proposal"
 

@@ -25,7 +25,9 @@ PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before"
 MAX_DECISIONS = 1_000
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
-What: TypeAlias = Literal["created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"]
+ObstacleKind: TypeAlias = Literal[
+    "created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"
+]
 
 
 def is_under_review(settings: Settings, actor: Actor | None) -> bool:
@@ -92,7 +94,7 @@ class Obstacle:
     """The reason why a proposal cannot be accepted or refused: its kind, the path, and a sentence."""
 
     proposal_id: str
-    what: What
+    what: ObstacleKind
     path: str | None
     text: str
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
-from retentive.review.decisions import Decide, Stopped
+from retentive.review.decisions import Decide, DecisionBlocked
 from retentive.review.proposals import (
     AFTER,
     BEFORE,
@@ -111,8 +111,8 @@ class Review:
         operation = Decide(wanted, is_accepted, at, context.replies, merge, force, proposer)
         try:
             return context.result_of(operation, actor)
-        except Stopped as stopped:
-            return DecisionOutcome(obstacles=stopped.obstacles)
+        except DecisionBlocked as blocked:
+            return DecisionOutcome(obstacles=blocked.obstacles)
 
 
 def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | None, str | None]:

@@ -20,7 +20,7 @@ from retentive.values.settings import from_text
 
 
 @dataclass(frozen=True, slots=True)
-class Doubted:
+class DoubtedMemory:
     """A memory that is not trusted: its trust level, the contributors that cause this level, and the flagged lines."""
 
     path: str
@@ -36,13 +36,13 @@ class Trust:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
-    def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[Doubted]:
+    def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[DoubtedMemory]:
         """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
         with self._context.checking("trust.list"):
             check_level(level)
             target = self._context.parsed(under)
 
-        def work(snapshot: Snapshot) -> list[Doubted]:
+        def work(snapshot: Snapshot) -> list[DoubtedMemory]:
             assessed = Assessment(snapshot, self._context.settings_of(snapshot), None)
             found = (_doubted(assessed, memory) for memory in _memories(snapshot, target))
             return [each for each in found if each.level != TRUSTED and level in {None, each.level}]
@@ -84,9 +84,9 @@ class Trust:
         return bool(self._context.pins.get("read_only"))
 
 
-def _doubted(assessed: Assessment, memory: Memory) -> Doubted:
+def _doubted(assessed: Assessment, memory: Memory) -> DoubtedMemory:
     reasons = tuple(map(described, assessed.open_contributors(memory)))
-    return Doubted(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
+    return DoubtedMemory(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
 
 
 def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:

@@ -28,10 +28,10 @@ from retentive.errors import InvalidInput
 from retentive.values.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.records import Clock
 from retentive.values.text import lines_with
 
 Span: TypeAlias = tuple[int, int]
-Clock: TypeAlias = Callable[[], float]
 _Check: TypeAlias = Callable[[], None]
 
 MAX_QUERY_CHARS = 1_000

@@ -21,7 +21,7 @@ from retentive.transfer.tar import CHUNK, TarReader, shown
 from retentive.values.text import TextCheck
 
 T = TypeVar("T")
-Text: TypeAlias = tuple[str, str, bytes]
+ArchiveText: TypeAlias = tuple[str, str, bytes]
 """Prefix of the section, version id, and bytes of a text."""
 MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
 _STORE_ID = r"memstore_[A-Za-z0-9_-]{1,119}"
@@ -138,7 +138,7 @@ class Archive:
             )
         return section
 
-    def texts(self) -> Iterator[Text]:
+    def texts(self) -> Iterator[ArchiveText]:
         """Every text, in the order of the file.
 
         Raises `Damaged` if the file was modified after it was opened.

@@ -23,7 +23,7 @@ from retentive.transfer.tar import CHUNK, TarWriter
 from retentive.transfer.versions import VersionIndex, below_encryption, load, versions_between
 from retentive.values.paths import ROOT
 
-Progress = Callable[[int, int], None]
+TransferProgress = Callable[[int, int], None]
 """Function called with the number of versions, files or stores that are done, and their total number."""
 
 EXPORT, BACKUP, MANIFEST = "retentive-export.json", "retentive-backup.json", "retentive-manifest.txt"
@@ -117,7 +117,7 @@ class SectionWriter:
     archive: ArchiveWriter
     backend: Backend
     info: StoreInfo
-    progress: Progress | None
+    progress: TransferProgress | None
     prefix: str
     header: str
     records: bool

@@ -23,8 +23,8 @@ from retentive.transfer import lines
 from retentive.transfer.archive_writer import (
     BACKUP,
     EXPORT,
-    Progress,
     SectionWriter,
+    TransferProgress,
     about,
     new_archive,
     record_external_edits,
@@ -67,7 +67,9 @@ class Exported:
         )
 
 
-def export_whole(store: MemoryStore, path: str, *, records: bool = False, progress: Progress | None = None) -> Exported:
+def export_whole(
+    store: MemoryStore, path: str, *, records: bool = False, progress: TransferProgress | None = None
+) -> Exported:
     """Write the store with its history, at one revision, to the new file `path`. The store may be in use.
 
     If the name ends in `.tar.gz` or `.tgz`, the file is compressed. `records` adds records and side records. The file
@@ -81,7 +83,7 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
 
 
 def back_up(
-    backend: Backend, path: str, *, stores: Sequence[str] = (), progress: Progress | None = None
+    backend: Backend, path: str, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Exported]:
     """Write all memory stores, or those with these ids or keys, to the new file `path`.
 
@@ -102,7 +104,7 @@ def back_up(
     return written
 
 
-def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
+def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:
     """Write the memories, at one revision, to files in the new or empty directory `path`.
 
     `/memories/a/b` becomes `a/b`. The directory appears under its name only when all files are complete and durable.
@@ -127,7 +129,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
     return done
 
 
-def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: Progress | None) -> Exported:
+def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: TransferProgress | None) -> Exported:
     shutil.rmtree(part, ignore_errors=True)  # a backend may run this function more than once
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()

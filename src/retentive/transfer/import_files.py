@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, Unpack, cast
 
-from retentive.engine.handlers import check_free
+from retentive.engine.command_handlers import check_free
 from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Actor, Transaction
 from retentive.store import MemoryStore
-from retentive.transfer.archive_writer import Progress
+from retentive.transfer.archive_writer import TransferProgress
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
 from retentive.values.paths import MemoryPath, visible
@@ -130,7 +130,7 @@ class Import:
         self._overwrite = overwrite
         self._dry_run = dry_run
 
-    def run(self, source: Source, progress: Progress | None = None) -> Iterator[FileOutcome]:
+    def run(self, source: Source, progress: TransferProgress | None = None) -> Iterator[FileOutcome]:
         """Import all files and yield the outcome of each. One transaction at the end writes all files.
 
         If an error of storage is raised, nothing is imported.

@@ -20,7 +20,7 @@ from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.storage.paging import all_stores
-from retentive.transfer.archive_writer import Progress, record_external_edits
+from retentive.transfer.archive_writer import TransferProgress, record_external_edits
 from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
     ImportedVersion,
@@ -57,7 +57,7 @@ class Migrated:
 
 
 def migrate(
-    source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: Progress | None = None
+    source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Migrated]:
     """Copy all memory stores, or those with these ids or keys, and verify the copies.
 
@@ -150,7 +150,7 @@ class _Copy:
         if not self._raw:
             capabilities.unlock(source, info)
 
-    def run(self, progress: Progress | None) -> Migrated:
+    def run(self, progress: TransferProgress | None) -> Migrated:
         """Copy in rounds until the source has no new versions, in at most `MAX_ROUNDS` rounds."""
         info = self._info
         seal = info.seal if self._raw else None
@@ -190,7 +190,7 @@ class _Copy:
                 ) from None
         return newest
 
-    def _copy(self, state: _SourceState, newest: str | None, progress: Progress | None) -> str | None:
+    def _copy(self, state: _SourceState, newest: str | None, progress: TransferProgress | None) -> str | None:
         """Copy the versions of one round. Returns the id of the newest version in the target."""
         created = {memory.id: memory.created_at for memory in state.contents.memories.values()}
         versions = state.history.oldest_first(

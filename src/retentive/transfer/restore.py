@@ -11,8 +11,8 @@ from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Backend, Memory, plain_name
-from retentive.transfer.archive_reader import Archive, Section, Text
-from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, Progress
+from retentive.transfer.archive_reader import Archive, ArchiveText, Section
+from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, TransferProgress
 from retentive.transfer.contents import Contents, check_same, create_copy, newest_version
 from retentive.transfer.versions import ImportedVersion, batches, below_encryption, record_imported
 
@@ -34,7 +34,7 @@ class Restored:
 
 
 def restore(
-    archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: Progress | None = None
+    archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Restored]:
     """Restore the memory stores of a backup, or only those with the given ids or keys.
 
@@ -55,7 +55,7 @@ def restore(
 
 
 def import_whole(
-    archive: Archive, target: Backend, *, key: str | None = None, progress: Progress | None = None
+    archive: Archive, target: Backend, *, key: str | None = None, progress: TransferProgress | None = None
 ) -> Restored:
     """Import the memory store of an export with its history, optionally under `key`.
 
@@ -69,7 +69,7 @@ def import_whole(
 
 
 def _import(
-    target: Backend, section: Section, key: str | None, texts: Iterator[Text], progress: Progress | None
+    target: Backend, section: Section, key: str | None, texts: Iterator[ArchiveText], progress: TransferProgress | None
 ) -> Restored:
     """Create the store of a section, import the versions that are missing in it, and check the result."""
     header = section.header
@@ -96,7 +96,7 @@ def _import(
 
 
 def _versions_after(
-    newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[Text]
+    newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[ArchiveText]
 ) -> Iterator[tuple[int, ImportedVersion]]:
     """The versions of a section after `newest`, each with its number. `texts` are in the same order as the versions."""
     for number, (version, text_of) in enumerate(section.versions(), start=1):

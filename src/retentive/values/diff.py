@@ -22,15 +22,15 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from retentive.errors import InvalidInput
 
 K = TypeVar("K")
-Kind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
-Span: TypeAlias = tuple[int, int]
-_LineMarks: TypeAlias = Mapping[int, Sequence[Span]]
+LineKind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
+LineSpan: TypeAlias = tuple[int, int]
+_LineMarks: TypeAlias = Mapping[int, Sequence[LineSpan]]
 
 NOWHERE = "/dev/null"  # name of a text that does not exist
 NO_NEWLINE = "\\ No newline at end of file"
 MAX_MARKED_WORDS = 5_000  # on each side of a change; larger changes are not marked by word
 _MAX_CELLS = 200_000_000  # lines times lines that are compared exactly: 25 MB of bits, 0.1 s
-_SIGNS: dict[Kind, str] = {"context": " ", "removed": "-", "added": "+"}
+_SIGNS: dict[LineKind, str] = {"context": " ", "removed": "-", "added": "+"}
 
 # Scripts without spaces (Thai to Khmer, kana, Han): each character is a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -70,9 +70,9 @@ class DiffLine:
     `marks` is empty. `newline` is False for a last line without a newline.
     """
 
-    kind: Kind
+    kind: LineKind
     text: str
-    marks: tuple[Span, ...] = ()
+    marks: tuple[LineSpan, ...] = ()
     newline: bool = True
 
     @property
@@ -82,12 +82,12 @@ class DiffLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class MergeConflict:
     """Range of lines that both sides changed differently, with the lines of the base and of both sides."""
 
-    base: Span
-    ours: Span
-    theirs: Span
+    base: LineSpan
+    ours: LineSpan
+    theirs: LineSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Merged:
     """Result of a merge: the merged text, or the conflicts in their order. `text` is None if there are conflicts."""
 
     text: str | None
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[MergeConflict, ...] = ()
 
 
 def lines(text: str) -> list[str]:
@@ -159,7 +159,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
     """
     before, sides = lines(base), (lines(ours), lines(theirs))
     text: list[str] = []
-    conflicts: list[Conflict] = []
+    conflicts: list[MergeConflict] = []
     at, shifts = 0, [0, 0]  # line in base + shift of a side = line on that side
     for start, end, edits in _touching(before, sides):
         firsts = [start + shift for shift in shifts]
@@ -169,7 +169,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
         parts = [rows[slice(*span)] for rows, span in zip(sides, spans, strict=True)]
         changed = {side for _, side in edits}
         if len(changed) == 2 and parts[0] != parts[1]:
-            conflicts.append(Conflict((start, end), spans[0], spans[1]))
+            conflicts.append(MergeConflict((start, end), spans[0], spans[1]))
         text += before[at:start] + parts[min(changed)]
         at = end
     return Merged(None, tuple(conflicts)) if conflicts else Merged("".join(text + before[at:]))
@@ -213,7 +213,7 @@ def _hunk(before: Sequence[str], changes: Sequence[LineChange], context: int) ->
     return [DiffLine("hunk", f"@@ {ranges} @@"), *rows]
 
 
-def _rows(kind: Kind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffLine]:
+def _rows(kind: LineKind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffLine]:
     for at, text in enumerate(texts):
         yield DiffLine(kind, text.removesuffix("\n"), tuple(marks.get(at, ())), text.endswith("\n"))
 
@@ -266,7 +266,7 @@ def _words(rows: Sequence[str]) -> list[_Word]:
 
 def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
     """Spans of words by line. Words that are separated only by white space share a span."""
-    marks: dict[int, list[Span]] = {}
+    marks: dict[int, list[LineSpan]] = {}
     for number, group in groupby(words, key=attrgetter("line")):
         spans = marks[number] = []
         for word in group:
@@ -309,7 +309,7 @@ def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -
     return low[::-1]
 
 
-def _common(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _common(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     """Position pairs (old, new) of the lines in a longest common subsequence."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -325,10 +325,10 @@ def _common(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     ]
 
 
-def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _longest(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     if len(old) * len(new) <= _MAX_CELLS:
         return _by_bits(old, new)
-    pairs: list[Span] = []
+    pairs: list[LineSpan] = []
     left = right = 0
     for anchor in [*_anchors(old, new), (len(old), len(new))]:
         if (anchor[0] - left) * (anchor[1] - right) <= _MAX_CELLS:  # otherwise this part is one large change
@@ -339,7 +339,7 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return pairs[:-1]
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     """Longest sequence of lines that are unique in each text and in the same order in both texts (patience diff)."""
     once_new = {line for line, count in Counter(new).items() if count == 1}
     place = {line: at for at, line in enumerate(new) if line in once_new}
@@ -352,7 +352,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
         ends[length : length + 1] = [at]
         runs.append(length)
     wanted = len(ends) - 1
-    chosen: list[Span] = []
+    chosen: list[LineSpan] = []
     for pair, length in zip(reversed(pairs), reversed(runs), strict=True):
         if length == wanted:  # the last sequence of this length has the lowest position, so it precedes the chosen one
             chosen.append(pair)
@@ -360,7 +360,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return chosen[::-1]
 
 
-def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     """Longest common subsequence.
 
     Bit i of row j is 0 if old line i makes the subsequence longer, given new lines up to j.
@@ -375,7 +375,7 @@ def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
         found = row & places.get(line, 0)
         row = (row + found | row - found) & full
         rows.append(row)
-    pairs: list[Span] = []
+    pairs: list[LineSpan] = []
     left, right = len(old), len(new)
     while left and right:
         if rows[right - 1] >> left - 1 & 1:

@@ -64,7 +64,7 @@ NOTHING = Provenance()
 _NAMES = "integration", "tool_use_id", "session", "source"
 
 
-class Recorded(Protocol):
+class HasProvenance(Protocol):
     """Version, memory or proposed change that stores a provenance."""
 
     @property
@@ -72,7 +72,7 @@ class Recorded(Protocol):
         """Provenance in its stored form."""
 
 
-def provenance_of(recorded: Recorded) -> Provenance:
+def provenance_of(recorded: HasProvenance) -> Provenance:
     """Provenance of a version, a memory or a proposed change; empty if none was recorded."""
     text = recorded.provenance_text
     return NOTHING if text is None else _parsed(text)

@@ -16,7 +16,7 @@ from retentive.errors import InvalidInput, Phrase
 MAX_ECHO_CHARS = 2_000
 _LOOKAHEAD_CHARS = 1_000  # checked beyond a cut echo, so that a sensitive value at the cut is found whole
 _ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "value"})
-Redact: TypeAlias = Callable[[str], str]
+Redactor: TypeAlias = Callable[[str], str]
 """Function that removes sensitive values from a text."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
@@ -197,12 +197,12 @@ class Replies:
         return echo(value) if isinstance(value, str) else value
 
 
-def redact_echoes(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
+def redact_echoes(values: Mapping[str, object], redact: Redactor) -> dict[str, object]:
     """Redact those values of a template that come from the input: paths, `old_str`, fields."""
     return {name: _redact_echo(name, value, redact) for name, value in values.items()}
 
 
-def _redact_echo(name: str, value: object, redact: Redact) -> object:
+def _redact_echo(name: str, value: object, redact: Redactor) -> object:
     if isinstance(value, Phrase):
         return Phrase(value.key, redact_echoes(value.values, redact))
     if not isinstance(value, str) or name not in _ECHOED:

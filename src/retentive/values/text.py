@@ -27,7 +27,7 @@ _NEAR = 1_000  # positions of the last lines are found faster by searching backw
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TextPage:
     """Result of a view: numbered lines, and a notice if lines were left out."""
 
     numbered: str
@@ -58,7 +58,7 @@ class LineCounts:
         return lines
 
 
-def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:
+def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> TextPage:
     """Return the lines in `view_range`, at most `max_chars` characters of them (0 = no limit).
 
     `view_range` gives the first and the last line; -1 is the end. The text is given as bytes, so that only the visible
@@ -69,17 +69,17 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
     if lines > MAX_LINES:
         raise Refused("too_many_lines")
     if not data:
-        return Page("")
+        return TextPage("")
     first, last = view_range or (1, -1)
     if not (1 <= first <= lines) or (last < first and last != -1):
         raise Refused("bad_view_range", view_range=f"[{first}, {last}]", lines=lines)
     end = lines if last == -1 else min(last, lines)
     start, stop = line_start(data, first, lines), line_start(data, end + 1, lines)
     if max_chars == 0 or (view_range is not None and first == last):
-        return Page(numbered(data[start:stop].decode(), first))
+        return TextPage(numbered(data[start:stop].decode(), first))
     head = _first_chars(data, start, stop, max_chars + 1)
     if len(head) <= max_chars:
-        return Page(numbered(head, first))
+        return TextPage(numbered(head, first))
     cut = head.rfind("\n", 0, max_chars)
     if cut == -1 and head[max_chars] == "\n":
         cut = max_chars  # a first line with exactly max_chars characters is shown in full
@@ -88,17 +88,17 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
     shown_end = first + head.count("\n", 0, cut)
     page = numbered(head[: cut + 1], first)
     if shown_end == end:
-        return Page(page)
+        return TextPage(page)
     values = {"first": first, "last": shown_end, "lines": lines, "next": shown_end + 1, "end": last}
-    return Page(page, Phrase("page_cut", values))
+    return TextPage(page, Phrase("page_cut", values))
 
 
-def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page:
+def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> TextPage:
     first, end, asked_end, total = lines
     length = len(data.split(b"\n", 1)[0].decode())
     rest = Phrase("line_cut_rest", {"next": first + 1, "end": asked_end}) if first < end else ""
     values = {"line": first, "lines": total, "length": length, "shown": len(shown), "rest": rest}
-    return Page(numbered(shown, first), Phrase("line_cut", values))
+    return TextPage(numbered(shown, first), Phrase("line_cut", values))
 
 
 def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:

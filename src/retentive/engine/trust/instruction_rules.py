@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["override", "role", "markup", "secrecy", "command", "exfiltration"]
+InstructionKind: TypeAlias = Literal["override", "role", "markup", "secrecy", "command", "exfiltration"]
 
 
 class InstructionRule(NamedTuple):
     """One rule. `example` is a text that the rule flags."""
 
     language: str
-    kind: Kind
+    kind: InstructionKind
     words: tuple[str, ...]
     pattern: str
     example: str

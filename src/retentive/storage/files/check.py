@@ -12,11 +12,11 @@ from contextlib import closing, suppress
 from retentive.storage.contract import StoreInfo
 from retentive.storage.files.comparison import is_recorded
 from retentive.storage.files.exchange import Scratch
-from retentive.storage.files.journal import LockFile
+from retentive.storage.files.journal import JournalFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import stale_paths
-from retentive.storage.files.tree import MAX_FILE_BYTES, FileTree, Kind, count_quarantined, is_memory_path, opened
+from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path, opened
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
@@ -41,7 +41,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
     if (left := _left_over(base)) > 0:
         yield found("files_left", None, f"{left} files")
     behind = paths_changed_since(connection, min(synced, newest))
-    with closing(LockFile(f"{PRIVATE}/lock", read_only=True, directory=base)) as lock:
+    with closing(JournalFile(f"{PRIVATE}/{JournalFile.name}", read_only=True, directory=base)) as lock:
         for info in select_stores(connection, None, None):
             store = _StoreFiles(connection, base, info, lock, behind.get(info.id, set()))
             try:
@@ -72,7 +72,7 @@ class _StoreFiles:
     The files at the paths in `behind` may be older than the records.
     """
 
-    def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: LockFile, behind: set[str]) -> None:
+    def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: JournalFile, behind: set[str]) -> None:
         self._snapshot = SqlSnapshot(connection, info.id)
         self._id = info.id
         self._base, self._parts = base, parts_of(info)
@@ -89,14 +89,14 @@ class _StoreFiles:
                 with self._lock.held(shared=True):  # a commit may be in progress, so compare again under the lock
                     if self._differs(path):
                         kind = self._tree.state(path).kind
-                        instead = "" if kind is Kind.FILE else f" ({kind.value})"
+                        instead = "" if kind is FileKind.FILE else f" ({kind.value})"
                         yield found(self._code(path), self._id, visible(path) + instead)
 
     def _differs(self, path: str) -> bool:
         (entry, _), state = self._snapshot.get_marked(path), self._tree.state(path)
         if entry.memory is None:
-            return path in self._behind and state.kind is Kind.FILE
-        return state.kind is not Kind.FILE or not is_recorded(self._tree.read(path), entry)
+            return path in self._behind and state.kind is FileKind.FILE
+        return state.kind is not FileKind.FILE or not is_recorded(self._tree.read(path), entry)
 
     def _code(self, path: str) -> str:
         """Finding code for a file that differs: stale, altered or an external edit. Recovery uses the same rules."""
@@ -122,7 +122,7 @@ class _StoreFiles:
             return
         with self._lock.held(shared=True):  # it may have been recorded or removed meanwhile
             has_record = self._snapshot.get_marked(path)[0].memory is not None
-            if not has_record and self._tree.state(path).kind is Kind.FILE:
+            if not has_record and self._tree.state(path).kind is FileKind.FILE:
                 yield found("file_new", self._id, path)
 
 

@@ -15,18 +15,18 @@ from typing import TypeAlias, cast
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Change, Entry, verified
 from retentive.storage.files.known import KnownFiles
-from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
+from retentive.storage.files.tree import MISSING, FileKind, Found, Mark, found_of, mark_of
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.provenance import joined
 
 _MAX_TRIES = 5
-Row: TypeAlias = tuple[str, str, int]
+MemoryRow: TypeAlias = tuple[str, str, int]
 """Path, version, and size in bytes of a memory."""
 
 
 @dataclass(slots=True)
-class Verified:
+class VerifiedFiles:
     """Marks of files that match their records, and paths that have no file."""
 
     marks: dict[str, Mark] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Verified:
     def add(self, path: str, found: Found) -> None:
         """Record that the file at a path matches its record."""
         self.marks[path] = found.mark
-        if found.kind is Kind.MISSING:
+        if found.kind is FileKind.MISSING:
             self.free.add(path)
 
 
@@ -50,7 +50,7 @@ class Comparison:
     records: SqlSnapshot
     known: KnownFiles
     differs: Callable[[str], None]
-    verified: Verified | None = None
+    verified: VerifiedFiles | None = None
     _clean_below: set[str] = field(default_factory=set)
 
     def get(self, path: str) -> Entry:
@@ -100,7 +100,7 @@ class Comparison:
             if not self.holds(one, entry.memory.version_id, mark, self.known.tree.state(one), entry):
                 self.known.tree.repair(one, entry.data)
 
-    def rows_checked(self, under: str) -> list[Row]:
+    def rows_checked(self, under: str) -> list[MemoryRow]:
         """Recorded memories below a path. Their files are compared first."""
         rows = self.rows(under)
         if under in self._clean_below or self.known.database_wins(under):
@@ -110,14 +110,14 @@ class Comparison:
             rows = self.rows(under)
         return rows
 
-    def rows(self, under: str) -> list[Row]:
+    def rows(self, under: str) -> list[MemoryRow]:
         """Recorded memories below a path."""
-        return cast("list[Row]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
+        return cast("list[MemoryRow]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, entry: Entry) -> bool:
         """True if the file at a path contains the text of this version, which is the version of `entry`."""
         if not self.known.trusts(path, version, mark, found):
-            if found.kind is not Kind.FILE or found.size_bytes not in _sizes(entry):
+            if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):
                 return False
             if not is_recorded(self.known.tree.read(path), entry):
                 return False
@@ -144,20 +144,20 @@ class Comparison:
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
         """Return whether the file system matches the records at a path where no memory is recorded."""
         match found.kind:
-            case Kind.MISSING:
+            case FileKind.MISSING:
                 return not entry.below and entry.above is None
-            case Kind.BELOW_FILE:
+            case FileKind.BELOW_FILE:
                 return not entry.below and entry.above is not None
-            case Kind.DIRECTORY:
+            case FileKind.DIRECTORY:
                 return entry.above is None and self._is_clean_below(path, self.rows(path))
             case _:
                 return False
 
     def _taken(self, path: str, found: Found) -> bool:
-        if found.kind is Kind.BELOW_FILE:
+        if found.kind is FileKind.BELOW_FILE:
             states = [(above, self.known.tree.state(above)) for above in ancestors(path)]
-            return any(state.kind is Kind.FILE and self._text(above, state) is None for above, state in states)
-        return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
+            return any(state.kind is FileKind.FILE and self._text(above, state) is None for above, state in states)
+        return found.kind is FileKind.OTHER or (found.kind is FileKind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
         """Text of a file that may be a new memory, otherwise None.
@@ -166,7 +166,7 @@ class Comparison:
         """
         return None if self.records.seal is not None else self.known.text(path, found)
 
-    def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
+    def _is_clean_below(self, under: str, rows: list[MemoryRow]) -> bool:
         marks = self.known.marks
         files = self.known.tree.scan(under, marks)
         for path, version, size in rows:

@@ -2,9 +2,9 @@
 
 The versions of a commit name the files to write (`numbering.py`). After each sync of the file system, the database
 records the version up to which the files are durable. For later versions, the journal records which of them were
-written. The journal is stored in the lock file, and is never synced. It is trusted only if at least one process has had
-the directory open at all times since it was written (lock file `live`). Otherwise the system may have crashed and lost
-unsynced writes.
+written. The journal is the file `journal`, which is never synced; its lock is the lock of the directory. It is trusted
+only if at least one process has had the directory open at all times since it was written (lock file `live`). Otherwise
+the system may have crashed and lost unsynced writes.
 """
 
 from __future__ import annotations
@@ -39,10 +39,7 @@ class Journal:
 
 
 class LockFile:
-    """Lock file for the database and files of one directory, used by all processes.
-
-    The file also contains the journal.
-    """
+    """Lock file of one directory, used by all processes."""
 
     def __init__(self, path: str, *, read_only: bool = False, directory: int | None = None) -> None:
         mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
@@ -79,6 +76,17 @@ class LockFile:
         finally:
             self.release()
 
+    def close(self) -> None:
+        """Close the file, which also releases the lock."""
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+
+class JournalFile(LockFile):
+    """The file with the journal of a directory. Its lock guards the database and the files."""
+
+    name = "journal"
+
     def read(self) -> Journal:
         """Read the journal. Raises OSError."""
         data = os.pread(self._descriptor, _LAYOUT.size, 0)
@@ -92,11 +100,6 @@ class LockFile:
         data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy)
         if os.pwrite(self._descriptor, data, 0) != len(data):
             raise OSError("only a part of the journal was written")
-
-    def close(self) -> None:
-        """Close the file, which also releases the lock."""
-        with suppress(OSError):
-            os.close(self._descriptor)
 
 
 def sync_file_system(descriptor: int) -> None:

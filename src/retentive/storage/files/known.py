@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retentive.storage.files.tree import FileTree, Found, Kind, Mark
+from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
 from retentive.values.text import is_text
 
 _MAX_MARKS = 100_000
@@ -60,7 +60,7 @@ class KnownFiles:
         A file with a second hard link may belong to another application, so it is read only to compare it with its
         record.
         """
-        if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
+        if found.kind is not FileKind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
             return None
         data = self.tree.read(path)
         if data is not None and is_text(data):

@@ -9,16 +9,16 @@ from functools import partial
 from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Change
 from retentive.storage.files.known import KnownFiles
-from retentive.storage.files.tree import FileTree, Found, Kind, Mark
+from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
-_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # kinds that may be overwritten or removed
+_OURS = set(FileKind) - {FileKind.OTHER}  # kinds that may be overwritten or removed
 _CHUNK = 500  # number of values in one statement
 
 
 @dataclass(slots=True)
-class Plan:
+class SyncPlan:
     """Last change to each path, and the mark that its file had before the first change.
 
     A file without a mark is examined.
@@ -34,7 +34,7 @@ class Plan:
             self.touched_twice.add(path)
         self.changes[path] = change
 
-    def absorb(self, later: Plan) -> None:
+    def absorb(self, later: SyncPlan) -> None:
         """Add the plan of a later transaction of the same commit.
 
         If both plans contain a path, the later change and the earlier mark are used.
@@ -58,7 +58,7 @@ class Plan:
         return moves
 
 
-def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -> bool:
+def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPlan) -> bool:
     """Apply a committed plan to the files. True if every step succeeded.
 
     Paths that failed become `unwritten`: reads use the record in the database until the file is written. If a file was
@@ -158,6 +158,6 @@ def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None
     if text is None:
         tree.drop(path, seen.mark)
         return
-    if seen.kind is Kind.DIRECTORY:
+    if seen.kind is FileKind.DIRECTORY:
         tree.prune(path)
     tree.put(path, text, seen.mark)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded
-from retentive.storage.files.comparison import Comparison, Row, Verified
+from retentive.storage.files.comparison import Comparison, MemoryRow, VerifiedFiles
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.numbering import are_synced, keep_numbering
-from retentive.storage.files.sync import Plan
-from retentive.storage.files.tree import Kind
+from retentive.storage.files.sync import SyncPlan
+from retentive.storage.files.tree import FileKind
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import Head, SqlSnapshot
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 
 
@@ -27,7 +27,7 @@ class Unsynced(Exception):
 class DirectorySnapshot(SqlSnapshot):
     """Snapshot that compares the files of a query with their records. Raises `ExternalEdit` if a file differs."""
 
-    def __init__(self, connection: Connection, store_id: str, head: Head, known: KnownFiles) -> None:
+    def __init__(self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
         self._comparison = Comparison(self, known, _raise)
 
@@ -53,13 +53,13 @@ class DirectoryTransaction(SqlTransaction):
     """
 
     def __init__(
-        self, connection: Connection, store_id: str, head: Head, known: KnownFiles, *, clock: Clock, new_id: NewId
+        self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles, *, clock: Clock, new_id: NewId
     ) -> None:
         super().__init__(connection, store_id, head, clock=clock, new_id=new_id)
         self.known = known
-        self._verified = Verified()
+        self._verified = VerifiedFiles()
         self._comparison = Comparison(self, known, self._differs, self._verified)
-        self.plan = Plan(expected=self._verified.marks)
+        self.plan = SyncPlan(expected=self._verified.marks)
         self._has_external_edits = False
 
     @property
@@ -86,7 +86,7 @@ class DirectoryTransaction(SqlTransaction):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._rows(under)])
 
-    def _rows(self, under: str) -> list[Row]:
+    def _rows(self, under: str) -> list[MemoryRow]:
         return self._comparison.rows(under) if self.plan.changes else self._comparison.rows_checked(under)
 
     def _differs(self, path: str) -> None:
@@ -137,13 +137,13 @@ class DirectoryTransaction(SqlTransaction):
         ):
             return
         found = known.tree.state(path)
-        if found.kind is Kind.DIRECTORY:
+        if found.kind is FileKind.DIRECTORY:
             known.tree.prune(path)
             found = known.tree.state(path)
             files = known.tree.scan(path).keys()
             if files and files <= plan.changes.keys() | leaving:
                 plan.expected.pop(path, None)  # only the commit frees this path, so the path is examined after it
                 return
-        if found.kind is not Kind.MISSING:
+        if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)
         plan.expected.setdefault(path, ())

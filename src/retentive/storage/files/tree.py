@@ -40,7 +40,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """Kind of the entry at a path on disk."""
 
     MISSING = "missing"
@@ -57,15 +57,15 @@ Mark: TypeAlias = tuple[int, ...]
 class Found(NamedTuple):
     """State of an entry on disk. If `settled`, its last change is older than a clock tick, so `mark` can be trusted."""
 
-    kind: Kind
+    kind: FileKind
     mark: Mark = ()
     settled: bool = False
     size_bytes: int = 0
     links: int = 1
 
 
-MISSING = Found(Kind.MISSING)
-OTHER = Found(Kind.OTHER)
+MISSING = Found(FileKind.MISSING)
+OTHER = Found(FileKind.OTHER)
 
 
 class FileTree:
@@ -103,10 +103,10 @@ class FileTree:
                     kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # removed at the same time; the next check runs under the lock
-            if kind is not Kind.DIRECTORY and end <= len(self._parts):
+            if kind is not FileKind.DIRECTORY and end <= len(self._parts):
                 raise Unavailable("the directory of the memory store was replaced with a file or link; restore it")
-            if kind is not Kind.DIRECTORY:
-                return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
+            if kind is not FileKind.DIRECTORY:
+                return Found(FileKind.BELOW_FILE) if kind is FileKind.FILE else OTHER
         return MISSING
 
     def read(self, path: str) -> bytes | None:
@@ -209,7 +209,7 @@ class FileTree:
         If this fails, the next comparison of the file tries again.
         """
         with suppress(OSError, RetentiveError):
-            if self.state(path).kind is Kind.DIRECTORY:
+            if self.state(path).kind is FileKind.DIRECTORY:
                 self.prune(path)
             with suppress(FileNotFoundError):  # the file or a directory above it is missing
                 self._quarantine(path)
@@ -302,8 +302,8 @@ def found_of(status: os.stat_result) -> Found:
     """Convert a stat result to `Found`."""
     if stat.S_ISREG(status.st_mode):
         settled = status.st_ctime_ns + RACY_NS < time.time_ns()
-        return Found(Kind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
-    return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
+        return Found(FileKind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
+    return Found(FileKind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:

@@ -25,8 +25,8 @@ from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.manifest import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Cache, Gone, Location, Reader
-from retentive.storage.objects.requests import BUSY, Place, Requests
+from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
+from retentive.storage.objects.requests import BUSY, ObjectLocation, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.objects.stores import StoresBackend
@@ -44,7 +44,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     of the URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
     `InvalidInput`.
     """
-    return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)
+    return ObjectsBackend(ObjectLocation.parse(url), clock=clock, new_id=new_id)
 
 
 class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
@@ -54,17 +54,22 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     """
 
     def __init__(
-        self, place: Place, *, clock: Clock = time.time, new_id: NewId = sortable_id, sizes: Sizes | None = None
+        self,
+        location: ObjectLocation,
+        *,
+        clock: Clock = time.time,
+        new_id: NewId = sortable_id,
+        sizes: Sizes | None = None,
     ) -> None:
         self.clock = clock
         self.new_id = new_id
         self._process = os.getpid()
-        self._requests = Requests(place)
-        self._location = Location(self._requests, Cache(), clock, new_id, sizes or Sizes())
-        self._reader = partial(Reader, location=self._location)
-        self._manifests = ManifestSwap(self._location, Cache())
-        self._committer = Committer(self._location, self._manifests)
-        self._side_records = SideRecords(self._location, self._manifests.live)
+        self._requests = Requests(location)
+        self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
+        self._reader = partial(Reader, storage=self._storage)
+        self._manifests = ManifestSwap(self._storage, Cache())
+        self._committer = Committer(self._storage, self._manifests)
+        self._side_records = SideRecords(self._storage, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
@@ -153,7 +158,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     def check(self) -> Iterator[Finding]:
         self._begin()
         before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
-        return reachability.examine(self._location, self._manifests, before)
+        return reachability.examine(self._storage, self._manifests, before)
 
     def repair(self) -> None:
         for store in self.list_stores():

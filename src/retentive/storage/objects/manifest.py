@@ -24,8 +24,19 @@ from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Pages, Rebuild, Sizes, Tree
-from retentive.storage.objects.reader import Cache, Location, Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, RECORD, VERSION, Edits, Ref, Row, all_of, pack, unpack
+from retentive.storage.objects.reader import Cache, ObjectStorage, Reader
+from retentive.storage.objects.records import (
+    GARBAGE,
+    MEMORY,
+    RECORD,
+    VERSION,
+    Edits,
+    Ref,
+    VersionRow,
+    all_of,
+    pack,
+    unpack,
+)
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 
 MANIFESTS = "manifests"
@@ -39,7 +50,7 @@ COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among th
 _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
 
-class State(NamedTuple):
+class StoreState(NamedTuple):
     """Counters of a memory store. `newest` is the id of the latest version."""
 
     revision: int = 0
@@ -63,7 +74,7 @@ class Manifest:
     created: int
     seal: str | None
     settings: str | None = None
-    state: State = State()  # noqa: RUF009 - immutable
+    state: StoreState = StoreState()  # noqa: RUF009 - immutable
     generation: int = 0
     commits: tuple[str, ...] = ()
     tree: Tree = Tree()  # noqa: RUF009 - immutable
@@ -107,7 +118,7 @@ class Manifest:
 
     def encoded(self) -> bytes:
         """Encode the manifest. If a row of the log is also the row of a present memory, it is encoded only once."""
-        rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, Row)]
+        rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, VersionRow)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
         value = {name: getattr(self, name) for name in self.__slots__}
@@ -119,12 +130,12 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     value = unpack("manifest", data)
     try:
         (depth, refs), erased, (rows, present, vacant, edits) = value["tree"], value["erased"], value["log"]
-        rows = all_of(Row, rows)
+        rows = all_of(VersionRow, rows)
         value["tree"] = Tree(depth, tuple(all_of(Ref, refs)))
         value["log"] = {MEMORY + path: None for path in vacant} | {VERSION + row.id: row for row in rows} | edits
         value["log"] |= {MEMORY + row.path: row for row in compress(rows, present)}
         value |= {"commits": tuple(value["commits"]), "erased": erased and tuple(erased)}
-        value["state"] = State(*value["state"])
+        value["state"] = StoreState(*value["state"])
         manifest = Manifest(**value)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt and cannot be decoded") from None
@@ -146,9 +157,9 @@ class ManifestSwap:
     The caller must prevent threads from replacing the manifest of one memory store at the same time.
     """
 
-    def __init__(self, location: Location, cache: Cache) -> None:
-        self._location = location
-        self._requests = location.requests
+    def __init__(self, storage: ObjectStorage, cache: Cache) -> None:
+        self._storage = storage
+        self._requests = storage.requests
         self._cache = cache
         self._writer = os.urandom(_WRITER_BYTES).hex()
         self._contention: dict[str, WriterTurns] = {}
@@ -235,7 +246,7 @@ class ManifestSwap:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.log, Reader(manifest.id, self._location).pages)
+        state = OrderedMap(now.manifest.tree, now.manifest.log, Reader(manifest.id, self._storage).pages)
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:

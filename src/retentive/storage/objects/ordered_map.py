@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from retentive.storage.objects.records import Edits, Page, Ref, Value, encode_page, name_for
+from retentive.storage.objects.records import Edits, MapValue, Page, Ref, encode_page, name_for
 
 T = TypeVar("T")
 AHEAD = 16  # maximum number of pages that a scan loads at once
@@ -51,10 +51,10 @@ class OrderedMap:
         self._overlay = overlay
         self._pages = pages
 
-    def get(self, key: str) -> Value | None:
+    def get(self, key: str) -> MapValue | None:
         return self.get_all([key])[0]
 
-    def get_all(self, keys: Sequence[str]) -> list[Value | None]:
+    def get_all(self, keys: Sequence[str]) -> list[MapValue | None]:
         """Values of keys; None for a key that does not exist. Needs one round trip for each level of the tree."""
         found = {key: self._overlay.get(key) for key in keys}
         level = [(Page(refs=self._tree.refs), [key for key in found if key not in self._overlay])]
@@ -69,7 +69,7 @@ class OrderedMap:
 
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
-    ) -> Iterator[list[tuple[str, Value]]]:
+    ) -> Iterator[list[tuple[str, MapValue]]]:
         """Items with `low <= key < high`, one list for each leaf, ascending within a list.
 
         With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded together, then twice as many
@@ -87,7 +87,7 @@ class OrderedMap:
                 yield self._merged(items, edited) if edited else items
             ahead = min(2 * ahead, AHEAD)
 
-    def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[Value]:
+    def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[MapValue]:
         """Values of the keys with `low <= key < high`, in key order or in reverse order."""
         for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
@@ -98,7 +98,7 @@ class OrderedMap:
             return True
         return any(self.chunks(low, high, ahead=1))
 
-    def _merged(self, items: Iterable[tuple[str, Value]], edited: Iterable[str]) -> list[tuple[str, Value]]:
+    def _merged(self, items: Iterable[tuple[str, MapValue]], edited: Iterable[str]) -> list[tuple[str, MapValue]]:
         kept = [item for item in items if item[0] not in self._overlay]
         kept += [(key, value) for key in edited if (value := self._overlay[key]) is not None]
         return sorted(kept, key=itemgetter(0))
@@ -179,12 +179,12 @@ class Rebuild:
                 touched.add(at + 1 if at + 1 < len(refs) else at - 1)
         return touched
 
-    def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, Value]]:
-        items: dict[str, Value | None] = dict(zip(leaf.keys, leaf.values, strict=True))
+    def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, MapValue]]:
+        items: dict[str, MapValue | None] = dict(zip(leaf.keys, leaf.values, strict=True))
         items |= {key: self.edits[key] for key in keys}
         return sorted(((key, value) for key, value in items.items() if value is not None), key=itemgetter(0))
 
-    def _new_leaves(self, items: Sequence[tuple[str, Value]]) -> list[Ref]:
+    def _new_leaves(self, items: Sequence[tuple[str, MapValue]]) -> list[Ref]:
         parts = _evenly(items, self._sizes.page)
         return [self._new(Page([key for key, _ in part], [value for _, value in part])) for part in parts]
 

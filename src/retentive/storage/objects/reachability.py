@@ -17,8 +17,8 @@ from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, is_obsolete, text_in, unpack
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, pack_of, without
+from retentive.storage.objects.records import GARBAGE, MapValue, Ref, check_name, is_obsolete, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -41,7 +41,7 @@ class Reach:
     packs: set[str] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
 
-    def add(self, items: Iterable[tuple[str, Value | None]]) -> None:
+    def add(self, items: Iterable[tuple[str, MapValue | None]]) -> None:
         """Add the packs to which items of the map refer."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
@@ -99,19 +99,19 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     if old:
         reach = reachable(manifests.fence(reader.store_id).manifest, reader)
         old = [name for name in old if not reach.is_known(name)]
-        reader.location.requests.delete([reader.key(name) for name in old])
+        reader.storage.requests.delete([reader.key(name) for name in old])
     return len(old)
 
 
-def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
+def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
     """Yield missing objects, damaged objects, and orphans older than `before`, for all stores. Nothing is written."""
-    with_objects = {key.split("/")[1] for key, _ in location.requests.names("stores")}  # listed before the manifests
-    with_manifest = [key.rpartition("/")[2] for key, _ in location.requests.names(MANIFESTS)]
+    with_objects = {key.split("/")[1] for key, _ in storage.requests.names("stores")}  # listed before the manifests
+    with_manifest = [key.rpartition("/")[2] for key, _ in storage.requests.names(MANIFESTS)]
     for store_id in sorted(with_objects.difference(with_manifest)):
         yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
     for store_id in with_manifest:
         try:
-            yield from _examine_store(manifests, Reader(store_id, location), before)
+            yield from _examine_store(manifests, Reader(store_id, storage), before)
         except NotFound:
             continue
         except UnknownSchema:
@@ -131,7 +131,7 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) ->
     yield from findings
     for name in (name for name in listed if name.startswith(SIDE)):
         try:
-            data, _ = reader.location.requests.get(reader.key(name))
+            data, _ = reader.storage.requests.get(reader.key(name))
             unpack(SIDE, check_name(name, data))
         except Missing:  # the object was merged into another part during the check
             continue
@@ -184,7 +184,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
     A reader of an earlier state that finds a text missing repeats its read on the current state.
     """
-    requests, packs = reader.location.requests, by_pack(refs).items()
+    requests, packs = reader.storage.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
     emptied = together([partial(requests.until_done, erase) for erase in erasures])
     requests.delete([key for key in emptied if key is not None])
@@ -207,5 +207,5 @@ def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
     """Delete every page to which neither this manifest nor a later one can refer."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
-    reader.location.requests.delete([reader.key(PAGES, name) for name in passed])
+    reader.storage.requests.delete([reader.key(PAGES, name) for name in passed])
     reader.forget(passed)

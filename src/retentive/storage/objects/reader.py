@@ -202,7 +202,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class ObjectStorage:
     """Resources and settings that all memory stores of one backend share. `cache` contains immutable objects."""
 
     requests: Requests
@@ -217,7 +217,7 @@ class Reader:
     """Pages and texts of one memory store. `new_texts` and `new_pages` are not uploaded yet."""
 
     store_id: str
-    location: Location
+    storage: ObjectStorage
     new_texts: NewTexts | None = None
     new_pages: NewPages | None = None
 
@@ -228,7 +228,7 @@ class Reader:
     def listed(self, *kinds: str) -> dict[str, datetime]:
         """Objects of the store, named `kind/name`, with the time of the last write of each object."""
         skipped = len(self.key()) + 1
-        return {key[skipped:]: modified for key, modified in self.location.requests.names(self.key(*kinds))}
+        return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read pages in parallel."""
@@ -238,7 +238,7 @@ class Reader:
         return [cast("Page", found[ref.name]) for ref in refs]
 
     def _known_page(self, name: str) -> Page | None:
-        found = cast("Page | None", self.location.cache.get((self.store_id, name)))
+        found = cast("Page | None", self.storage.cache.get((self.store_id, name)))
         return self.new_pages[name][1] if found is None and self.new_pages and name in self.new_pages else found
 
     def _page(self, name: str) -> Page:
@@ -250,7 +250,7 @@ class Reader:
     def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
         """Cache pages that were just read or uploaded."""
         for name, (data, page) in pages.items():
-            self.location.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
+            self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
         """Read a text with one range request, or with two if its pack was rewritten."""
@@ -273,18 +273,18 @@ class Reader:
     def keep_texts(self, texts: Mapping[str, bytes]) -> None:
         """Cache texts that were just read or uploaded."""
         for ref, data in texts.items():
-            self.location.cache.put((self.store_id, ref), data, len(data))
+            self.storage.cache.put((self.store_id, ref), data, len(data))
 
     def _known(self, ref: str) -> bytes | None:
         if not ref:
             return b""
-        found = cast("bytes | None", self.location.cache.get((self.store_id, ref)))
+        found = cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
         return self.new_texts.get(ref) if found is None and self.new_texts is not None else found
 
     def _range(self, ref: str) -> bytes:
         pack, offset, length, expected = TextRef.parse(ref)
         with suppress(Missing):
-            data = self.location.requests.get_range(self.key(PACKS, pack), offset, length)
+            data = self.storage.requests.get_range(self.key(PACKS, pack), offset, length)
             if digest(data) == expected:
                 return data
         found = self._whole(pack).get(ref)
@@ -297,10 +297,10 @@ class Reader:
 
     def _get(self, kind: str, name: str) -> bytes:
         try:
-            return self.location.requests.get(self.key(kind, name))[0]
+            return self.storage.requests.get(self.key(kind, name))[0]
         except Missing:
             raise Gone("an object of the memory store is missing") from None
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove pages or texts from the cache."""
-        self.location.cache.drop(*((self.store_id, name) for name in names))
+        self.storage.cache.drop(*((self.store_id, name) for name in names))

@@ -28,7 +28,7 @@ _DIGEST_BYTES = 8
 _LEVEL = 1  # level of zlib: twice as fast as the default, with output a tenth larger
 
 
-class Row(NamedTuple):
+class VersionRow(NamedTuple):
     """One version. `text` is the reference to its text; the reference to an empty text is the empty string.
 
     `first` is true if this version is known to be the first version of its memory.
@@ -64,14 +64,14 @@ class Row(NamedTuple):
         known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
         return Version(*known, self.revision, unsealed(self.seal), redacted, by, self.provenance)
 
-    def redacted(self, at: int, by: str | None) -> Row:
+    def redacted(self, at: int, by: str | None) -> VersionRow:
         """Redacted copy of the row, without path, size, text, digest, seal and provenance."""
         kept = self._replace(path="", size=None, sha256=None, seal=None, text=None, provenance=None)
         return kept._replace(redacted_at=at, redacted_by=by)
 
 
-Value: TypeAlias = Row | str
-Edits: TypeAlias = "Mapping[str, Value | None]"
+MapValue: TypeAlias = VersionRow | str
+Edits: TypeAlias = "Mapping[str, MapValue | None]"
 """Edits of the map: new values by key. None removes a key."""
 
 
@@ -89,9 +89,9 @@ def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
     return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
 
-def text_in(value: Value) -> str | None:
+def text_in(value: MapValue) -> str | None:
     """Reference to the text of a row or of a long record value. None if the value has no text."""
-    if isinstance(value, Row):
+    if isinstance(value, VersionRow):
         return value.text
     return value[1:] if value.startswith(PACKED) else None
 
@@ -118,14 +118,14 @@ class Page(NamedTuple):
     """Page of the map's tree. A leaf has sorted keys and their values; a node has references to the pages below it."""
 
     keys: Sequence[str] = ()
-    values: Sequence[Value] = ()
+    values: Sequence[MapValue] = ()
     refs: Sequence[Ref] = ()
 
-    def get(self, key: str) -> Value | None:
+    def get(self, key: str) -> MapValue | None:
         at = bisect_left(self.keys, key)
         return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
 
-    def between(self, low: str, high: str) -> list[tuple[str, Value]]:
+    def between(self, low: str, high: str) -> list[tuple[str, MapValue]]:
         start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
         return list(zip(self.keys[start:end], self.values[start:end], strict=True))
 
@@ -134,7 +134,7 @@ def encode_page(page: Page) -> bytes:
     """Encode a page. Keys of memories and versions are derived from their rows."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
     for key, value in zip(page.keys, page.values, strict=True):
-        parts[key[0]].append(value if isinstance(value, Row) else [key, value])
+        parts[key[0]].append(value if isinstance(value, VersionRow) else [key, value])
     return pack("page", [*parts.values(), page.refs])
 
 
@@ -142,8 +142,8 @@ def decode_page(data: bytes) -> Page:
     """Decode a page. Raises `Damaged`."""
     try:
         garbage, memories, records, versions, refs = unpack("page", data)
-        present = ((MEMORY + row.path, row) for row in all_of(Row, memories))
-        history = ((VERSION + row.id, row) for row in all_of(Row, versions))
+        present = ((MEMORY + row.path, row) for row in all_of(VersionRow, memories))
+        history = ((VERSION + row.id, row) for row in all_of(VersionRow, versions))
         keys, values = zip(*garbage, *present, *records, *history, strict=True) if not refs else ((), ())
         return Page(keys, values, all_of(Ref, refs))
     except (TypeError, ValueError):

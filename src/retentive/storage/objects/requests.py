@@ -77,7 +77,7 @@ def check_process(opened_in: int | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectLocation:
     """Parsed URL of a location, such as `s3://bucket/prefix?option=value`."""
 
     scheme: str
@@ -89,7 +89,7 @@ class Place:
     timeout_s: float
 
     @classmethod
-    def parse(cls, url: str) -> Place:
+    def parse(cls, url: str) -> ObjectLocation:
         """Parse and validate a URL. Raises `InvalidInput`, whose message names the valid values."""
         try:
             parts = urlsplit(url)
@@ -162,15 +162,15 @@ class Unsure(Exception):
 class Requests:
     """Requests to the objects of one location. Threads may share it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, location: ObjectLocation) -> None:
         check_process(_used_by)
-        self._once, self._patient = place.clients()
-        self.timeout_s = place.timeout_s  # maximum time that a command waits for the storage
+        self._once, self._patient = location.clients()
+        self.timeout_s = location.timeout_s  # maximum time that a command waits for the storage
         self._probing = threading.Lock()
         # The services of the clouds support conditional writes; other endpoints are probed.
-        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & place.config.keys()
-        self._probed = place.scheme == "memory" or not is_elsewhere or place.quirk is not None
-        self._unquoted = place.quirk == UNQUOTED_ETAG
+        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & location.config.keys()
+        self._probed = location.scheme == "memory" or not is_elsewhere or location.quirk is not None
+        self._unquoted = location.quirk == UNQUOTED_ETAG
 
     def client(self, *, retries: bool = True) -> Any:
         """The obstore client. Without `retries`, the client sends each request only once."""

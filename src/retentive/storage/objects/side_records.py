@@ -20,7 +20,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from retentive.errors import Damaged, NotFound, RetentiveError
-from retentive.storage.objects.reader import SIZE_OF_PARSED, Location
+from retentive.storage.objects.reader import SIZE_OF_PARSED, ObjectStorage
 from retentive.storage.objects.records import check_name, name_for, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, together
 
@@ -48,9 +48,9 @@ class SideRecords:
     object is then deleted, so that no object of an erased store remains.
     """
 
-    def __init__(self, location: Location, check: Callable[[str], object]) -> None:
-        self._requests = location.requests
-        self._cache = location.cache
+    def __init__(self, storage: ObjectStorage, check: Callable[[str], object]) -> None:
+        self._requests = storage.requests
+        self._cache = storage.cache
         self._check = check
         self._lock = threading.Lock()
         self._last_us = 0

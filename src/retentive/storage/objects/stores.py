@@ -20,7 +20,7 @@ from retentive.errors import Closed, Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, Backend, NewStore, StoreInfo, now_us
 from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
-from retentive.storage.objects.reader import Location
+from retentive.storage.objects.reader import ObjectStorage
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, check_process, together
 from retentive.values.records import to_us
@@ -35,7 +35,7 @@ class StoresBackend(Backend):
     """Part of the backend that creates, finds, lists and erases memory stores."""
 
     _process: int
-    _location: Location
+    _storage: ObjectStorage
     _requests: Requests
     _manifests: ManifestSwap
     _is_closed = False
@@ -71,8 +71,8 @@ class StoresBackend(Backend):
         self._begin()
         self._is_marked = self._is_marked or self._requests.until_done(partial(self._reads_marker, create=True))
         key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
-        at = now_us(self._location.clock) if created_at is None else to_us(created_at)
-        new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
+        at = now_us(self._storage.clock) if created_at is None else to_us(created_at)
+        new = Manifest(store_id or self._storage.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
         if not _ID.fullmatch(new.id):
             raise InvalidInput("store ids on object storage may contain only letters, digits, '_' and '-'")
         if key is None:
@@ -158,7 +158,7 @@ class StoresBackend(Backend):
         """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
-        erased = now_us(self._location.clock), None if actor is None else str(actor)
+        erased = now_us(self._storage.clock), None if actor is None else str(actor)
 
         def emptied(now: Manifest) -> Manifest:
             new = Manifest(now.id, now.key, "", now.created, None, generation=now.generation, erased=erased)

@@ -36,11 +36,11 @@ from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.dialect import (
-    ConnectionLost,
     DeadlineExceeded,
     Dialect,
     SerializationConflict,
     ServerConnection,
+    ServerConnectionLost,
 )
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql.backend import SqlBackend
@@ -163,7 +163,7 @@ class ServerBackend(SqlBackend, Clocked):
         return cast("T", queue.submit(job))
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
-        run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
+        run_batch(jobs, self._attempt, eldest_fails=(ServerConnectionLost, DeadlineExceeded))
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
         """Run the jobs and commit, before the deadline of the oldest job."""
@@ -181,7 +181,7 @@ class ServerBackend(SqlBackend, Clocked):
         """
         try:
             connection.commit()
-        except ConnectionLost:
+        except ServerConnectionLost:
             if not self._landed(changed):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
@@ -218,7 +218,7 @@ class ServerBackend(SqlBackend, Clocked):
         while True:
             try:
                 return self._once(attempt)
-            except ConnectionLost:
+            except ServerConnectionLost:
                 if not backoff.wait():
                     raise
             except SerializationConflict:
@@ -231,7 +231,7 @@ class ServerBackend(SqlBackend, Clocked):
                 raise Closed("the location is closed; open it again")
             try:
                 return attempt(connection)
-            except ConnectionLost:
+            except ServerConnectionLost:
                 self._pool.drop()  # the idle connections are probably lost too
                 raise
             finally:

@@ -14,7 +14,7 @@ from retentive.storage.sql.connection import Connection
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 
-class ConnectionLost(Unavailable):
+class ServerConnectionLost(Unavailable):
     """The connection was lost or timed out. An open transaction was not committed."""
 
 
@@ -39,7 +39,7 @@ class ServerConnection(Connection, Protocol):
         """Start a read-only transaction on one consistent state."""
 
     def commit(self) -> None:
-        """Commit. After `ConnectionLost` the outcome is unknown; after any other error nothing was committed."""
+        """Commit. After `ServerConnectionLost` the outcome is unknown; after any other error nothing was committed."""
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one. Never raises."""

@@ -20,10 +20,10 @@ from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, S
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.dialect import (
-    ConnectionLost,
     Dialect,
     SerializationConflict,
     ServerConnection,
+    ServerConnectionLost,
     ServerOptions,
     split_options,
 )
@@ -49,7 +49,7 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 
 
 class MariadbConnection(ServerConnection):
-    """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`.
+    """Runs statements. Raises the errors of `retentive.errors`, `ServerConnectionLost` and `SerializationConflict`.
 
     Statements that return no rows are sent together with the next query or the commit, except on a node of a cluster. A
     node can roll back a transaction between two statements of one packet. It then runs the remaining statements outside
@@ -106,7 +106,7 @@ class MariadbConnection(ServerConnection):
         if not self._begun or self._failed:
             return
         self._begun = False
-        with suppress(ConnectionLost, SerializationConflict):
+        with suppress(ServerConnectionLost, SerializationConflict):
             self.rows("ROLLBACK")
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class MariadbConnection(ServerConnection):
             yield
         except (pymysql.Error, OSError) as error:
             meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, ConnectionLost)
+            self._failed = self._failed or isinstance(meant, ServerConnectionLost)
             raise meant from None
         except BaseException:  # for example an interrupt while reading a reply
             self._failed = True
@@ -147,11 +147,11 @@ class MariadbDialect(Dialect):
         self._login = login
 
     def connect(self) -> MariadbConnection:
-        refusal: Exception = ConnectionLost("the database server cannot be reached")
+        refusal: Exception = ServerConnectionLost("the database server cannot be reached")
         for host, port in list(self._hosts):
             try:
                 return self._connect_to(host, port)
-            except ConnectionLost as error:
+            except ServerConnectionLost as error:
                 refusal = error
                 if len(self._hosts) > 1:
                     self._hosts = [*(one for one in self._hosts if one != (host, port)), (host, port)]
@@ -188,7 +188,7 @@ class MariadbDialect(Dialect):
         try:
             yield
         finally:  # the lock belongs to the connection, not to the transaction
-            with suppress(ConnectionLost):
+            with suppress(ServerConnectionLost):
                 connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
 
 
@@ -249,7 +249,7 @@ def _unreachable(error: BaseException) -> Exception:
         return PermissionDenied("the database server refuses this user")
     if code == ER.BAD_DB_ERROR:
         return InvalidInput("there is no such database on the server; create it first")
-    return ConnectionLost("the database server cannot be reached")
+    return ServerConnectionLost("the database server cannot be reached")
 
 
 _CHECKREAD, _DISK_FULL, _KILLED, _WSREP_UNREADY = 1020, 1021, 1927, 1047
@@ -286,5 +286,5 @@ def meaning(error: BaseException) -> Exception:
         if code in codes:
             return meant()
     if code in _LOST or isinstance(error, (OSError, pymysql.InterfaceError)):
-        return ConnectionLost("the connection to the database server was lost")
+        return ServerConnectionLost("the connection to the database server was lost")
     return cast("Exception", error)

@@ -13,7 +13,7 @@ from typing import cast
 
 from retentive.errors import NotFound
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.snapshot import Head, select_head
+from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.values.paths import ancestors
 from retentive.values.records import time_in_id
 
@@ -78,7 +78,7 @@ def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
 class _StoreRepair:
     """Repair of one store: rebuilds its rows from its versions and texts."""
 
-    def __init__(self, connection: Connection, head: Head) -> None:
+    def __init__(self, connection: Connection, head: StoreHead) -> None:
         self._connection, self._head, self._store = connection, head, head.no
         self._read()
 

@@ -38,7 +38,7 @@ _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settin
 
 
 @dataclass(slots=True)
-class Head:
+class StoreHead:
     """Row of a memory store, which contains its counters.
 
     Every write updates this row. If the database has row locks, a write locks the row before anything else.
@@ -53,7 +53,7 @@ class Head:
     settings: str | None
 
 
-def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
+def select_head(connection: Connection, store_id: str, *, lock: str = "") -> StoreHead:
     """Read the head of a store. `lock` is the SQL clause that locks the row of the store. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
@@ -61,7 +61,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
     return _head(found[0])
 
 
-def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
+def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[StoreHead, Entry]:
     """Read the head of a store and the entry at a path, with one statement to save a round trip to a server.
 
     Raises `NotFound`.
@@ -102,7 +102,7 @@ _SAME_REVISION = (
 class SqlSnapshot(Snapshot):
     """Memory store in the state that one database transaction sees."""
 
-    def __init__(self, connection: Connection, store_id: str, head: Head | None = None) -> None:
+    def __init__(self, connection: Connection, store_id: str, head: StoreHead | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
         self.head = head or select_head(connection, store_id)
@@ -261,8 +261,8 @@ def below(path: str) -> tuple[str, str]:
     return path + "/", path + "0"
 
 
-def _head(row: Row) -> Head:
-    return Head(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
+def _head(row: Row) -> StoreHead:
+    return StoreHead(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
 
 
 def _memory(row: Sequence[Value]) -> Memory:

@@ -10,7 +10,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, select_head
+from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
 from retentive.values.records import Kept, Operation, Recorded, now_us, sortable_id, to_us
 
 _AT_ONCE = 200  # limit for the ids in one statement
@@ -24,7 +24,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
     """
 
     def __init__(
-        self, connection: Connection, store_id: str, head: Head | None = None, *, clock: Clock, new_id: NewId
+        self, connection: Connection, store_id: str, head: StoreHead | None = None, *, clock: Clock, new_id: NewId
     ) -> None:
         super().__init__(connection, store_id, head)
         self._clock = clock

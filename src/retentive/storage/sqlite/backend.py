@@ -30,7 +30,7 @@ from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import SharedTransaction, Writer
+from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
 from retentive.storage.sqlite.space import Space
@@ -216,7 +216,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             with _fails_all_jobs():  # another process may have locked the database
                 self._writer.begin()
             before_commit = self._observer.before_commit
-            shared = SharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
+            shared = SqliteSharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
             try:
                 committed = run_together(shared, jobs)
             finally:

@@ -105,7 +105,7 @@ class Writer:
 
 
 @dataclass(slots=True)
-class SharedTransaction:
+class SqliteSharedTransaction:
     """Open transaction with a savepoint for each job. If `alone` is true, it has one job and no savepoint."""
 
     writer: Writer

@@ -12,10 +12,10 @@ from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import (
     CLEAR_THINKING,
     CLEAR_TOOL_USES,
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    Edit,
+    ClearThinkingEdit,
+    ClearToolUsesEdit,
+    CompactEdit,
+    ContextEdit,
 )
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
@@ -28,7 +28,7 @@ MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class CompactionSummary:
     """Summary that this request created, with its token usage."""
 
     block: Block
@@ -49,7 +49,7 @@ class Context:
     original_tokens: int
     applied: tuple[Block, ...] = ()
     warning: str | None = None
-    compaction: Compaction | None = None
+    compaction: CompactionSummary | None = None
 
     @property
     def prompts(self) -> tuple[int, ...]:
@@ -66,26 +66,26 @@ class Context:
 
 
 def manage_context(
-    conversation: Conversation, edits: tuple[Edit, ...], choices: Choices, *, summarize: Summarize | None
+    conversation: Conversation, edits: tuple[ContextEdit, ...], choices: Choices, *, summarize: Summarize | None
 ) -> Context:
-    """Apply earlier compactions and the edits of the request. Without `summarize`, `Compact` edits are skipped."""
+    """Apply earlier compactions and the edits of the request. Without `summarize`, `CompactEdit` edits are skipped."""
     original = prompt_tokens(conversation)
     context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
-    if not any(isinstance(edit, ClearThinking) for edit in edits):
+    if not any(isinstance(edit, ClearThinkingEdit) for edit in edits):
         kept = clear_thinking(context.conversation.messages, choices.thinking_turns_without_edit, choices)
         context = _with(context, kept.messages)
     for edit in edits:
         match edit:
-            case ClearToolUses():
+            case ClearToolUsesEdit():
                 context = _tool_uses_cleared(context, edit, choices)
-            case ClearThinking():
+            case ClearThinkingEdit():
                 context = _thinking_cleared(context, edit, choices)
-            case Compact() if summarize is not None:
+            case CompactEdit() if summarize is not None:
                 context = _compacted(context, edit, choices, summarize)
     return context
 
 
-def _tool_uses_cleared(context: Context, edit: ClearToolUses, choices: Choices) -> Context:
+def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit, choices: Choices) -> Context:
     messages = context.conversation.messages
     cleared = clear_tool_uses(messages, edit, choices, size=context.tokens)
     share = measure(messages, edit, choices, size=context.tokens) / edit.trigger.value
@@ -94,7 +94,7 @@ def _tool_uses_cleared(context: Context, edit: ClearToolUses, choices: Choices) 
     return _applied(context, cleared, CLEAR_TOOL_USES, "cleared_tool_uses")
 
 
-def _thinking_cleared(context: Context, edit: ClearThinking, choices: Choices) -> Context:
+def _thinking_cleared(context: Context, edit: ClearThinkingEdit, choices: Choices) -> Context:
     keep = None if edit.keep == "all" else choices.thinking_turns if edit.keep is None else edit.keep
     cleared = clear_thinking(context.conversation.messages, keep, choices)
     return _applied(context, cleared, CLEAR_THINKING, "cleared_thinking_turns")
@@ -107,14 +107,14 @@ def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Contex
     return replace(_with(context, cleared.messages), applied=(*context.applied, entry))
 
 
-def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Summarize) -> Context:
+def _compacted(context: Context, edit: CompactEdit, choices: Choices, summarize: Summarize) -> Context:
     size = context.tokens
     if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
         return context
     summary = summarize(context.prompt(choices, instructions=edit.instructions))
     failed = not summary
     block = {"type": COMPACTION, "content": summary or None}
-    compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
+    compaction = CompactionSummary(block, size, max(1, block_tokens(block)), edit.pause and not failed)
     if failed:
         return replace(context, compaction=compaction)
     return replace(_with(context, (Message("assistant", (block,)),)), compaction=compaction, warning=None)

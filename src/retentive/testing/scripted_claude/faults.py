@@ -70,11 +70,11 @@ class StreamError:
 
 
 Fault: TypeAlias = ErrorResponse | Disconnect | StreamError
-Plan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
+FaultPlan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
 """Fault for each `POST /v1/messages`. Requests are numbered from 1, including retries. No entry means no fault."""
 
 
-def fault_for(plan: Plan, number: int) -> Fault | None:
+def fault_for(plan: FaultPlan, number: int) -> Fault | None:
     """Return the fault for request `number`, or None."""
     return plan.get(number) if isinstance(plan, Mapping) else plan(number)
 

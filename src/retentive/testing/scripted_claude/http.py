@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
 from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
-from retentive.testing.scripted_claude.reply import Reply
+from retentive.testing.scripted_claude.reply import ScriptedReply
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 from retentive.testing.scripted_claude.stream import encode_event, events
 
@@ -147,7 +147,7 @@ def _headers() -> dict[str, str]:
     return {"x-scripted-claude": BANNER, "request-id": f"req_scripted_{secrets.token_hex(8)}"}
 
 
-def _encoded_events(reply: Reply, fault: ErrorResponse | Disconnect | StreamError | None) -> Iterator[bytes]:
+def _encoded_events(reply: ScriptedReply, fault: ErrorResponse | Disconnect | StreamError | None) -> Iterator[bytes]:
     for n, event in enumerate(events(reply)):
         if isinstance(fault, StreamError) and n == fault.after_events:
             yield encode_event(ErrorResponse(fault.status).error().body())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retentive.testing.scripted_claude.cache import UNCACHED, CacheUse
-from retentive.testing.scripted_claude.context import Compaction, Context
+from retentive.testing.scripted_claude.context import CompactionSummary, Context
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
 from retentive.testing.scripted_claude.prompt import Prompt, parse_result
 from retentive.testing.scripted_claude.script import (
@@ -49,7 +49,7 @@ class ScriptFailure(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ScriptedReply:
     """Reply of the assistant, before serialization. `applied` is None if the request has no context management."""
 
     id: str
@@ -86,14 +86,14 @@ class Reply:
         return {**usage, "iterations": list(self.iterations)} if self.iterations else usage
 
 
-def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix: str, edited: bool) -> Reply:
+def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix: str, edited: bool) -> ScriptedReply:
     """Build the reply for a turn. `turn` is None if a compaction pauses. `suffix` makes the ids unique."""
     content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
     blocks = [context.compaction.block, *content] if context.compaction is not None else content
     input_tokens, output_tokens = (context.tokens, max(1, blocks_tokens(content))) if turn is not None else (0, 0)
     if turn is None:
         cached = UNCACHED
-    return Reply(
+    return ScriptedReply(
         id=f"msg_scripted_{suffix}",
         blocks=tuple(blocks),
         stop_reason=COMPACTION if turn is None else turn.stop_reason or ("tool_use" if turn.calls else "end_turn"),
@@ -193,7 +193,9 @@ def _block(block: str | Call | Thinking, suffix: str) -> Block:
             return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}
 
 
-def _iterations(compaction: Compaction, input_tokens: int, output_tokens: int, cached: CacheUse) -> tuple[Block, ...]:
+def _iterations(
+    compaction: CompactionSummary, input_tokens: int, output_tokens: int, cached: CacheUse
+) -> tuple[Block, ...]:
     """Token usage of each step: the summary and, unless it pauses, the message. `usage` of the reply excludes it."""
     first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
     return (

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import Edit, parse_edits
+from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
 from retentive.testing.scripted_claude.errors import ApiError, T, invalid, typed
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 
@@ -35,7 +35,7 @@ class Request:
     stream: bool
     thread: str | None
     previous_message_id: str
-    edits: tuple[Edit, ...] | None
+    edits: tuple[ContextEdit, ...] | None
     cache_control: object = None
 
 

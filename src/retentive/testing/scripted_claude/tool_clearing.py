@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import ClearToolUses
+from retentive.testing.scripted_claude.edits import ClearToolUsesEdit
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
 
@@ -24,7 +24,7 @@ class Cleared:
     tokens: int = 0
 
 
-def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> Cleared:
+def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices, *, size: int) -> Cleared:
     """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
 
     `size` is the size of the prompt in tokens. Nothing is cleared if fewer than `clear_at_least` tokens would be freed.
@@ -44,7 +44,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
     return Cleared(after, len(changed), tokens)
 
 
-def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> int:
+def measure(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices, *, size: int) -> int:
     """Return the value to compare with the trigger: `size` in tokens, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
@@ -67,7 +67,7 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Cho
     return Cleared(after, len(old), messages_tokens(messages) - messages_tokens(after))
 
 
-def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
+def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices) -> dict[str, str]:
     """Tool uses to clear (all except the newest `keep`): the name of the tool by the id of the tool use."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
@@ -76,7 +76,7 @@ def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: 
     return {use_id: name for use_id, name in old if name not in edit.exclude_tools}
 
 
-def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUses, choices: Choices) -> Block:
+def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUsesEdit, choices: Choices) -> Block:
     use_id = _use_id(block)
     if use_id not in selected:
         return block

@@ -27,7 +27,7 @@ from retentive.values.commands import (
 from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
-from retentive.values.text import LineCounts, Page, decoded, insert, replace, snippet, view
+from retentive.values.text import LineCounts, TextPage, decoded, insert, replace, snippet, view
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Viewed:
     """Result of a view: a page of a memory, or the listing of a directory."""
 
     memory: Memory | None = None
-    page: Page | None = None
+    page: TextPage | None = None
     listing: Listing | None = None
     is_unconfirmed: bool = False
 
@@ -114,7 +114,7 @@ def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> b
     return is_doubted(snapshot, settings, memory)
 
 
-def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> Page:
+def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> TextPage:
     """Return the requested lines. Raises `Refused` for an invalid range, and `Damaged`."""
     data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:

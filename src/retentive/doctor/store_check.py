@@ -16,7 +16,7 @@ from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, U
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
-from retentive.values.records import time_in_id, to_us
+from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
 
@@ -204,7 +204,7 @@ class StoreCheck:
         if usage != sums and not self._counts["unreadable"]:
             kept = f"{usage.memories} memories of {usage.size_bytes} bytes"
             self._report("usage_wrong", f"{kept} instead of {sums.memories} of {sums.size_bytes}")
-        if self._max_revision > snapshot.revision:
+        if not self._max_revision <= snapshot.revision < HIGHEST_COUNTER:
             self._report("revision_wrong", f"{snapshot.revision}, but the newest version has {self._max_revision}")
 
     def _settings(self, snapshot: Snapshot) -> None:

@@ -15,7 +15,7 @@ from retentive.errors import NotFound
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.snapshot import Head, select_head
 from retentive.values.paths import ancestors
-from retentive.values.records import time_in_id
+from retentive.values.records import HIGHEST_COUNTER, time_in_id
 
 _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
@@ -27,7 +27,6 @@ _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, whi
 )
 _VERSION = "id, memory, operation, path, size_bytes, sha256, created_at, revision, text_of, redacted_at"
 _MEMORY = "id, path, version, text_of, size_bytes, sha256, updated_at"
-_HIGHEST = 1 << 53  # a counter above is damaged itself
 
 
 @dataclass(slots=True)
@@ -206,8 +205,8 @@ class _StoreRepair:
         """Correct the counters. They are not changed if a memory is lost or damaged, because they are then evidence."""
         head = self._head
         in_order = list(_in_order(self._versions))
-        head.revision = max([head.revision, *(each.revision for each in in_order)])
-        head.last_at = max([head.last_at, *(each.at for each in in_order)])
+        head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
+        head.last_at = max([_plausible(head.last_at), *(each.at for each in in_order)])
         is_sealed = head.seal is not None
         if not self._lost() and all(is_sealed or self._fits(each.text_of, each) for each in self._memories):
             head.memories, head.size_bytes = len(self._memories), sum(each.size for each in self._memories)
@@ -217,9 +216,14 @@ class _StoreRepair:
         )
 
 
+def _plausible(counter: int) -> int:
+    """A counter of a store; 0 if it is damaged."""
+    return counter if counter < HIGHEST_COUNTER else 0
+
+
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
     """Versions whose time and revision are consistent: neither is higher than in a later version."""
-    at = revision = _HIGHEST
+    at = revision = HIGHEST_COUNTER
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:
             at, revision = version.at, version.revision

@@ -268,7 +268,7 @@ def _where(table: str, row: dict[str, Value]) -> tuple[str, list[Value]]:
 
 
 def _named(row: dict[str, Value]) -> tuple[str, ...]:
-    ids = ("id", "path", "memory", "version", "name")
+    ids = ("id", "path", "memory", "version", "name", "no")
     return tuple(str(row[name]) for name in ids if row.get(name))
 
 

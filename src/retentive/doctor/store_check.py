@@ -16,6 +16,7 @@ from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, U
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
+from retentive.values.provenance import NOTHING, provenance_of
 from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
@@ -149,6 +150,8 @@ class StoreCheck:
         self._revisions += later is None or version.revision != later.revision
         if time_in_id(version.id) not in {None, to_us(version.created_at)}:
             self._report("time_wrong", version.id)
+        if version.provenance_text is not None and provenance_of(version) is NOTHING:
+            self._report("provenance_wrong", version.id)
         if version.operation not in _OPERATIONS:
             self._report("operation_wrong", version.id)
         if later is None:
@@ -166,8 +169,7 @@ class StoreCheck:
             if version.operation != "deleted" and version.redacted_at is None and known:
                 self._report("memory_lost", f"{visible(version.path)} ({version.memory_id}, version {version.id})")
             return
-        expected = (version.id, version.path, version.size_bytes, version.sha256, version.created_at)
-        if expected != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at):
+        if Memory.of(version, memory.created_at) != memory:
             self._differing.add(memory.id)
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 

@@ -15,6 +15,10 @@ from retentive.doctor import Finding, check, check_place, repair
 from retentive.errors import NotFound, RetentiveError
 from retentive.storage.contract import Change, StoreInfo
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reachability import delete_obsolete
+from retentive.storage.objects.requests import Place
+from retentive.storage.objects.stores import _key_object
 from support.corruption import (
     Bytes,
     Corruption,
@@ -26,6 +30,7 @@ from support.corruption import (
     copied,
     fill_stores,
     is_named,
+    new_id,
     open_reproducibly,
     reproducible,
     texts_in,
@@ -61,6 +66,8 @@ REASONS = {
     "versions": _GAP,
     "versions.memory": _GAP,
     "versions.actor": _NAMES,
+    "versions.id": "The random part of an id has no second copy in the row of an older version without a text",
+    "versions.provenance": "The provenance of an older version has no second copy; that it can be read is checked",
     "versions.redacted_at": _REDACTED,
     "versions.redacted_by": _NAMES,
     "versions.operation": "`created` and `modified`: retention and imported histories leave the same sequences",
@@ -73,8 +80,6 @@ REASONS = {
     "records.value": _RECORDS,
     "a file of a memory": _EDIT,
     "the database file": "The byte is in a free page or in a column above",
-    "packs": "Texts are found by their place in the pack and have digests; its table and removed texts have none",
-    "format": "It is written again; other objects carry the format number too",
 }
 """Why nothing can tell, by column, table or kind of file. The table in docs/doctor.md has the same lines."""
 
@@ -255,8 +260,10 @@ def judge_objects(seed: str, count: int, directory: Path) -> Tally:
         corruption.apply()
         before, copy = read(location()), location()
         named = tuple(part for key in corruption.named for part in key.split("/")[1:])
-        if corruption.where in {"format", "keys"}:  # of the location; a finding names the store of a key by its id
-            named = ("",)
+        if corruption.where == "format":
+            named = ("format",)
+        elif corruption.where == "keys":  # a finding names the store
+            named = tuple(info.id for info in made if _key_object(str(info.key)) in corruption.named)
         tally.judge(replace(corruption, named=named), list(check(copy)))
         with suppress(RetentiveError):
             repair(copy)
@@ -283,13 +290,15 @@ def filled(backend: str, directory: Path) -> SqliteRows:
 
 
 def filled_objects(name: str) -> tuple[list[StoreInfo], dict[str, bytes]]:
-    """Fill a new object storage. Returns its stores and objects."""
+    """Fill a new object storage, with a tree of several levels. Returns its stores and objects."""
     with reproducible("objects") as clock:
-        backend = open_objects(name, clock=clock)
+        backend = ObjectsBackend(Place.parse(name), clock=clock, new_id=new_id, sizes=Sizes(log=8, page=8, fan_out=4))
         made = [backend.create_store(key=key, name=key) for key in ("default", "walked")]
         fill_stores(*(MemoryStore(backend, info, clock=clock) for info in made))
-        many = [Change(None, f"/memories/many/{number}", b"x%d" % number) for number in range(300)]
+        many = [Change(None, f"/memories/many/{number}", b"x%d" % number) for number in range(40)]
         backend.write(made[1].id, lambda tx: tx.record(many, None))
+        for info in made:
+            delete_obsolete(backend._manifests.live(info.id).manifest, backend._reader(info.id))
     return made, {key: backend._requests.get(key)[0] for key, _ in backend._requests.names("")}
 
 

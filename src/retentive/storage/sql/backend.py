@@ -85,7 +85,7 @@ class SqlBackend(Backend, Checkable, Discarding):
 
         return iter(self.look(select))
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from self.look(self._examine)
 
     def _examine(self, connection: Connection) -> list[Finding]:

@@ -71,6 +71,7 @@ KINDS: dict[str, Kind] = {
         Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
         _repairable("time_wrong", "The time of a version or store differs from the time in its id.", _PROVEN),
         Kind("operation_wrong", "A version has an unknown operation."),
+        Kind("sequence_wrong", "The operations of the versions of a memory contradict each other, or one is missing."),
         Kind("provenance_wrong", "The provenance of a version cannot be read."),
         _discardable("redaction_left", "A redacted version still has content."),
         _repairable("age_wrong", "The creation time of a memory differs from its first version."),

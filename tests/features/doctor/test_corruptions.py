@@ -219,7 +219,9 @@ def judge_files(backend: str, seed: str, count: int, directory: Path) -> Tally:
         return "the database file" if name.endswith("memory.db") else "a file of a memory"
 
     made = Bytes(names, lambda name: (base / name).read_bytes(), write, kind_of)
-    for corruption in islice(made.corruptions(seed), count):
+    for corruption in made.corruptions(seed):
+        if tally.counts.total() == count:
+            break
         copied(base, copy)
         corruption.apply()
         before = texts_of(place_of(backend, copied(copy, directory / "other")), paths, ids)

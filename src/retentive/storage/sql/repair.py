@@ -129,17 +129,28 @@ class _StoreRepair:
         if not version.is_on_time or (same_time and version.text_of not in ids):
             return
         own = [each.id for each in self._versions if each.memory == version.memory and each.id <= version.id]
-        for holder in reversed(own):
-            if self._fits(holder, version):
-                version.text_of = holder
-                self._set("versions", "id", version.id, text_of=holder)
-                return
-        if version.text_of not in own or not version.sha256:
+        holder = next((each for each in reversed(own) if self._text(each) is not None), None)
+        if self._fits(holder, version):
+            version.text_of = holder
+            self._set("versions", "id", version.id, text_of=holder)
+            return
+        if version.text_of not in own or not version.sha256 or not self._is_text_wrong(version):
             return
         for (text,) in self._rows("SELECT text FROM versions WHERE store = ? AND sha256 = ?", version.sha256):
             if fits(text, version.size, version.sha256):
                 self._set("versions", "id", str(version.text_of), text=text)
                 return
+
+    def _is_text_wrong(self, version: _Version) -> bool:
+        """True if the text is wrong rather than the hash: its size differs too, or another row has the same hash."""
+        text, expected = self._text(version.text_of), (version.text_of, version.sha256)
+        if (
+            text is None
+            or len(text) != version.size
+            or any((one.text_of, one.sha256) == expected for one in self._memories)
+        ):
+            return True
+        return any((one.text_of, one.sha256) == expected for one in self._versions if one.id != version.id)
 
     def _compare(self, memory: _Memory, newest: _Version) -> None:
         """Correct the columns of a memory or of its newest version.

@@ -64,9 +64,10 @@ class _Memory:
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Rebuild the pointers, lost rows, counters and creation times of a store. The caller commits."""
+    """Rebuild pointers, lost rows, counters and times of a store. The caller commits."""
     with suppress(NotFound):  # erased meanwhile
         head = select_head(connection, store_id, lock=lock)
+        _repair_times(connection, head.no)
         repair = _StoreRepair(connection, head)
         if head.seal is None:  # the hashes of encrypted texts are in their seals
             repair.rebuild()
@@ -244,6 +245,15 @@ def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
 def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
     """True if stored bytes have this size and hash."""
     return isinstance(data, bytes) and len(data) == size_bytes and sha256(data).hexdigest() == digest
+
+
+def _repair_times(connection: Connection, store: int) -> None:
+    """Replace impossible times of versions by those in their ids. Otherwise no version could be listed."""
+    sql = "SELECT id FROM versions WHERE store = ? AND (created_at < 0 OR created_at >= ?)"
+    for (version,) in connection.rows(sql, (store, HIGHEST_COUNTER)):
+        at = time_in_id(str(version))
+        if at is not None and at < HIGHEST_COUNTER:
+            connection.run("UPDATE versions SET created_at = ? WHERE store = ? AND id = ?", (at, store, version))
 
 
 def _repair_ages(connection: Connection, store: int) -> None:

@@ -25,7 +25,7 @@ from unittest.mock import patch
 import retentive
 from retentive import MemoryStore, Retentive
 from retentive.errors import RetentiveError
-from retentive.storage.contract import Clock, sortable_id
+from retentive.storage.contract import Backend, Clock, Snapshot, sortable_id
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.dialect import SerializationConflict
 from retentive.storage.sql.connection import Value
@@ -34,7 +34,7 @@ from retentive.values.paths import visible
 from .damage import fill, walked
 from .places import set_server_clock
 
-Texts: TypeAlias = dict[tuple[str, str, str], str]
+Texts: TypeAlias = dict[tuple[str, str, str], bytes | None]
 """Text by store, kind (`path` or `version`), and path or version id."""
 Dump: TypeAlias = dict[str, list[tuple[Value, ...]]]
 """Rows by table."""
@@ -324,22 +324,29 @@ def texts_of(place: str, paths: Sequence[str], version_ids: Sequence[str]) -> Te
     """Every text that can be read, by path and by version. Opening a directory records external edits."""
     try:
         with retentive.open(place, sweep=False) as found:
-            return texts_in([found.store(info.id) for info in found.stores()], paths, version_ids)
+            return texts_in(found.backend, [info.id for info in found.stores()], paths, version_ids)
     except RetentiveError:
         return {}
 
 
-def texts_in(stores: Iterable[MemoryStore], paths: Sequence[str], version_ids: Sequence[str]) -> Texts:
-    """Every text of open stores that can be read."""
+def texts_in(backend: Backend, store_ids: Iterable[str], paths: Sequence[str], version_ids: Sequence[str]) -> Texts:
+    """Every text of stores that can be read."""
     texts: Texts = {}
-    for store in stores:
-        for path in paths:
-            with suppress(RetentiveError):
-                texts[store.id, "path", path] = store.text(path)
-        for version_id in version_ids:
-            with suppress(RetentiveError):
-                texts[store.id, "version", version_id] = store.version_text(version_id)
+    for store_id in store_ids:
+        with suppress(RetentiveError):
+            texts |= backend.read(store_id, partial(_texts, store_id, paths, version_ids))
     return texts
+
+
+def _texts(store_id: str, paths: Sequence[str], version_ids: Sequence[str], snapshot: Snapshot) -> Texts:
+    texts: Texts = {}
+    for path in paths:
+        with suppress(RetentiveError):
+            texts[store_id, "path", path] = snapshot.get(path).data
+    for version_id in version_ids:
+        with suppress(RetentiveError):
+            texts[store_id, "version", version_id] = snapshot.version(version_id)[1]
+    return {key: text for key, text in texts.items() if text is not None}
 
 
 def is_named(corruption: Corruption, findings: Sequence[Any]) -> bool:

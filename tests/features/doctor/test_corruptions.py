@@ -70,7 +70,7 @@ REASONS = {
     "versions.provenance": "The provenance of an older version has no second copy; that it can be read is checked",
     "versions.redacted_at": _REDACTED,
     "versions.redacted_by": _NAMES,
-    "versions.operation": "Retention and redaction leave gaps between revisions; after a gap, each sequence is possible",
+    "versions.operation": "Retention and redaction leave gaps between revisions; then each sequence is possible",
     "versions.path": "The path of an older version has no second copy",
     "versions.revision": "Removed versions leave the same gaps between revisions",
     "records": _RECORDS,

@@ -180,6 +180,8 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 class Gone(Damaged):
     """An object is missing. The reader may use an old state, whose objects may have been deleted."""
 
+    is_outdated = True
+
 
 class Cache:
     """LRU cache of values, at most 64 MB in total. Threads may share it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from retentive import MemoryStore
 from retentive.doctor import Finding, check, check_place, repair
 from retentive.errors import NotFound, RetentiveError
+from retentive.locations import open_backend
 from retentive.storage.contract import Change, StoreInfo
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Sizes
@@ -179,18 +181,20 @@ def judge_server_rows(backend: str, seed: str, count: int, directory: Path) -> T
     directory.mkdir(exist_ok=True)
     place = place_of(backend, directory)
     fill_place(place)
-    with closing(ServerRows(place)) as rows:
+    with closing(ServerRows(place)) as rows, closing(open_backend(place)) as found:
         dump, tally = rows.dump(), Tally()
-        paths, ids = paths_of(dump), ids_of(dump)
-        original = texts_of(place, paths, ids)
+        read = partial(texts_in, found, [info.id for info in found.list_stores()], paths_of(dump), ids_of(dump))
+        original = read()
         for corruption in rows.corruptions(seed):
             try:
                 corruption.apply()
             except Impossible:
                 continue
-            before = texts_of(place, paths, ids)
-            tally.judge(corruption, list(check_place(place, repair=True)))
-            tally.compare(corruption, before, texts_of(place, paths, ids), original)
+            before = read()
+            tally.judge(corruption, list(check(found)))
+            with suppress(RetentiveError):
+                repair(found)
+            tally.compare(corruption, before, read(), original)
             rows.restore(dump)
             if tally.counts.total() == count:
                 break

@@ -9,7 +9,7 @@ from typing import cast
 from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
+from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES, ForeignSchema, Schema
 from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
 
 _MOST = 1_000  # limit for the findings of each code
@@ -49,7 +49,7 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
         return
     yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
     for table in TABLES_OF_STORES:
-        left = f"FROM {table} WHERE store <> 0 AND store NOT IN ({_LIVING})"
+        left = f"FROM {table} WHERE store NOT IN ({_LIVING}){NOT_NUMBERING.get(table, '')}"
         for row in connection.rows(f"SELECT store, count(*) {left} GROUP BY store LIMIT {_MOST}"):
             store, count = cast("tuple[int, int]", row)
             yield found("rows_left", None, f"{store} ({count} rows of {table})")

@@ -234,7 +234,7 @@ class Mounts:
             target = self._root.parsed(under)
         hits: list[Hit] = []
         damaged: list[str] = []
-        for mount, inner in self._parts(self._root.parsed(under)):
+        for mount, inner in self._parts(target):
             shown = mount.search(query, inner, regex=regex, actor=actor)
             hits += [hit for hit in shown.hits if not patterns or covers(patterns, hit.path)]
             damaged += [path for path in shown.damaged if not patterns or covers(patterns, path)]

@@ -99,9 +99,10 @@ class OutcomeUnknown(RetentiveError):
 
 
 class Damaged(RetentiveError):
-    """Stored data is corrupt."""
+    """Stored data is corrupt. `is_outdated`: or the state that was read is old, and must be read again."""
 
     code = "damaged"
+    is_outdated = False
 
 
 class Locked(RetentiveError):

@@ -28,7 +28,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingText:
     """Thinking of Claude: a whole block. Empty if the API sends it only encrypted."""
 
     text: str
@@ -126,7 +126,7 @@ class Finished:
 
 Event: TypeAlias = (
     Text
-    | Thinking
+    | ThinkingText
     | ToolCall
     | ToolReply
     | ServerToolCall

@@ -28,7 +28,7 @@ from retentive.agent.events import (
     ServerToolCall,
     ServerToolResult,
     Text,
-    Thinking,
+    ThinkingText,
     ToolCall,
     ToolReply,
     UsageReport,
@@ -138,7 +138,7 @@ class Turns:
             case "compaction" if not self._streamed:
                 yield from map(Compaction, compactions({"content": [block]}))
             case "thinking" | "redacted_thinking":
-                yield Thinking(str(block.get("thinking") or ""))
+                yield ThinkingText(str(block.get("thinking") or ""))
             case "tool_use":
                 yield ToolCall(block["id"], block["name"], _input(block))
             case "server_tool_use" | "mcp_tool_use":

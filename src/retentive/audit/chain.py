@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
@@ -220,7 +220,7 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             hash=_text(said["hash"]),
             facts={name: value for name, value in said.items() if name not in _FIELDS},
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (Damaged, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

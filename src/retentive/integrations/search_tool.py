@@ -123,18 +123,20 @@ def _bad_field(field: str, value: object, expected: str) -> Refused:
 def _text(results: Results, under: MemoryPath) -> str:
     """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
+    damaged = [f"[The memory {visible(path)} is damaged and was not searched.]" for path in results.damaged]
     if not results.total:
-        return (
+        none = (
             f"0 memories{where} contain all of these words. Try fewer or other words, or only part of a word; "
             f"`view` {under.text} lists the memories."
         )
+        return "\n".join([none, *damaged])
     lines = [f"{len(results.hits)} of {results.total} memories{where}, last changed first:"]
     for hit in results.hits:
         lines += ["", *_lines(hit)]
     if len(results.hits) < results.total:
         more = "" if len(results.hits) >= MAX_LIMIT else ", or a higher `limit`"
         lines += ["", f"[{results.total - len(results.hits)} more. To see them, use more words, or a `path`{more}.]"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *damaged])
 
 
 def _lines(hit: Hit) -> list[str]:

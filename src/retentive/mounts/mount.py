@@ -19,7 +19,7 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
-    from retentive.search.query import Hit
+    from retentive.search.query import Hit, Results
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +133,15 @@ class Mount:
         with self.named_outward():
             self.store.read(work)
 
-    def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Iterator[Hit]:
-        """Search the store. Returns only visible hits, with their paths in the tree."""
+    def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Results:
+        """Visible hits and damaged memories, with their paths in the tree."""
         with self.named_outward():
-            found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor).hits
+            found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor)
+        hits = tuple(self._outward(hit) for hit in found.hits if self.part.shows(hit.path))
+        damaged = tuple(self.part.outward(path) for path in found.damaged if self.part.shows(path))
+        return replace(found, hits=hits, damaged=damaged)
+
+    def _outward(self, hit: Hit) -> Hit:
         longer = len(self.point) - len(ROOT)
-        for hit in found:
-            if self.part.shows(hit.path):
-                spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
-                yield replace(hit, path=self.part.outward(hit.path), path_spans=spans)
+        spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
+        return replace(hit, path=self.part.outward(hit.path), path_spans=spans)

@@ -233,11 +233,13 @@ class Mounts:
                 raise InvalidInput("limit must be an integer of at least 0")
             target = self._root.parsed(under)
         hits: list[Hit] = []
+        damaged: list[str] = []
         for mount, inner in self._parts(target):
             shown = mount.search(query, inner, regex=regex, actor=actor)
-            hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
+            hits += [hit for hit in shown.hits if not patterns or covers(patterns, hit.path)]
+            damaged += [path for path in shown.damaged if not patterns or covers(patterns, path)]
         ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
-        return Results(tuple(ordered[:limit]), len(hits))
+        return Results(tuple(ordered[:limit]), len(hits), tuple(sorted(damaged)))
 
     def _mount_of(self, path: MemoryPath) -> Mount:
         for place in (path.text, *reversed(path.ancestors)):

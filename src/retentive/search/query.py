@@ -102,10 +102,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """First hits, newest change first, and the total number of matching memories."""
+    """First hits, newest change first, and the total number of matching memories.
+
+    `damaged` has the paths of memories whose texts are damaged, and were not searched.
+    """
 
     hits: tuple[Hit, ...]
     total: int
+    damaged: tuple[str, ...] = ()
 
 
 def fold(text: str) -> str:

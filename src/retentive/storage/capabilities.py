@@ -58,8 +58,8 @@ class Checkable(ABC):
     """Capability of storage that can check its internal rules, such as the consistency of counters and files."""
 
     @abstractmethod
-    def check(self) -> Iterator[Finding]:
-        """Yield a finding for each violated rule. Nothing is written."""
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        """Yield a finding for each violated rule. Nothing is written. `quick` skips older texts."""
 
     @abstractmethod
     def repair(self) -> None:
@@ -133,10 +133,10 @@ def purge(backend: Backend) -> bool:
     return True if purgeable is None else purgeable.purge()
 
 
-def check(backend: Backend) -> Iterator[Finding]:
+def check(backend: Backend, *, quick: bool = False) -> Iterator[Finding]:
     """Yield a finding for each violated rule of the storage."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
-    return iter(()) if checkable is None else checkable.check()
+    return iter(()) if checkable is None else checkable.check(quick=quick)
 
 
 def repair(backend: Backend) -> None:

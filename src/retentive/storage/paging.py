@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
+from retentive.errors import Damaged
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Version
 from retentive.values.paths import ROOT
 
@@ -27,6 +28,30 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
     return {memory.id: memory for memory in looked_up if memory is not None}
+
+
+def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
+    """All memories with their bytes, in byte order of their paths. None for a text that is damaged."""
+    last = ""
+    try:
+        for memory, data in snapshot.texts(ROOT):
+            yield memory, data
+            last = memory.path
+    except Damaged as error:
+        if error.is_outdated:
+            raise
+    else:
+        return
+    for memory in snapshot.memories(ROOT):
+        if memory.path > last:
+            yield memory, _readable(snapshot, memory.path)
+
+
+def _readable(snapshot: Snapshot, path: str) -> bytes | None:
+    try:
+        return snapshot.get(path).data
+    except Damaged:
+        return None
 
 
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:

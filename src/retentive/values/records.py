@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HIGHEST_COUNTER = 1 << 53
+"""A stored time (year 2255) or revision from here on is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +278,11 @@ def time_in_id(text: str) -> int | None:
 
 
 def to_datetime(time_us: int) -> datetime:
-    """Convert microseconds since 1970 to a UTC time."""
-    return EPOCH + timedelta(microseconds=time_us)
+    """Convert microseconds since 1970 to a UTC time. Raises `Damaged` for a stored value that is no time."""
+    try:
+        return EPOCH + timedelta(microseconds=time_us)
+    except (OverflowError, TypeError, ValueError):
+        raise Damaged("a stored time cannot be read") from None
 
 
 def to_us(at: datetime) -> int:

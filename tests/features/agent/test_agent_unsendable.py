@@ -22,7 +22,7 @@ from retentive.agent import (
     ServerToolCall,
     ServerToolResult,
     Text,
-    Thinking,
+    ThinkingText,
     ToolCall,
     ToolReply,
     UsageReport,
@@ -248,7 +248,7 @@ def test_thinking_and_server_tools_are_reported_in_order(kind: str, stop_reason:
     asked = FixedApiAgent(kind, api, store)
     events = asked.run("Search.")
     assert [event for event in events if not isinstance(event, UsageReport | Finished)] == [
-        Thinking("Where?"),
+        ThinkingText("Where?"),
         ServerToolCall("s1", "web_search", {"query": "tea"}),
         ServerToolResult("s1", "web_search_tool_result", is_error=True),
         Text("Nothing."),

@@ -138,8 +138,8 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         self.check_open()
         return count_quarantined(self._base)
 
-    def check(self) -> Iterator[Finding]:
-        yield from super().check()
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from super().check(quick=quick)
         with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
@@ -198,8 +198,8 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
     def quarantined(self) -> int:
         return count_quarantined(self._base)
 
-    def check(self) -> Iterator[Finding]:
-        yield from super().check()
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from super().check(quick=quick)
         with self._lock:
             yield from examine_files(self._connection, self._base)
 

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
-from retentive.storage.findings import Finding
+from retentive.storage.findings import Finding, found
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.manifest import ManifestSwap
@@ -29,7 +29,7 @@ from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.requests import BUSY, ObjectLocation, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import StoresBackend
+from retentive.storage.objects.stores import MARKER, StoresBackend
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
@@ -155,12 +155,16 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """Present time by the clock of the storage, in seconds since 1970."""
         return self._requests.time()
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         self._begin()
+        if not self.reads_marker() and self.list_stores(limit=1):
+            yield found("object_missing", None, MARKER)
         before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
-        return reachability.examine(self._storage, self._manifests, before)
+        yield from reachability.examine(self._storage, self._manifests, before, quick=quick)
 
     def repair(self) -> None:
+        if self.list_stores(limit=1):
+            self.reads_marker(create=True)
         for store in self.list_stores():
             with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))

@@ -103,15 +103,18 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     return len(old)
 
 
-def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
-    """Yield missing objects, damaged objects, and orphans older than `before`, for all stores. Nothing is written."""
+def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *, quick: bool) -> Iterator[Finding]:
+    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only.
+
+    `quick` skips the contents of packs.
+    """
     with_objects = {key.split("/")[1] for key, _ in storage.requests.names("stores")}  # listed before the manifests
     with_manifest = [key.rpartition("/")[2] for key, _ in storage.requests.names(MANIFESTS)]
     for store_id in sorted(with_objects.difference(with_manifest)):
         yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
     for store_id in with_manifest:
         try:
-            yield from _examine_store(manifests, Reader(store_id, storage), before)
+            yield from _examine_store(manifests, Reader(store_id, storage), before, quick=quick)
         except NotFound:
             continue
         except UnknownSchema:
@@ -120,11 +123,11 @@ def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime) -
             yield found("object_damaged", store_id, "its manifest")
 
 
-def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) -> Iterator[Finding]:
+def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *, quick: bool) -> Iterator[Finding]:
     held = manifests.live(reader.store_id)
     for _ in range(_CHECKS):
         listed = reader.listed()
-        findings = list(_compare(held.manifest, reader, listed, before))
+        findings = list(_compare(held.manifest, reader, listed, before, quick=quick))
         known, held = held, manifests.live(reader.store_id)
         if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
             break
@@ -139,13 +142,17 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) ->
             yield found("object_damaged", reader.store_id, f"{SIDE}/" + name.rpartition("/")[2])
 
 
-def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> Iterator[Finding]:
+def _compare(
+    manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime, *, quick: bool
+) -> Iterator[Finding]:
     """Compare reachable objects with existing objects. If some pages could not be read, orphans are not reported."""
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
     wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
     needed = {f"{PAGES}/{name}" for name in reach.pages} | {f"{PACKS}/{name}" for name in reach.packs}
     wrong += [found("object_missing", manifest.id, name) for name in sorted(needed - listed.keys())]
+    packs = () if quick else sorted(name for name in reach.packs if f"{PACKS}/{name}" in listed)
+    wrong += [found("object_damaged", manifest.id, f"{PACKS}/{name}") for name in packs if not reader.is_whole(name)]
     yield from wrong
     orphans = sum(at < before and not reach.is_known(name) for name, at in listed.items())
     if orphans and not wrong:

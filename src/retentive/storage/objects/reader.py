@@ -18,10 +18,19 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
-from retentive.errors import Damaged
+from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.records import Page, Ref, check_head, check_name, decode_page, digest, head_of
+from retentive.storage.objects.records import (
+    DIGEST_CHARS,
+    Page,
+    Ref,
+    check_head,
+    check_name,
+    decode_page,
+    digest,
+    head_of,
+)
 from retentive.storage.objects.requests import Missing, Requests, together
 
 PAGES, PACKS = "pages", "packs"
@@ -30,6 +39,7 @@ SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as 
 _MANY = 4  # if more texts are wanted, the whole pack is read
 _HEAD = head_of("pack")
 _LENGTH_DIGITS = 8
+_TAIL_CHARS = _LENGTH_DIGITS + DIGEST_CHARS
 
 
 class TextRef(NamedTuple):
@@ -74,19 +84,24 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
         table.append((offset, len(body), len(texts[offset])))
         body += texts[offset]
     tail = json.dumps(table, separators=(",", ":"))
-    return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}".encode()
+    return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}{digest(tail.encode())}".encode()
 
 
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
-    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`."""
+    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`.
+
+    The digest of the table protects the other texts when one is erased and the pack is written again.
+    """
     check_head("pack", data)
+    body, length, expected = data[:-_TAIL_CHARS], data[-_TAIL_CHARS:-DIGEST_CHARS], data[-DIGEST_CHARS:]
     try:
-        end = len(data) - _LENGTH_DIGITS
-        table = json.loads(data[end - int(data[end:], 16) : end])
-        texts = {offset: data[position : position + length] for offset, position, length in table}
-        return {ref_to(name, offset, text): text for offset, text in texts.items()}
+        tail = body[len(body) - int(length, 16) :]
+        if length + expected == f"{len(tail):0{_LENGTH_DIGITS}x}{digest(tail)}".encode():
+            texts = {offset: data[position : position + length] for offset, position, length in json.loads(tail)}
+            return {ref_to(name, offset, text): text for offset, text in texts.items()}
     except (ValueError, TypeError):
-        raise Damaged("a pack of the memory store is truncated or was modified") from None
+        pass
+    raise Damaged("a pack of the memory store is truncated or was modified")
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
@@ -164,6 +179,8 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 
 class Gone(Damaged):
     """An object is missing. The reader may use an old state, whose objects may have been deleted."""
+
+    is_outdated = True
 
 
 class Cache:
@@ -291,6 +308,16 @@ class Reader:
         if found is None:
             raise Gone("a text of the memory store was erased, truncated or modified")
         return found
+
+    def is_whole(self, pack: str) -> bool:
+        """Return whether a pack can be decoded; also if it is missing. Its texts are verified when they are read."""
+        try:
+            self.keep_texts(self._whole(pack))
+        except Gone:
+            return True
+        except (Damaged, UnknownSchema):
+            return False
+        return True
 
     def _whole(self, pack: str) -> dict[str, bytes]:
         return decode_pack(pack, self._get(PACKS, pack))

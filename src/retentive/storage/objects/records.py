@@ -25,6 +25,7 @@ SPACES = GARBAGE, MEMORY, RECORD, VERSION = "g", "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
 INLINE, PACKED = "=", "@"  # prefix of a record value in the map, or of a reference to a record value in a pack
 _DIGEST_BYTES = 8
+DIGEST_CHARS = 2 * _DIGEST_BYTES
 _LEVEL = 1  # level of zlib: twice as fast as the default, with output a tenth larger
 
 
@@ -164,17 +165,21 @@ def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
 
 
 def pack(kind: str, value: object) -> bytes:
-    """Encode a value, preceded by its kind and format number."""
-    return head_of(kind) + zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
+    """Encode a value, preceded by its kind, format number and digest."""
+    body = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
+    return head_of(kind) + digest(body).encode() + body
 
 
 def unpack(kind: str, data: bytes) -> Any:
     """Decode a value. Raises `Damaged`, or `UnknownSchema` for another format."""
-    body = check_head(kind, data)
+    content = check_head(kind, data)
+    body = content[DIGEST_CHARS:]
     try:
-        return json.loads(zlib.decompress(body))
+        if content == digest(body).encode() + body:  # zlib ignores some bits at its end
+            return json.loads(zlib.decompress(body))
     except (zlib.error, ValueError, RecursionError):
-        raise Damaged(f"a {kind} of a memory store is truncated or was modified") from None
+        pass
+    raise Damaged(f"a {kind} of a memory store is truncated or was modified")
 
 
 def head_of(kind: str) -> bytes:
@@ -183,12 +188,12 @@ def head_of(kind: str) -> bytes:
 
 
 def check_head(kind: str, data: bytes) -> bytes:
-    """Return the bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
-    line, _, body = data.partition(b"\n")
-    if line + b"\n" == head_of(kind):
-        return body
-    other = re.fullmatch(rf"retentive {kind} (\d+)".encode(), line)
-    if other is None:
+    """Bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
+    head = head_of(kind)
+    if data.startswith(head):
+        return data[len(head) :]
+    other = re.match(rf"retentive {kind} (\d+)\n".encode(), data)
+    if other is None or int(other[1]) == FORMAT:
         raise Damaged(f"a {kind} of a memory store is truncated or was modified")
     known = f"but this version of retentive supports only format {FORMAT}; upgrade retentive"
     raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
@@ -212,7 +217,7 @@ def is_obsolete(name: str, generation: int) -> bool:
 
 def check_name(name: str, data: bytes) -> bytes:
     """Return the data if it matches the digest in the name. Raises `Damaged`."""
-    if name[-2 * _DIGEST_BYTES :] != digest(data):
+    if name[-DIGEST_CHARS:] != digest(data):
         raise Damaged("an object of the memory store is truncated or was modified")
     return data
 

@@ -28,7 +28,7 @@ from retentive.values.records import to_us
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _AT_ONCE = 64
-_MARKER = "format"  # object with the format number of the location
+MARKER = "format"  # object with the format number of the location
 
 
 class StoresBackend(Backend):
@@ -50,26 +50,23 @@ class StoresBackend(Backend):
         if self._is_closed:
             raise Closed("the location is closed; open it again")
         if self._is_marked is None:
-            self._is_marked = self._reads_marker()
+            self._is_marked = self.reads_marker()
         if store_id is not None and not _ID.fullmatch(store_id):
             raise NotFound(f"there is no memory store {store_id}")
 
-    def _reads_marker(self, *, create: bool = False) -> bool:
-        """Read the format marker of the location. False if the marker is missing.
-
-        With `create`, a missing marker is written first.
-        """
+    def reads_marker(self, *, create: bool = False) -> bool:
+        """Read the format marker of the location. False if it is missing. With `create`, write it first."""
         with suppress(Missing):
             if create:
                 with suppress(Taken):
-                    self._requests.replace(_MARKER, head_of(_MARKER), None)
-            check_head(_MARKER, self._requests.get(_MARKER)[0])
+                    self._requests.replace(MARKER, head_of(MARKER), None)
+            check_head(MARKER, self._requests.get(MARKER)[0])
             return True
         return False
 
     def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
         self._begin()
-        self._is_marked = self._is_marked or self._requests.until_done(partial(self._reads_marker, create=True))
+        self._is_marked = self._is_marked or self._requests.until_done(partial(self.reads_marker, create=True))
         key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
         at = now_us(self._storage.clock) if created_at is None else to_us(created_at)
         new = Manifest(store_id or self._storage.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))

@@ -106,8 +106,8 @@ class SealedBackend(Backend, Checkable, Encrypting):
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
-    def check(self) -> Iterator[Finding]:
-        yield from capabilities.check(self.inner)
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from capabilities.check(self.inner, quick=quick)
         for store in all_stores(self.inner):
             if store.seal is not None:
                 yield from self._check_seals(store)

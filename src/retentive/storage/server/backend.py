@@ -144,7 +144,7 @@ class ServerBackend(SqlBackend, Clocked):
 
         return self._persevere(attempt)
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
             return self._examine(connection)

@@ -6,7 +6,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.capabilities import Keep
 from retentive.storage.findings import Finding
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.schema import TABLES_OF_STORES
+from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES
 from retentive.storage.sql.snapshot import VERSION, select_head
 
 _ROWS = {
@@ -28,8 +28,9 @@ def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) 
                 f"{finding.name} cannot be discarded: its rows now belong to a memory store; check again"
             )
         for table in TABLES_OF_STORES:
-            _save(connection, table, "store = ?", (number,), keep)
-            connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
+            where = "store = ?" + NOT_NUMBERING.get(table, "")
+            _save(connection, table, where, (number,), keep)
+            connection.run(f"DELETE FROM {table} WHERE {where}", (number,))
         return
     version_id = finding.name.rpartition("/")[2]
     store = select_head(connection, str(finding.store_id), lock=lock).no

@@ -15,7 +15,7 @@ from retentive.errors import NotFound
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.values.paths import ancestors
-from retentive.values.records import time_in_id
+from retentive.values.records import HIGHEST_COUNTER, time_in_id
 
 _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
@@ -27,7 +27,6 @@ _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, whi
 )
 _VERSION = "id, memory, operation, path, size_bytes, sha256, created_at, revision, text_of, redacted_at"
 _MEMORY = "id, path, version, text_of, size_bytes, sha256, updated_at"
-_HIGHEST = 1 << 53  # a counter above is damaged itself
 
 
 @dataclass(slots=True)
@@ -65,9 +64,10 @@ class _Memory:
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Rebuild the pointers, lost rows, counters and creation times of a store. The caller commits."""
+    """Rebuild pointers, lost rows, counters and times of a store. The caller commits."""
     with suppress(NotFound):  # erased meanwhile
         head = select_head(connection, store_id, lock=lock)
+        _repair_times(connection, head.no)
         repair = _StoreRepair(connection, head)
         if head.seal is None:  # the hashes of encrypted texts are in their seals
             repair.rebuild()
@@ -130,17 +130,28 @@ class _StoreRepair:
         if not version.is_on_time or (same_time and version.text_of not in ids):
             return
         own = [each.id for each in self._versions if each.memory == version.memory and each.id <= version.id]
-        for holder in reversed(own):
-            if self._fits(holder, version):
-                version.text_of = holder
-                self._set("versions", "id", version.id, text_of=holder)
-                return
-        if version.text_of not in own or not version.sha256:
+        holder = next((each for each in reversed(own) if self._text(each) is not None), None)
+        if self._fits(holder, version):
+            version.text_of = holder
+            self._set("versions", "id", version.id, text_of=holder)
+            return
+        if version.text_of not in own or not version.sha256 or not self._is_text_wrong(version):
             return
         for (text,) in self._rows("SELECT text FROM versions WHERE store = ? AND sha256 = ?", version.sha256):
             if fits(text, version.size, version.sha256):
                 self._set("versions", "id", str(version.text_of), text=text)
                 return
+
+    def _is_text_wrong(self, version: _Version) -> bool:
+        """True if the text is wrong rather than the hash: its size differs too, or another row has the same hash."""
+        text, expected = self._text(version.text_of), (version.text_of, version.sha256)
+        if (
+            text is None
+            or len(text) != version.size
+            or any((one.text_of, one.sha256) == expected for one in self._memories)
+        ):
+            return True
+        return any((one.text_of, one.sha256) == expected for one in self._versions if one.id != version.id)
 
     def _compare(self, memory: _Memory, newest: _Version) -> None:
         """Correct the columns of a memory or of its newest version.
@@ -206,8 +217,8 @@ class _StoreRepair:
         """Correct the counters. They are not changed if a memory is lost or damaged, because they are then evidence."""
         head = self._head
         in_order = list(_in_order(self._versions))
-        head.revision = max([head.revision, *(each.revision for each in in_order)])
-        head.last_at = max([head.last_at, *(each.at for each in in_order)])
+        head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
+        head.last_at = max([_plausible(head.last_at), *(each.at for each in in_order)])
         is_sealed = head.seal is not None
         if not self._lost() and all(is_sealed or self._fits(each.text_of, each) for each in self._memories):
             head.memories, head.size_bytes = len(self._memories), sum(each.size for each in self._memories)
@@ -217,9 +228,14 @@ class _StoreRepair:
         )
 
 
+def _plausible(counter: int) -> int:
+    """A counter of a store; 0 if it is damaged."""
+    return counter if counter < HIGHEST_COUNTER else 0
+
+
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
     """Versions whose time and revision are consistent: neither is higher than in a later version."""
-    at = revision = _HIGHEST
+    at = revision = HIGHEST_COUNTER
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:
             at, revision = version.at, version.revision
@@ -229,6 +245,15 @@ def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
 def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
     """True if stored bytes have this size and hash."""
     return isinstance(data, bytes) and len(data) == size_bytes and sha256(data).hexdigest() == digest
+
+
+def _repair_times(connection: Connection, store: int) -> None:
+    """Replace impossible times of versions by those in their ids. Otherwise no version could be listed."""
+    sql = "SELECT id FROM versions WHERE store = ? AND (created_at < 0 OR created_at >= ?)"
+    for (version,) in connection.rows(sql, (store, HIGHEST_COUNTER)):
+        at = time_in_id(str(version))
+        if at is not None and at < HIGHEST_COUNTER:
+            connection.run("UPDATE versions SET created_at = ? WHERE store = ? AND id = ?", (at, store, version))
 
 
 def _repair_ages(connection: Connection, store: int) -> None:

@@ -7,6 +7,8 @@ from retentive.storage.sql import migrations
 from retentive.storage.sql.connection import Connection
 
 TABLES_OF_STORES = ("memories", "versions", "records")
+NOT_NUMBERING = {"versions": " AND (store <> 0 OR id <> 'numbering')"}
+"""Clause that leaves out the placeholder row of a directory (`files/numbering.py`)."""
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {

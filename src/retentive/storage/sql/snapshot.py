@@ -285,7 +285,7 @@ def _version(row: Row) -> Version:
     try:
         redacted_at = None if redacted is None else to_datetime(redacted)
         changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
-    except (OverflowError, TypeError, AttributeError, InvalidInput):
+    except (Damaged, AttributeError, InvalidInput):
         raise Damaged(f"the times or actors of version {id_} cannot be decoded") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from retentive.errors import NotFound
+from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES
@@ -114,5 +114,8 @@ def _store(row: Row) -> StoreInfo:
     id_, key, name, created, memories, size, seal, erased = cast(
         "tuple[str, str | None, str, int, int, int, str | None, int | None]", row
     )
-    erased_at = None if erased is None else to_datetime(erased)
-    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal, erased_at)
+    try:
+        created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
+    except Damaged:
+        raise Damaged(f"the times of memory store {id_} cannot be read") from None
+    return StoreInfo(id_, key, name, created_at, memories, size, seal, erased_at)

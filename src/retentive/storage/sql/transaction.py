@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from hashlib import sha256
 from os import urandom
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
-from retentive.values.records import Kept, Operation, Recorded, now_us, sortable_id, to_us
+from retentive.values.records import HIGHEST_COUNTER, Kept, Operation, Recorded, now_us, sortable_id, to_us
 
 _AT_ONCE = 200  # limit for the ids in one statement
 
@@ -247,6 +247,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
         """Time and id of the next version: now, or just after the previous version if the clock went back."""
         if change.origin is None:
             self.head.last_at = at = max(int(self._clock() * 1_000_000), self.head.last_at + 1)
+            if at >= HIGHEST_COUNTER:  # versions with such a time could not be read
+                raise Damaged("the time of the newest version is damaged; run `retentive doctor --repair`")
             # The same as `sortable_id`, without a call for each version.
             is_usual = self._new_id is sortable_id
             self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)

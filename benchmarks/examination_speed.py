@@ -1,9 +1,10 @@
 """Time to examine texts of 1 MB for sensitive values, in a process with google-re2 or without it.
 
-    python benchmarks/examination_speed.py --engine re2|re --chars N [--runs N] [--only NAME]
+    python benchmarks/examination_speed.py [--without-re2] [--bytes N] [--runs N] [--only NAME]
 
-Prints JSON. The time is that of a `create` command in memory with default guards, less that of the same command with
-the guards off. `sensitive_values.py` starts it for both engines.
+Prints JSON. The time is the processor time of a `create` command in memory with default guards, less that of the same
+command with the guards off. `growth` is the time of the text divided by that of its first eighth: 8 if time grows with
+the length, 64 if it grows with the square. `sensitive_values.py` starts it for both engines.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import TypeAlias
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 Make: TypeAlias = Callable[[Random], str]
 PART_CHARS = 40_000
+GROWTH = 8
 ENOUGH_S = 2.0  # no further runs of an input that took this long
 WORDS = (Path(__file__).resolve().parents[1] / "tests/support/detection/bip39.txt").read_text("utf-8").split()
 
@@ -61,6 +63,22 @@ def password_lines(rng: Random) -> str:
         for _ in range(2_000)
     )
     return "name,password\n" + "".join(lines)
+
+
+def secrets(form: str) -> Make:
+    """Distinct values in a form: `{v}` is a password, `{t}` the rest of a token, `{n}` a number."""
+
+    def make(rng: Random) -> str:
+        return "".join(
+            form.format(
+                v="".join(rng.choices(string.ascii_letters + string.digits, k=12)) + "#4q",
+                t="".join(rng.choices(string.ascii_letters + string.digits, k=36)),
+                n=number,
+            )
+            for number in range(PART_CHARS // len(form))
+        )
+
+    return make
 
 
 def password_words(_rng: Random) -> str:
@@ -130,6 +148,18 @@ WORST: dict[str, Make] = {
     "line ends": repeated("\n"),
     "quotes and backslashes": repeated('\\"'),
     "IBAN starts": repeated("DE12 3456 7890 "),
+    "names in one line": repeated("password token key "),
+    "is the password": repeated("is the password "),
+    "redacted values": repeated("password: [REDACTED:password]Xk9#mQ2zv"),
+    "passwords": secrets("db_password = {v}\n"),
+    "passwords in a line": secrets("password={v} "),
+    "passwords in URLs": secrets("postgres://app:{v}@db{n}/x\n"),
+    "passwords in prose": secrets("the password of host {n} is {v}\n"),
+    "passwords in a table": secrets("| user{n} | password | {v} |\n"),
+    "tokens": secrets("ghp_{t}\n"),
+    "tokens with names": secrets("user{n}: ghp_{t}\n"),
+    "wrapped tokens": repeated("ghp_abcdefghijkl\n"),
+    "base64 of passwords": lambda _rng: base64.b64encode(b"password=aaaa1 " * 400).decode() + "\n",
 }
 
 
@@ -147,9 +177,9 @@ def timed(text: str, runs: int) -> tuple[float, float]:
                 store.change_settings(free | ({} if name == "guarded" else _off()))
                 small = {**command, "path": "/memories/first.md", "file_text": "The first command opens the store."}
                 store.execute(small)
-                before = perf_counter()
+                before = process_time()
                 reply = store.execute(command)
-                seconds = perf_counter() - before
+                seconds = process_time() - before
                 if reply.is_error:
                     raise SystemExit(reply.text)
                 if number or seconds > ENOUGH_S:
@@ -170,25 +200,26 @@ def _off() -> dict[str, object]:
 def main() -> None:
     """Measure every input and print the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--engine", choices=("re2", "re"), default="re2")
-    options.add_argument("--chars", type=int, default=1_000_000)
+    options.add_argument("--without-re2", action="store_true", help="in a process that cannot import google-re2")
+    options.add_argument("--bytes", type=int, default=1_000_000)
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--only", action="append", choices=[*ORDINARY, *WORST])
     chosen = options.parse_args()
-    if chosen.engine == "re":
+    if chosen.without_re2:
         sys.modules["re2"] = None  # type: ignore[assignment] # makes `import re2` fail
+    engine = "re" if chosen.without_re2 else "re2"
     found = []
     for name, make in (ORDINARY | WORST).items():
         if chosen.only and name not in chosen.only:
             continue
         part = make(Random(name))
-        text = (part * (chosen.chars // len(part) + 1))[: chosen.chars]
-        data = text.encode()[: chosen.chars]
-        text = data.decode(errors="ignore")
-        least, middle = timed(text, chosen.runs)
-        print(f"{chosen.engine} {name}: {least * 1000:.0f} ms", file=sys.stderr)
-        known = {"text": name, "engine": chosen.engine, "worst_case": name in WORST, "bytes": len(data)}
-        found.append(known | {"least_s": least, "median_s": middle})
+        data = (part * (chosen.bytes // len(part) + 1)).encode()[: chosen.bytes]
+        short, long = (data[:size].decode(errors="ignore") for size in (chosen.bytes // GROWTH, chosen.bytes))
+        least, middle = timed(long, chosen.runs)
+        growth = least / max(timed(short, chosen.runs)[0], 1e-6)
+        print(f"{engine} {name}: {least * 1000:.0f} ms, growth {growth:.1f}", file=sys.stderr)
+        known = {"text": name, "engine": engine, "worst_case": name in WORST, "bytes": len(data)}
+        found.append(known | {"least_s": least, "median_s": middle, "growth": growth})
     print(json.dumps(found))
 
 

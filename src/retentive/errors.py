@@ -33,7 +33,7 @@ class InvalidPath(InvalidInput):
 
 
 class ReadOnly(InvalidInput):
-    """The memory is read-only, or this actor may not write it."""
+    """The memory is read-only, or this actor may not change it."""
 
     code = "read_only"
 
@@ -45,7 +45,7 @@ class TooLarge(InvalidInput):
 
 
 class SensitiveValue(InvalidInput):
-    """The text or path contains sensitive values, which the settings reject. The message names the kinds of values."""
+    """The settings reject texts and paths with sensitive values. The error message names the kinds of values found."""
 
     code = "sensitive"
 
@@ -124,7 +124,7 @@ class PermissionDenied(RetentiveError):
 
 
 class StoreFull(RetentiveError):
-    """The storage has no space left. Nothing was written; deleting still works."""
+    """The storage has no free space. Nothing was written. Memories can still be deleted."""
 
     code = "store_full"
 
@@ -137,22 +137,26 @@ class Unavailable(RetentiveError):
 
 
 class Closed(Unavailable):
-    """The application closed the location. Open it again to use its memory stores."""
+    """The application closed the location. To use its memory stores, open the location again."""
 
     code = "closed"
     retryable = False
 
 
 class OutcomeUnknown(RetentiveError):
-    """The storage failed during the commit, so it is unknown if the change is stored. Read before retrying."""
+    """The storage failed during the commit, so it is unknown if the change is stored.
+
+    Read the memory before retrying.
+    """
 
     code = "outcome_unknown"
 
 
 class Damaged(RetentiveError):
-    """Stored data is corrupt."""
+    """Stored data is corrupt. `is_outdated`: or the state that was read is old, and must be read again."""
 
     code = "damaged"
+    is_outdated = False
 
 
 class Locked(RetentiveError):
@@ -176,7 +180,7 @@ class Phrase:
 
 
 class Refused(RetentiveError):
-    """Refused command. The engine turns it into an error reply.
+    """The engine refused a command. The model gets this exception as an error reply.
 
     `key` is the name of a template in `Replies`, and `values` fill it. The engine adds `path`, `old_path` and
     `new_path` as the caller wrote them.

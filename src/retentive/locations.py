@@ -1,4 +1,4 @@
-"""Locations of storage: a directory path or a URL, and the backend for it. Drivers are imported when needed."""
+"""Parsing of locations (a directory path or a URL), and their backends. Drivers are imported when needed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def open_backend(
 
 
 def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
-    """The scheme of a URL and the rest of it; None and the path for a directory. `~` is expanded in paths.
+    """Split a URL into its scheme and the rest. For a directory, return None and the path. `~` is expanded in paths.
 
-    Raises `InvalidInput`, also for the path of a directory that looks like a database file or a URL.
+    Raises `InvalidInput`, also if the path of a directory looks like a database file or a URL.
     """
     if not isinstance(location, str | os.PathLike):
         raise InvalidInput(f"the location must be a path or a URL, not {type(location).__name__}")
@@ -51,7 +51,10 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
         return scheme, rest if path is None else f"/{expanded(path)}"
     if isinstance(location, str) and _schemed(text.partition(":")[0]) in _SCHEMES and ":" in text:
-        raise InvalidInput(f"a URL has slashes after the colon: {_EXAMPLES}; for a directory write ./ before the name")
+        raise InvalidInput(
+            f"the location looks like a URL but has no :// after the scheme; use {_EXAMPLES};"
+            " for a directory write ./ before its name"
+        )
     path = expanded(text)
     if path.lower().endswith(_DATABASE_ENDINGS) and not os.path.isdir(path):
         raise InvalidInput(
@@ -143,9 +146,9 @@ def is_in_memory(location: str) -> bool:
 
 
 def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = False) -> bool:
-    """Return whether the location exists, so that opening does not create it; True if only opening can tell.
+    """Return whether a location exists, so that opening it creates nothing. True if only opening it can show this.
 
-    An empty database file exists only with `or_is_empty`.
+    An empty database file counts as existing only with `or_is_empty`.
     """
     scheme, rest = parse_location(location)
     if scheme is not None:
@@ -165,7 +168,7 @@ def _is_empty_file(path: str) -> bool:
 
 
 def _has_files(directory: str) -> bool:
-    """True if the directory has memories that no command has seen yet."""
+    """True if the directory contains a `memories` folder with files, even if it was never opened."""
     memories = os.path.join(directory, "memories")
     try:
         return bool(os.listdir(memories))
@@ -176,8 +179,8 @@ def _has_files(directory: str) -> bool:
 def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
     """Find a memory store by id or key. An id also finds an erased store.
 
-    Every id or key from a caller passes through here. Raises `InvalidInput` for an invalid one, such as a text with a
-    lone surrogate, before it reaches the storage.
+    All callers look up ids and keys with this function. It raises `InvalidInput` for an invalid id or key, such as a
+    string with a lone surrogate, before the storage gets it.
     """
     return backend.get_store(plain_name("a store key", id_or_key))
 
@@ -194,13 +197,13 @@ def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> 
     """Create or migrate the tables of a database server; return the numbers of the migrations applied.
 
     No other function changes tables that contain data. Other processes may use the database meanwhile. When the tables
-    are created, `partitions` splits memories and versions by the hash of their store id. Locations of other kinds are
-    migrated when they are opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+    are created, `partitions` splits the tables of memories and versions by the hash of the store number. Locations of
+    other kinds are migrated when they are opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
     scheme, rest = parse_location(location)
     if scheme is None or scheme not in _SERVERS:
         if partitions:
-            raise InvalidInput("partitions need a database server; this location is not one")
+            raise InvalidInput("partitions need a location on a database server (PostgreSQL or MariaDB)")
         open_backend(location).close()
         return []
     with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:

@@ -1,4 +1,7 @@
-"""The pipeline. Every operation on a memory store runs through `STAGES`, in order; no other code writes memories."""
+"""The pipeline: every operation on a memory store runs through `STAGES` in this order.
+
+No other code writes memories.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.command_handlers import CommandResult, RunCommand, Viewed, brought_by
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import CommandResult, RunCommand, Viewed, brought_by
 from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
@@ -25,12 +28,11 @@ from retentive.values.replies import Reply
 
 R = TypeVar("R")
 T = TypeVar("T")
-Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
 def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Last stage: apply the operation, which changes memories only through its `GuardedWriter` with all guards."""
+    """Last stage: apply the operation. It changes memories only through `GuardedWriter`, which runs all guards."""
     operation, context = attempt.operation, attempt.context
     who = attempt.actor, attempt.examiner, attempt.invocation
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -50,9 +52,9 @@ STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, applied)
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-    """Run an operation and return its outcome. Recorded changes are durable when it returns.
+    """Run an operation and return its outcome. Recorded changes are durable when this function returns.
 
-    The outcome contains errors of the request; failures of storage are raised.
+    Errors of the request are part of the outcome. Failures of storage are raised.
     """
     if isinstance(operation, ReadOperation):
         return _read(context, operation, invocation)
@@ -75,7 +77,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 
 
 def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
-    """The examiner of the store, which has examined the long text an operation brings before the write lock."""
+    """Examiner for the texts of an operation. A long text is examined here, before the write lock is acquired."""
     settings, text = context.known_settings[1], brought_by(operation)
     if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
         return context.examiner
@@ -83,7 +85,7 @@ def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> Te
 
 
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
-    """Run the transaction of a write once, through all stages that the write needs."""
+    """Run one attempt of a write transaction, through all stages that the write needs."""
     attempt.tx, attempt.writer = tx, None
     text, settings = attempt.context.known_settings
     if settings is None or text != tx.settings:
@@ -104,9 +106,10 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 
 
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
-    """Return the outcome of a refusal that was raised after changes were recorded. All changes were rolled back.
+    """Return the outcome of a refusal that was raised after changes were recorded. The changes are already rolled back.
 
-    If the refusal must be audited or remembered, a second transaction records it. Failures of storage are raised again.
+    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. Failures of storage
+    are raised again.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome

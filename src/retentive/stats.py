@@ -33,7 +33,7 @@ _OPERATIONS = ("created", "modified", "deleted")
 
 
 class Day(NamedTuple):
-    """One day in UTC: the number of changes, and the total size of all memories at its end."""
+    """One day in UTC: numbers of changes by kind, and the total size of all memories at the end of the day."""
 
     day: date
     created: int
@@ -55,14 +55,17 @@ class Sized(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Path of a memory and the number of its versions in the window. For a deleted memory, the path is its last one."""
+    """Path of a memory and the number of its versions in the window. For a deleted memory, its last path."""
 
     path: str
     changes: int
 
 
 class Flagged(NamedTuple):
-    """Line of a memory that may hold a sensitive value or reads as an instruction to the model, and the kinds."""
+    """Line of a memory that was flagged as a possible sensitive value or as an instruction to the model.
+
+    `kinds` names the kinds that were found.
+    """
 
     path: str
     line: int
@@ -70,7 +73,7 @@ class Flagged(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """Memory that is unconfirmed or in quarantine, and the contributors that are the reason."""
+    """Memory that is unconfirmed or in quarantine, with the contributors who cause this."""
 
     level: str
     path: str
@@ -78,14 +81,14 @@ class Doubted(NamedTuple):
 
 
 class Used(NamedTuple):
-    """Path of a memory, and the time when it was last viewed or changed. Times of views are exact to the hour."""
+    """Path of a memory, and the time of its last view or change. View times are exact to the hour."""
 
     path: str
     at: datetime
 
 
 class Near(NamedTuple):
-    """A limit used to at least 80 %: the setting, the path if it limits one memory, the usage and the limit."""
+    """Limit of which at least 80 % is used: the setting, the path if it limits one memory, the usage and the limit."""
 
     limit_name: str
     path: str | None
@@ -94,7 +97,10 @@ class Near(NamedTuple):
 
 
 class Expiring(NamedTuple):
-    """Path of a memory that expires unless it is used, and the days left. Negative if overdue."""
+    """Path of a memory that expires unless it is used, and the number of days until then.
+
+    Negative if expiry is overdue.
+    """
 
     path: str
     in_days: float
@@ -104,9 +110,9 @@ class Expiring(NamedTuple):
 class Stats:
     """Statistics of one state of a memory store.
 
-    `versions_bytes` is the size of all stored texts; a rename stores none. `days` has every requested day, ending with
-    today. `actors` and `most_changed` count the changes of the last `window_days`. Entries of `days` before pruned or
-    redacted versions are incomplete.
+    `versions_bytes` is the total size of the stored texts of all versions; a rename stores no text. `days` has an entry
+    for every requested day, ending with today. If versions were pruned or redacted, earlier days are incomplete.
+    `actors` and `most_changed` count the changes of the last `window_days`.
     """
 
     store_id: str
@@ -143,7 +149,7 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
 
 @dataclass(frozen=True, slots=True)
 class ReadStats(ReadOperation[Stats]):
-    """Compute the statistics of a memory store at a time."""
+    """Compute the statistics of a memory store, as of a given time."""
 
     name = "stats"
     sees_all = True
@@ -189,7 +195,7 @@ class ReadStats(ReadOperation[Stats]):
     def _flagged(
         self, snapshot: Snapshot, settings: Settings, memories: list[Memory], marked: set[str]
     ) -> Iterator[Flagged]:
-        """Lines that still hold what a version was flagged for."""
+        """Lines of the present texts that read as instructions to the model or may contain sensitive values."""
         for memory in memories:
             found = [flag for flag in memory.provenance.flags if flag[1] == INSTRUCTIONS]
             if memory.id in marked:
@@ -240,7 +246,7 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """Add the growth by the next newer version of the same memory, now that its predecessor is known."""
+        """Count the difference in size between a version and the next newer version of the same memory."""
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
         if version.redacted_at is not None:  # the size is unknown; assume the size after the next change
@@ -268,7 +274,7 @@ class _Past:
         return tuple(reversed(days))
 
     def most_changed(self, paths: Mapping[str, str]) -> tuple[Changed, ...]:
-        """The memories with the most versions in the window. A deleted memory has its last path."""
+        """Memories with the most versions in the window. A deleted memory is listed with its last path."""
         return tuple(
             Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
             for memory_id, count in self._changed.most_common(TOP)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import TYPE_CHECKING, Unpack
 
-from retentive.engine.handlers import RunCommand, RunView
+from retentive.engine.command_handlers import RunCommand, RunView
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.settings import ChangeSettings

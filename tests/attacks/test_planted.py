@@ -259,7 +259,7 @@ def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
 
 
 MARKS = ["memories", ".retentive", "stores", ".retentive/tmp"]
-INNER = [f".retentive/{name}" for name in ("format", "lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
+INNER = [f".retentive/{name}" for name in ("format", "journal", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
 INNER_CASES = [
     (name, plant) for name in INNER for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
 ]
@@ -337,7 +337,7 @@ def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name
 @pytest.mark.parametrize(("name", "plant"), INNER_CASES)
 @pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
 def test_in_place_of_an_internal_file(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
-    """A link in place of the database, its lock file or its reserve file neither changes nor creates a file outside."""
+    """A link in place of the database, its journal or its reserve file neither changes nor creates a file outside."""
     if made:
         begun(scene)
     at = scene.root / name

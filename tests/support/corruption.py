@@ -6,32 +6,43 @@ row. `Bytes` flips, cuts, removes and swaps files or objects.
 
 from __future__ import annotations
 
-import json
+import os
 import random
+import re
 import shutil
 import sqlite3
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import retentive
-from retentive import MemoryStore
+from retentive import MemoryStore, Retentive
 from retentive.errors import RetentiveError
+from retentive.storage.contract import Backend, Clock, Snapshot, sortable_id
+from retentive.storage.server.backend import ServerBackend
+from retentive.storage.server.dialect import SerializationConflict
 from retentive.storage.sql.connection import Value
+from retentive.values.paths import visible
 
-from .damage import fill, sql, walked
+from .damage import fill, walked
+from .places import set_server_clock
 
-Texts: TypeAlias = dict[tuple[str, str, str], str]
+Texts: TypeAlias = dict[tuple[str, str, str], bytes | None]
 """Text by store, kind (`path` or `version`), and path or version id."""
 Dump: TypeAlias = dict[str, list[tuple[Value, ...]]]
 """Rows by table."""
 COLUMNS = {
     "stores": "no id store_key name created_at revision memories size_bytes last_at seal settings erased_at erased_by",
-    "memories": "store path id version text_of size_bytes sha256 created_at updated_at seal mark",
+    "memories": "store path id version text_of size_bytes sha256 created_at updated_at seal provenance mark",
     "versions": "store id memory operation path size_bytes sha256 actor created_at revision seal redacted_at"
-    " redacted_by text_of text",
+    " redacted_by provenance text_of text",
     "records": "store kind name value",
 }
 _KEYS = {
@@ -42,9 +53,43 @@ _KEYS = {
 }
 _NULLABLE = {
     "stores": {"store_key", "seal", "settings", "erased_at", "erased_by"},
-    "memories": {"seal", "mark"},
-    "versions": {"size_bytes", "sha256", "actor", "seal", "redacted_at", "redacted_by", "text_of", "text"},
+    "memories": {"seal", "provenance", "mark"},
+    "versions": {
+        "size_bytes",
+        "sha256",
+        "actor",
+        "seal",
+        "redacted_at",
+        "redacted_by",
+        "provenance",
+        "text_of",
+        "text",
+    },
 }
+
+
+@contextmanager
+def reproducible(seed: str) -> Iterator[Clock]:
+    """Context in which ids, object names and times are the same in each run. Yields the clock for locations."""
+    ticks = count(1_700_000_000_000)
+
+    def clock() -> float:
+        return next(ticks) / 1_000
+
+    with patch.object(os, "urandom", random.Random(seed).randbytes), patch.object(time, "time", clock):
+        yield clock
+
+
+def open_reproducibly(place: str, clock: Clock) -> Retentive:
+    """Open a location in the context of `reproducible`."""
+    found = retentive.open(place, clock=clock, new_id=new_id)
+    set_server_clock(found.backend, clock)
+    return found
+
+
+def new_id(prefix: str, at: int) -> str:
+    """New id. SQL backends inline `sortable_id` itself, with an `urandom` that cannot be replaced."""
+    return sortable_id(prefix, at)
 
 
 def fill_stores(store: MemoryStore, other: MemoryStore) -> None:
@@ -54,6 +99,10 @@ def fill_stores(store: MemoryStore, other: MemoryStore) -> None:
     given = {"command": "str_replace", "path": "/memories/c.md", "old_str": "bee", "new_str": "bees"}
     assert not store.execute(given, actor="session:s1").is_error
     walked(other, 11, 40)
+
+
+class Impossible(Exception):
+    """The database refuses a corruption."""
 
 
 @dataclass(frozen=True)
@@ -72,40 +121,32 @@ class Corruption:
 # -- databases -----------------------------------------------------------------------------------------------
 
 
-class Rows:
-    """The rows of a database that no process has open; `database` is the file of SQLite, None for a server."""
+class Rows(ABC):
+    """The rows of a database of memory stores."""
 
-    def __init__(self, place: str, database: Path | None) -> None:
-        self.place, self.database = place, database
+    @abstractmethod
+    def run(self, *statements: tuple[str, Sequence[Value]]) -> None:
+        """Run statements in one transaction. Raises `Impossible` if the database refuses one."""
 
-    def run(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Value, ...]]:
-        if self.database is None:
-            return sql(self.place, statement, values)
-        with closing(sqlite3.connect(self.database)) as connection, connection:
-            return connection.execute(statement, values).fetchall()
+    @abstractmethod
+    def select(self, statement: str) -> list[tuple[Value, ...]]:
+        """Rows of a statement."""
 
     def dump(self) -> Dump:
         """All rows, in a fixed order."""
         return {
-            table: sorted(self.run(f"SELECT {', '.join(names.split())} FROM {table}"), key=repr)
+            table: sorted(self.select(f"SELECT {', '.join(names.split())} FROM {table}"), key=repr)
             for table, names in COLUMNS.items()
         }
 
-    def restore(self, dump: Dump) -> None:
-        """Write back all rows of a server."""
-        for table, rows in dump.items():
-            names = COLUMNS[table].split()
-            self.run(f"DELETE FROM {table}")
-            for row in rows:
-                self.run(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", row)
-
-    def corruptions(self, seed: int) -> Iterator[Corruption]:
+    def corruptions(self, seed: str) -> Iterator[Corruption]:
         """Corruptions without an end: each column and each table in turn, with random rows."""
-        dump, rng = self.dump(), random.Random(seed)
+        dump, chosen = self.dump(), random.Random(seed)
         places = [(table, name) for table in COLUMNS for name in ("", *COLUMNS[table].split()) if dump[table]]
         while True:
-            rng.shuffle(places)
+            chosen.shuffle(places)
             for table, name in places:
+                rng = random.Random(chosen.random())  # a value of another length leaves the next corruptions the same
                 row = dict(zip(COLUMNS[table].split(), rng.choice(dump[table]), strict=True))
                 if not name:
                     yield self._removal(table, row)
@@ -114,9 +155,7 @@ class Rows:
 
     def _removal(self, table: str, row: dict[str, Value]) -> Corruption:
         where, values = _where(table, row)
-        return Corruption(
-            table, "row lost", _named(row), lambda: _none(self.run(f"DELETE FROM {table} {where}", values))
-        )
+        return Corruption(table, "row lost", _named(row), partial(self.run, (f"DELETE FROM {table} {where}", values)))
 
     def _change(
         self, table: str, name: str, row: dict[str, Value], dump: Dump, rng: random.Random
@@ -133,14 +172,83 @@ class Rows:
         where, values = _where(table, row)
         named = (*_named(row), *([str(value)] if isinstance(value, str | int) else []))
         statement = f"UPDATE {table} SET {name} = ? {where}"
-        return Corruption(f"{table}.{name}", how, named, lambda: _none(self.run(statement, (value, *values))))
+        return Corruption(f"{table}.{name}", how, named, partial(self.run, (statement, (value, *values))))
+
+
+class SqliteRows(Rows):
+    """Rows of a file that no process has open."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def run(self, *statements: tuple[str, Sequence[Value]]) -> None:
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            for statement, values in statements:
+                try:
+                    connection.execute(statement, values)
+                except sqlite3.IntegrityError as error:
+                    raise Impossible from error
+
+    def select(self, statement: str) -> list[tuple[Value, ...]]:
+        with closing(sqlite3.connect(self.file)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def forget_marks(self) -> None:
+        """Replace the marks of files, which differ in each run and do not fit to files in a copy."""
+        self.run(("UPDATE memories SET mark = '1:2:3:4'", ()))
+        with closing(sqlite3.connect(self.file)) as connection:
+            connection.execute("VACUUM")
+
+
+class ServerRows(Rows):
+    """Rows of the database of a server."""
+
+    def __init__(self, place: str) -> None:
+        with retentive.open(place) as found:
+            assert isinstance(found.backend, ServerBackend)
+            self._connection = found.backend.dialect.connect()
+            if found.backend.dialect.name == "postgresql":  # otherwise it refuses to change numbers of stores
+                self.run(("ALTER TABLE stores ALTER COLUMN no SET GENERATED BY DEFAULT", ()))
+
+    def run(self, *statements: tuple[str, Sequence[Value]]) -> None:
+        self._connection.begin_write()
+        try:
+            for statement, values in statements:
+                self._connection.run(statement, values)
+            self._connection.commit()
+        except SerializationConflict as error:  # of two rows with the same key
+            raise Impossible from error
+        finally:
+            self._connection.roll_back()
+
+    def select(self, statement: str) -> list[tuple[Value, ...]]:
+        self._connection.begin_read()
+        try:
+            return self._connection.rows(statement)
+        finally:
+            self._connection.roll_back()
+
+    def restore(self, dump: Dump) -> None:
+        """Write back all rows."""
+        statements: list[tuple[str, Sequence[Value]]] = []
+        for table, rows in dump.items():
+            names = COLUMNS[table].split()
+            statements.append((f"DELETE FROM {table}", ()))
+            marks = f"({', '.join('?' * len(names))})"
+            if rows:
+                insertion = f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(rows))}"
+                statements.append((insertion, [value for row in rows for value in row]))
+        self.run(*statements)
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def flipped(value: Value, rng: random.Random) -> Value:
-    """A value with one bit flipped; text stays printable ASCII if it was."""
+    """A value with one bit flipped."""
     match value:
         case int():
-            return value ^ (1 << rng.randrange(62))
+            return value ^ (1 << rng.randrange(63))
         case bytes():
             return flip_bit(value, rng) if value else b"\1"
         case str():
@@ -160,12 +268,8 @@ def _where(table: str, row: dict[str, Value]) -> tuple[str, list[Value]]:
 
 
 def _named(row: dict[str, Value]) -> tuple[str, ...]:
-    ids = ("id", "path", "memory", "version", "name", "kind", "store", "no")
+    ids = ("id", "path", "memory", "version", "name", "no")
     return tuple(str(row[name]) for name in ids if row.get(name))
-
-
-def _none(_: object) -> None:
-    return None
 
 
 # -- files and objects ---------------------------------------------------------------------------------------
@@ -183,15 +287,16 @@ class Bytes:
     ) -> None:
         self._names, self._read, self._write, self._kind_of = names, read, write, kind_of
 
-    def corruptions(self, seed: int) -> Iterator[Corruption]:
+    def corruptions(self, seed: str) -> Iterator[Corruption]:
         """Corruptions without an end, each kind of file in turn."""
-        rng = random.Random(seed)
+        chosen = random.Random(seed)
         kinds: dict[str, list[str]] = {}
         for name in sorted(self._names):
             kinds.setdefault(self._kind_of(name), []).append(name)
         while True:
             for kind, names in kinds.items():
                 for how in ("bit flipped", "cut", "lost", "of another", "empty"):
+                    rng = random.Random(chosen.random())
                     name = rng.choice(names)
                     data, other = self._read(name), self._read(rng.choice(names))
                     made = {
@@ -202,7 +307,7 @@ class Bytes:
                         "empty": b"",
                     }[how]
                     if made != data:
-                        yield Corruption(kind, how, (name,), lambda name=name, made=made: self._write(name, made))  # type: ignore[misc] # mypy infers no type for defaults
+                        yield Corruption(kind, how, (name,), partial(self._write, name, made))
 
 
 def copied(base: Path, target: Path) -> Path:
@@ -219,25 +324,34 @@ def texts_of(place: str, paths: Sequence[str], version_ids: Sequence[str]) -> Te
     """Every text that can be read, by path and by version. Opening a directory records external edits."""
     try:
         with retentive.open(place, sweep=False) as found:
-            return texts_in([found.store(info.id) for info in found.stores()], paths, version_ids)
+            return texts_in(found.backend, [info.id for info in found.stores()], paths, version_ids)
     except RetentiveError:
         return {}
 
 
-def texts_in(stores: Iterable[MemoryStore], paths: Sequence[str], version_ids: Sequence[str]) -> Texts:
-    """Every text of open stores that can be read."""
+def texts_in(backend: Backend, store_ids: Iterable[str], paths: Sequence[str], version_ids: Sequence[str]) -> Texts:
+    """Every text of stores that can be read."""
     texts: Texts = {}
-    for store in stores:
-        for path in paths:
-            with suppress(RetentiveError):
-                texts[store.id, "path", path] = store.read(path)
-        for version_id in version_ids:
-            with suppress(RetentiveError):
-                texts[store.id, "version", version_id] = store.version_text(version_id)
+    for store_id in store_ids:
+        with suppress(RetentiveError):
+            texts |= backend.read(store_id, partial(_texts, store_id, paths, version_ids))
     return texts
+
+
+def _texts(store_id: str, paths: Sequence[str], version_ids: Sequence[str], snapshot: Snapshot) -> Texts:
+    texts: Texts = {}
+    for path in paths:
+        with suppress(RetentiveError):
+            texts[store_id, "path", path] = snapshot.get(path).data
+    for version_id in version_ids:
+        with suppress(RetentiveError):
+            texts[store_id, "version", version_id] = snapshot.version(version_id)[1]
+    return {key: text for key, text in texts.items() if text is not None}
 
 
 def is_named(corruption: Corruption, findings: Sequence[Any]) -> bool:
     """True if a finding names what was corrupted: an id or a path in its subject, or its store."""
-    told = [json.dumps([one.subject, one.store_id, one.store_key], ensure_ascii=False) for one in findings]
-    return any(name in each for name in corruption.named for each in told)
+    told = [f"{one.subject} {one.store_id} {one.store_key}" for one in findings]
+    return any(
+        re.search(rf"(?<!\w){re.escape(visible(name))}(?!\w)", each) for name in corruption.named for each in told
+    )

@@ -34,8 +34,11 @@ def test_a_text_is_a_kind_and_a_name(kind: str) -> None:
             WRONG,
             "the actor 'usr:ann' has an unknown kind; write KIND:NAME, such as user:ann, with one of",
         ),
-        (7, "an actor must be an Actor or a text, not int; write KIND:NAME, such as user:ann, with one of the kinds"),
-        (b"user:ann", "an actor must be an Actor or a text, not bytes; write KIND:NAME, such as user:ann, with one of"),
+        (7, "an actor must be an Actor or a string, not int; write KIND:NAME, such as user:ann, with one of the kinds"),
+        (
+            b"user:ann",
+            "an actor must be an Actor or a string, not bytes; write KIND:NAME, such as user:ann, with one of",
+        ),
     ],
 )
 def test_other_actors_are_refused_with_the_list_of_kinds(store: MemoryStore, actor: Any, said: str) -> None:

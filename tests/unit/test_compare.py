@@ -6,7 +6,7 @@ import pytest
 
 from retentive.errors import InvalidInput
 from retentive.values import diff as compare
-from retentive.values.diff import Conflict, DiffLine, LineChange, Merged, as_text, blame, merge, unified
+from retentive.values.diff import DiffLine, LineChange, MergeConflict, Merged, as_text, blame, merge, unified
 
 
 def line_changes(old: str, new: str) -> list[LineChange]:
@@ -190,17 +190,19 @@ def test_different_changes_of_a_line_conflict() -> None:
 
     Changes without a conflict are not listed.
     """
-    assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") == Merged(None, (Conflict((2, 3), (3, 4), (2, 4)),))
+    assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") == Merged(
+        None, (MergeConflict((2, 3), (3, 4), (2, 4)),)
+    )
 
 
 def test_adjacent_changes_conflict() -> None:
     """Adjacent changes often depend on each other, so they conflict, as in git."""
-    assert merge(BASE, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n").conflicts == (Conflict((1, 3), (1, 3), (1, 3)),)
-    assert merge(BASE, BASE + "x\n", BASE + "y\n").conflicts == (Conflict((5, 5), (5, 6), (5, 6)),)
+    assert merge(BASE, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n").conflicts == (MergeConflict((1, 3), (1, 3), (1, 3)),)
+    assert merge(BASE, BASE + "x\n", BASE + "y\n").conflicts == (MergeConflict((5, 5), (5, 6), (5, 6)),)
 
 
 def test_a_newline_lost_by_one_side_and_a_line_added_by_the_other_conflict() -> None:
-    assert merge("a\n", "a", "a\nb\n").conflicts == (Conflict((0, 1), (0, 1), (0, 2)),)
+    assert merge("a\n", "a", "a\nb\n").conflicts == (MergeConflict((0, 1), (0, 1), (0, 2)),)
 
 
 def test_each_conflict_is_named_in_order() -> None:
@@ -210,4 +212,4 @@ def test_each_conflict_is_named_in_order() -> None:
 
 def test_a_change_around_two_of_the_other_side_is_one_conflict() -> None:
     ours, theirs = "1\n2\n3\n4\n5\n", "a\nB\nc\nD\ne\n"
-    assert merge(BASE, ours, theirs).conflicts == (Conflict((0, 5), (0, 5), (0, 5)),)
+    assert merge(BASE, ours, theirs).conflicts == (MergeConflict((0, 5), (0, 5), (0, 5)),)

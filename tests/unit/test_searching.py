@@ -142,16 +142,28 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """The search fails and names the memory, because the unreadable text may contain the word."""
+@pytest.mark.parametrize("max_kept_bytes", [1, 1_000])
+def test_damaged_memories_are_named_and_the_others_found(tmp_path: Path, max_kept_bytes: int) -> None:
+    """The unreadable text may contain the word. After a repair, the memory is searched again."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
-        run(store, create("/memories/a", "one"))
-        run(store, create("/memories/b", "two"))
-        sql(place_of("sqlite", tmp_path), "UPDATE versions SET text = ? WHERE path = '/memories/b'", (b"\xff",))
-        for look in (lambda: store.search("one"), lambda: store.load("/memories/b")):
-            with pytest.raises(Damaged, match="the text of /memories/b "):
-                look()
+        corpus = Corpus(max_kept_bytes=max_kept_bytes)
+
+        def search(under: str = "/memories") -> tuple[list[str], tuple[str, ...]]:
+            results = store._core.read(lambda at: corpus.search(at, parse_query("two"), under=under, limit=None))
+            return [hit.path for hit in results.hits], results.damaged
+
+        for path in ("/memories/a", "/memories/b", "/memories/c", "/memories/d/e"):
+            run(store, create(path, "two"))
+        statement = "UPDATE versions SET text = ? WHERE path = '/memories/b'"
+        for damaged in (b"\xff", b"twoo", b""):
+            sql(place_of("sqlite", tmp_path), statement, (damaged,))
+            assert search() == (["/memories/d/e", "/memories/c", "/memories/a"], ("/memories/b",))
+            assert search("/memories/d") == (["/memories/d/e"], ())
+            with pytest.raises(Damaged, match="/memories/b "):
+                store.load("/memories/b")
+        sql(place_of("sqlite", tmp_path), statement, (b"two",))
+        assert search() == (["/memories/d/e", "/memories/c", "/memories/b", "/memories/a"], ())
 
 
 def test_large_stores_are_searched_without_a_cache(tmp_path: Path) -> None:

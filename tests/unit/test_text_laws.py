@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retentive.errors import Refused
 from retentive.values.replies import REPLIES
-from retentive.values.text import Page, count_lines, insert, replace, snippet, view
+from retentive.values.text import TextPage, count_lines, insert, replace, snippet, view
 from support import model
 from support.shape import InvalidCommand
 from support.strategies import any_texts, short_texts, texts
@@ -150,6 +150,6 @@ def test_pages_add_up_to_the_whole_text(text: str, limit: int) -> None:
     assert told == {number: line.removesuffix("\n") for number, line in enumerate(model.kept_lines(text), 1)}
 
 
-def _rows(page: Page) -> list[str]:
+def _rows(page: TextPage) -> list[str]:
     rows = page.numbered.split("\n") if page.numbered else []
     return rows + ([] if page.notice is None else [REPLIES.phrase(page.notice.key, page.notice.values)])

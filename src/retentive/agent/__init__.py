@@ -1,6 +1,6 @@
-"""Agents with a memory: agent loops, context management, prompts, a function tool for other models, long projects.
+"""Agents with a memory. Includes context management, prompts, a function tool for other models, and long projects.
 
-Only `Agent` and `AsyncAgent` need the SDK, so this package imports them on first access.
+Only `Agent` and `AsyncAgent` need the SDK, so this package imports the SDK when they are first used.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ from retentive.agent.events import (
     EditsApplied,
     Event,
     Finished,
+    ServerToolCall,
+    ServerToolResult,
     StreamRestarted,
     Text,
+    ThinkingText,
     ToolCall,
     ToolReply,
     UsageReport,
@@ -47,7 +50,7 @@ from retentive.agent.responses import (
     ClearedToolUses,
     OtherEdit,
     TokenCount,
-    Usage,
+    TokenUsage,
     applied_edits,
     billed_tokens,
     compactions,
@@ -90,14 +93,17 @@ __all__ = [
     "Overloaded",
     "RateLimited",
     "RequestRefused",
+    "ServerToolCall",
+    "ServerToolResult",
     "Stopped",
     "StreamRestarted",
     "Text",
+    "ThinkingText",
     "TokenCount",
+    "TokenUsage",
     "ToolCall",
     "ToolReply",
     "ToolUses",
-    "Usage",
     "UsageReport",
     "applied_edits",
     "billed_tokens",

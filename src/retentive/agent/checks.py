@@ -36,7 +36,7 @@ def check_at_least(minimum: int, name: str, value: object) -> None:
 
 
 def replace_surrogates(value: Any) -> Any:
-    """Return the JSON `value` with U+FFFD for each lone surrogate. Adjacent surrogate halves are joined."""
+    """Replace lone surrogates in the JSON `value` with U+FFFD, and combine surrogate pairs into their characters."""
     if isinstance(value, str):
         if value.isascii():
             return value

@@ -54,8 +54,8 @@ class ClearToolUses:
     """Replace the oldest tool results with a placeholder once the trigger is exceeded.
 
     The `keep` newest tool uses and all uses of `exclude_tools` are kept. Nothing is cleared unless at least
-    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs: of all tools if True, or of the
-    tools it names.
+    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs of tool uses: True clears those of
+    all tools, a tuple of names those of these tools.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -98,7 +98,8 @@ class ClearToolUses:
 class ClearThinking:
     """Remove thinking from all but the `keep` newest turns. `"all"` keeps all thinking.
 
-    None selects the API's default, which depends on the model. Valid only in requests with thinking enabled.
+    With `keep=None` the API uses its default, which depends on the model. This edit is valid only in requests with
+    thinking enabled.
     """
 
     type: ClassVar[str] = "clear_thinking_20251015"
@@ -143,7 +144,9 @@ class Compact:
         if self.instructions is not None:
             check_text("instructions", self.instructions)
             if not self.instructions.strip():
-                raise InvalidInput("instructions must not be blank; leave them out to use the API's own")
+                raise InvalidInput(
+                    "instructions must not be blank; omit them to use the default summary prompt of the API"
+                )
         check_bool("pause_after_compaction", self.pause_after_compaction)
 
     def request(self) -> dict[str, Any]:
@@ -163,14 +166,14 @@ Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 @dataclass(frozen=True, slots=True, init=False)
 class ContextManagement:
-    """Edits of a request, in order: at most one of each type, with `ClearThinking` first."""
+    """Context edits of a request, in order. Each type occurs at most once, and `ClearThinking` must be first."""
 
     edits: tuple[Edit, ...]
 
     def __init__(self, *edits: Edit) -> None:
         object.__setattr__(self, "edits", edits)
         if not edits:
-            raise InvalidInput("ContextManagement needs at least one edit; use context=None for none")
+            raise InvalidInput("ContextManagement needs at least one edit; pass context=None to use no edits")
         if not all(isinstance(edit, Edit) for edit in edits):
             raise InvalidInput("each edit must be a ClearThinking, ClearToolUses or Compact")
         types = [edit.type for edit in edits]
@@ -200,8 +203,8 @@ def memory_context(
     """Context management that clears old tool results except those of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False` they are cleared like other results. With `compact`, a conversation that is still too long is
-    replaced with a summary.
+    `exclude_memory=False` the results of the memory tool are cleared like those of other tools. With `compact`, a
+    conversation that is still too long is replaced with a summary.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)

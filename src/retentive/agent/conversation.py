@@ -1,7 +1,8 @@
 """Validation of conversation content: user messages, earlier conversations, and responses of the API.
 
 A conversation is always valid JSON for the next request. Blank text blocks and lone surrogates would make the API
-reject every later request. If the application passes them, `InvalidInput` is raised; in a response they are repaired.
+reject every later request. Content from the application that contains them raises `InvalidInput`; a response that
+contains them is repaired.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a me
 
 EMPTY_ERROR = "Error: The tool failed without a message."
 
-Message = dict[str, Any]
+MessageDict = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,12 @@ class Response:
     """
 
     raw: object
-    blocks: tuple[Message, ...]
+    blocks: tuple[MessageDict, ...]
     stop_reason: str
     inputs: Mapping[str, object]
 
     @property
-    def calls(self) -> tuple[Message, ...]:
+    def calls(self) -> tuple[MessageDict, ...]:
         """Tool calls that the client must run. Calls of server tools are left out."""
         return tuple(block for block in self.blocks if block["type"] == "tool_use")
 
@@ -47,7 +48,7 @@ class Response:
         return "\n\n".join(block["text"] for block in self.blocks if block["type"] == "text")
 
     @property
-    def content(self) -> list[Message]:
+    def content(self) -> list[MessageDict]:
         """The blocks without blank text blocks, which models sometimes write but the API rejects in requests."""
         return [block for block in self.blocks if block["type"] != "text" or block["text"].strip()]
 
@@ -64,7 +65,7 @@ def parse_response(response: object) -> Response:
     return Response(response, blocks, stop_reason, {each["id"]: each.get("input") for each in sent if _is_call(each)})
 
 
-def user_message(message: object) -> Message:
+def user_message(message: object) -> MessageDict:
     """Build a user message from a string or content blocks. Raises `InvalidInput` for content the API would reject."""
     if isinstance(message, str):
         content: list[Any] = [{"type": "text", "text": message}]
@@ -78,7 +79,7 @@ def user_message(message: object) -> Message:
     return {"role": "user", "content": content}
 
 
-def parse_messages(messages: object) -> list[Message]:
+def parse_messages(messages: object) -> list[MessageDict]:
     """Check the messages of an earlier conversation and return a copy. Raises `InvalidInput`."""
     checked = check_list(messages, "messages must be a list of messages, such as `agent.messages` of an earlier agent")
     for n, message in enumerate(checked):
@@ -94,7 +95,7 @@ def parse_messages(messages: object) -> list[Message]:
     return [dict(message) for message in checked]
 
 
-def unanswered_calls(messages: Sequence[Message]) -> list[Message]:
+def unanswered_calls(messages: Sequence[MessageDict]) -> list[MessageDict]:
     """Tool calls of the newest response that have no result yet, in order."""
     at = _newest_response(messages)
     if at is None:
@@ -104,10 +105,11 @@ def unanswered_calls(messages: Sequence[Message]) -> list[Message]:
     return [call for call in calls if call["id"] not in answered]
 
 
-def add_result(messages: list[Message], result: Message) -> None:
-    """Add the result of a call of the newest response. All its results are in one message, right after it.
+def add_result(messages: list[MessageDict], result: MessageDict) -> None:
+    """Add the result of a tool call.
 
-    The API requires this order: a result after other content of the message is refused.
+    All results of the newest response are in one message, directly after the response. The API requires this order: it
+    refuses a message with a result after other content.
     """
     at = _newest_response(messages)
     assert at is not None, "no response called a tool"
@@ -120,8 +122,8 @@ def add_result(messages: list[Message], result: Message) -> None:
         messages.insert(at + 1, {"role": "user", "content": [result]})
 
 
-def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> Message:
-    """A tool_result block that the API accepts: without blank texts, and an error result with a text."""
+def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> MessageDict:
+    """Build a tool_result block that the API accepts: without blank texts, and with a text if it reports an error."""
     if content is None or isinstance(content, str):
         kept: Any = replace_surrogates(content or "")
     else:
@@ -129,23 +131,23 @@ def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) ->
         kept = [block for block in given if not is_blank(block)]
     if is_error and (not kept or (isinstance(kept, str) and not kept.strip())):
         kept = EMPTY_ERROR
-    result: Message = {"type": "tool_result", "tool_use_id": tool_use_id, "content": kept}
+    result: MessageDict = {"type": "tool_result", "tool_use_id": tool_use_id, "content": kept}
     return result | {"is_error": True} if is_error else result
 
 
-def _newest_response(messages: Sequence[Message]) -> int | None:
+def _newest_response(messages: Sequence[MessageDict]) -> int | None:
     """Position of the newest assistant message."""
     return next((at for at in range(len(messages) - 1, -1, -1) if messages[at].get("role") == "assistant"), None)
 
 
-def without_server_calls(blocks: Sequence[Message], later: Iterable[Mapping[str, Any]] = ()) -> list[Message]:
-    """The blocks of a response without calls of server tools that have no result in it or in later messages."""
+def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[str, Any]] = ()) -> list[MessageDict]:
+    """Blocks of a response without the calls of server tools that have no result in `blocks` or in later messages."""
     answered = {block.get("tool_use_id") for each in [blocks, *map(blocks_of, later)] for block in each}
     calls = {"server_tool_use", "mcp_tool_use"}
     return [block for block in blocks if block.get("type") not in calls or block.get("id") in answered]
 
 
-def blocks_of(message: Mapping[str, Any]) -> list[Message]:
+def blocks_of(message: Mapping[str, Any]) -> list[MessageDict]:
     """Content blocks of a message as dicts."""
     content = message.get("content")
     if isinstance(content, str):

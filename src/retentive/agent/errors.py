@@ -27,7 +27,7 @@ class NotAuthorized(AgentError):
 
 
 class RequestRefused(AgentError):
-    """The API rejected the request: an invalid field, an unknown model, or a request that is too large."""
+    """The API rejected the request, for example for an invalid field, an unknown model or its size."""
 
     code = "request_refused"
 
@@ -74,6 +74,6 @@ class Stopped(AgentError):
 
 
 class NotSaved(AgentError):
-    """Saving the files of a project failed. The message is the memory's reply."""
+    """Saving the files of a project failed. The error message is the reply of the memory to the failed command."""
 
     code = "not_saved"

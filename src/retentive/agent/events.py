@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from retentive.agent.responses import AppliedEdit, Usage
+from retentive.agent.responses import AppliedEdit, TokenUsage
 
 Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_tokens", "context_full", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text from Claude: a whole block, or with `stream=True` a piece of a block."""
+    """Text from Claude: a whole text block, or one piece of a block with `stream=True`."""
 
     text: str
 
@@ -28,8 +28,33 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ThinkingText:
+    """Thinking of Claude: a whole block. Empty if the API sends it only encrypted."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerToolCall:
+    """Call of a tool that the API runs itself: a server tool such as `web_search`, or a tool of an MCP server."""
+
+    id: str
+    name: str
+    input: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerToolResult:
+    """Result of a `ServerToolCall`. `type` is the type of its block; the content is in `agent.messages`."""
+
+    id: str
+    type: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ToolReply:
-    """Result of a tool call, already appended to the conversation. Content other than text shows as `[type]`.
+    """Result of a tool call, already appended to the conversation. Content that is not text is shown as `[type]`.
 
     A call that did not run gets an error result that says why: the response was truncated, or the model declined.
     """
@@ -49,7 +74,10 @@ class EditsApplied:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Summary that replaces the conversation so far. None means that compaction failed and nothing changed."""
+    """Summary that replaces the conversation so far.
+
+    If `summary` is None, compaction failed and nothing was replaced.
+    """
 
     summary: str | None
 
@@ -63,11 +91,11 @@ class StreamRestarted:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, of each step that the API reports in the response, and of the run so far."""
+    """Token usage of one response, of each of its steps (if the API reports them), and of the run so far."""
 
     turn: int
-    usage: Usage
-    iterations: tuple[Usage, ...]
+    usage: TokenUsage
+    iterations: tuple[TokenUsage, ...]
     total_tokens: int
 
 
@@ -96,4 +124,16 @@ class Finished:
     detail: str = ""
 
 
-Event: TypeAlias = Text | ToolCall | ToolReply | EditsApplied | Compaction | StreamRestarted | UsageReport | Finished
+Event: TypeAlias = (
+    Text
+    | ThinkingText
+    | ToolCall
+    | ToolReply
+    | ServerToolCall
+    | ServerToolResult
+    | EditsApplied
+    | Compaction
+    | StreamRestarted
+    | UsageReport
+    | Finished
+)

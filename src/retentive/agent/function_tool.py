@@ -32,8 +32,8 @@ def function_tool(
 ) -> FunctionTool:
     """Create a function tool for a memory.
 
-    `memory` is a memory store, mounts, another object with `execute`, or a location, opened or not, with `store` as the
-    key or id. A location that is opened here is closed at the end of the process.
+    `memory` is a memory store, mounts, another object with `execute`, or a location (opened or not). `store` is the key
+    or id of a memory store in the location. If this function opens the location, it is closed when the process ends.
     `protocol` adds the memory protocol to the description: view the memory first, and record progress. The API adds
     this protocol only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required, and
     a field that a command does not use is null. `actor`, `source` and `session` are recorded with each change. Raises

@@ -4,9 +4,9 @@
     for event in agent.run("My order has not arrived."):
         ...
 
-The loop is not the SDK's tool runner, which does not tell a tool the id of its call. Here a response is recorded first,
-then each of its calls runs under its id, and each result is recorded. Wherever a process is killed, the saved
-conversation continues without a second effect.
+The loop does not use the SDK's tool runner, because it does not pass the id of a call to the tool. The loop records a
+response first, then runs each of its calls under the id of the call, and records each result. If the process is killed
+at any point, the saved conversation can be continued and no call takes effect twice.
 
 Each request sends the whole conversation, for two reasons: the API applies context edits only to such requests, and the
 application can save or drop the conversation at any time. Importing this module imports the SDK.
@@ -29,11 +29,12 @@ import anyio
 from retentive.agent import sdk
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.context import COMPACTION_BETA, ContextManagement, default_context
-from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
+from retentive.agent.conversation import MessageDict, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import AgentError, ConnectionLost, RequestRefused, Stopped
-from retentive.agent.events import Event, Finished, StreamRestarted, Text
+from retentive.agent.events import Compaction, Event, Finished, StreamRestarted, Text
 from retentive.agent.prompts import system_prompt
 from retentive.agent.request import request_fields, system_blocks, tool_list
+from retentive.agent.responses import compactions
 from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
 from retentive.agent.turns import Budget, Turns
@@ -58,7 +59,7 @@ UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
 
 
 class _Conversation(Generic[C]):
-    """State and request building shared by both agents."""
+    """Base class of both agents: the state of the conversation, and building of requests."""
 
     _new_client: Callable[[], C]
     _is_async: ClassVar[bool]
@@ -95,7 +96,7 @@ class _Conversation(Generic[C]):
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         self.origin = origin_of(source, session)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
-        self.messages: list[Message] = parse_messages(messages)
+        self.messages: list[MessageDict] = parse_messages(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)
@@ -108,7 +109,7 @@ class _Conversation(Generic[C]):
         return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
 
     def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
-        """Start a run and append the user's message to the conversation. `run` will have the generator of the run."""
+        """Start a run and append the user's message to the conversation. `run` gets its generator after this call."""
         with self._start_lock:
             current = self._current_run() if self._current_run is not None else None
             # A generator that has ended has no frame, even if something still refers to it.
@@ -172,9 +173,9 @@ class Agent(_Conversation["Anthropic"]):
     def run(self, message: UserInput = None) -> Iterator[Event]:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
 
-        The run advances as the iterator is read and ends when the loop is left. `message` is a string or content
-        blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or if
-        another run of this agent is in progress.
+        The run advances as the iterator is read, and ends early if the iterator is closed. `message` is a string or
+        content blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or
+        if another run of this agent is in progress.
         """
         run: list[weakref.ref[Any]] = []
         events = self._run(message, run)
@@ -199,7 +200,10 @@ class Agent(_Conversation["Anthropic"]):
             yield turns.record(call, self._tools.run(call))
 
     def _receive_whole(self) -> Generator[Event, None, Response]:
-        """Return the response. A stream that breaks is sent again, as often as the client retries other requests."""
+        """Return the response.
+
+        If the stream breaks, the request is sent again, as often as the client retries other requests.
+        """
         retries = retry_pauses(self.client.max_retries)
         while True:
             has_begun: list[bool] = []
@@ -212,10 +216,10 @@ class Agent(_Conversation["Anthropic"]):
                 yield StreamRestarted(str(error))
                 time.sleep(pause_s)
 
-    def _receive(self, has_begun: list[bool]) -> Generator[Text, None, Response]:
+    def _receive(self, has_begun: list[bool]) -> Generator[Event, None, Response]:
         """Send the conversation and return the response. With streaming, yield its text in pieces.
 
-        The SDK retries a request until its stream has begun, which is added to `has_begun`.
+        The SDK retries a request until its stream begins. An item is added to `has_begun` when it begins.
         """
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages)
@@ -229,8 +233,8 @@ class Agent(_Conversation["Anthropic"]):
                 with sdk.send_errors():
                     stream = stack.enter_context(messages.stream(**request))
                 has_begun.append(True)
-                while (text := _next_text(stream)) is not None:
-                    yield text
+                while (event := _next_event(stream)) is not None:
+                    yield event
                 with sdk.read_errors():
                     return parse_response(stream.get_final_message())
 
@@ -254,7 +258,8 @@ class Agent(_Conversation["Anthropic"]):
 class AsyncAgent(_Conversation["AsyncAnthropic"]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
-    To end a run immediately when its loop is left early, use `async with aclosing(agent.run("...")) as events`.
+    If the loop over the events can end early, use `async with aclosing(agent.run("...")) as events`, so that the run
+    ends at once.
     """
 
     _new_client: Callable[[], AsyncAnthropic] = staticmethod(sdk.new_async_client)
@@ -307,7 +312,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
             else:
                 return
 
-    async def _receive(self, has_begun: list[bool]) -> AsyncGenerator[Text | Response, None]:
+    async def _receive(self, has_begun: list[bool]) -> AsyncGenerator[Event | Response, None]:
         """Async version of `Agent._receive`. The last item is the response."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages)
@@ -323,8 +328,8 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
                 with sdk.send_errors():
                     stream = await stack.enter_async_context(messages.stream(**request))
                 has_begun.append(True)
-                while (text := await _anext_text(stream)) is not None:
-                    yield text
+                while (event := await _anext_event(stream)) is not None:
+                    yield event
                 with sdk.read_errors():
                     yield parse_response(await stream.get_final_message())
 
@@ -352,26 +357,34 @@ def retry_pauses(retries: int) -> Iterator[float]:
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries
 
 
-def _next_text(stream: Any) -> Text | None:
-    """Read the next streamed text. None marks the end of the response; a stream that ends early raises."""
+def _next_event(stream: Any) -> Text | Compaction | None:
+    """Read the next piece of text or summary. Returns None at the end, and raises if the stream ends early."""
     while True:
         with sdk.read_errors():
             event = _checked(next(stream, None))
         if event.type == "message_stop":
             return None
-        if event.type == "content_block_delta" and event.delta.type == "text_delta":
-            return Text(replace_surrogates(event.delta.text))
+        if (found := _event_of(event)) is not None:
+            return found
 
 
-async def _anext_text(stream: Any) -> Text | None:
-    """Async version of `_next_text`."""
+async def _anext_event(stream: Any) -> Text | Compaction | None:
+    """Async version of `_next_event`."""
     while True:
         with sdk.read_errors():
             event = _checked(await anext(stream, None))
         if event.type == "message_stop":
             return None
-        if event.type == "content_block_delta" and event.delta.type == "text_delta":
-            return Text(replace_surrogates(event.delta.text))
+        if (found := _event_of(event)) is not None:
+            return found
+
+
+def _event_of(event: Any) -> Text | Compaction | None:
+    if event.type == "content_block_delta" and event.delta.type == "text_delta":
+        return Text(replace_surrogates(event.delta.text))
+    if event.type == "content_block_stop" and event.content_block.type == "compaction":
+        return Compaction(*compactions({"content": [event.content_block]}))
+    return None
 
 
 def _checked(event: Any) -> Any:

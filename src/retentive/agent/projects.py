@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from retentive.agent.checks import check_list, check_text
 from retentive.agent.errors import NotSaved
-from retentive.engine.handlers import ABSENT
+from retentive.engine.command_handlers import ABSENT
 from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
 from retentive.integrations.memory import Author
 from retentive.mounts import Mounts
@@ -62,8 +62,9 @@ def start_project(
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
     ideally as the name of a script. `progress.md` is written last, so an interrupted call can be repeated. With
-    `Mounts` the project is in the store mounted at or above `directory`. `actor`, `source` and `session` are recorded
-    with each change. Raises `InvalidInput` if the project already exists, and `NotSaved` if the memory rejects a write.
+    `Mounts`, the memories are written to the store that is mounted at `directory` or above it. `actor`, `source` and
+    `session` are recorded with each change. Raises `InvalidInput` if the project already exists, and `NotSaved` if the
+    memory rejects a write.
     """
     _check_memory(memory)
     checklist = _new_checklist(features)
@@ -122,8 +123,8 @@ def close_session(
     Each memory is updated atomically. If another session changes it concurrently, the update is repeated on the new
     text, so both changes are kept. `actor`, `source` and `session` are recorded with each change.
 
-    Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If marking the
-    features fails, no feature is marked, but `done` and `next` are still recorded; the error says so.
+    Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If the features
+    cannot be marked, no feature is marked, but `done` and `next` are still recorded. The error message says so.
     """
     _check_memory(memory)
     arguments = {"done": done, "next": next, "verified": verified, "broken": broken}
@@ -143,7 +144,7 @@ def close_session(
 def _mark(
     memory: MemoryStore | Mounts, path: str, verified: Sequence[str], broken: Sequence[str], author: Author
 ) -> InvalidInput | NotSaved | None:
-    """Mark all the features in the checklist, or none. Returns the error if none was marked."""
+    """Mark all the features in the checklist, or none of them. Returns the error if none was marked."""
     if both := sorted(set(verified) & set(broken)):
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:
@@ -160,7 +161,7 @@ def _check_memory(memory: object) -> None:
 
 
 def _texts(name: str, value: object) -> list[str]:
-    """Turn one string or several into a list without blank strings."""
+    """Convert a string or several strings to a list without blank strings."""
     texts = [value] if isinstance(value, str) else check_list(value, f"{name} must be a string or a list of strings")
     for text in texts:
         check_text(name, text)
@@ -170,7 +171,7 @@ def _texts(name: str, value: object) -> list[str]:
 def _save(memory: MemoryStore | Mounts, path: str, change: Callable[[str | None], str], author: Author) -> None:
     """Replace the text of a memory with `change(text)`. Repeats the change if another session wrote concurrently.
 
-    `change` gets None if the memory does not exist.
+    `change` is called with None if the memory does not exist.
     """
     for _ in range(_ATTEMPTS):
         version, old = _read(memory, path)

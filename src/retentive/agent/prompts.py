@@ -1,4 +1,4 @@
-"""System prompts about the memory, word for word from the public documentation, in each of its languages."""
+"""System prompts about the memory, quoted from the public documentation in each of its languages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def topic_guidance(topic: str, *, language: str = "en") -> str:
     """Instruction to record only information about `topic`. Raises `InvalidInput`."""
     check_text("topic", topic)
     if not topic.strip():
-        raise InvalidInput("topic must not be blank; leave it out for no topic guidance")
+        raise InvalidInput("topic must not be blank; omit it for a prompt without topic guidance")
     return _TOPIC[_known(language)].replace("{topic}", topic)
 
 
@@ -73,8 +73,8 @@ def system_prompt(
 ) -> str:
     """Combine `base` with the instructions about the memory, with a blank line between the parts.
 
-    Set `protocol` for models other than Claude, and for Claude with the memory as a function tool. For the memory
-    tool the API adds the protocol itself. Raises `InvalidInput`.
+    Set `protocol` for models other than Claude, and for Claude if the memory is a function tool. For Claude's built-in
+    memory tool the API adds the protocol. Raises `InvalidInput`.
     """
     _known(language)
     check_text("the system prompt", base)

@@ -1,4 +1,4 @@
-"""Arguments of an agent: the fields of its API requests other than the messages, with their checks."""
+"""Validation of the arguments that become fields of API requests: tools, context edits, budget and extra fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def request_fields(
     check_bool("cache", cache)
     extra = dict(request or {})
     if reserved := sorted(_AGENT_FIELDS & set(extra)):
-        raise InvalidInput(f"request must not contain {', '.join(reserved)}: the agent sets these from its arguments")
+        raise InvalidInput(
+            f"request must not contain {', '.join(reserved)}: the agent sets these fields from its own arguments"
+        )
     if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
         raise InvalidInput(f"max_tokens above {MAX_UNSTREAMED_TOKENS:,} requires stream=True")
     extra_betas = check_list(extra.pop("betas", None) or (), _BETAS)

@@ -1,7 +1,7 @@
 """Applied context edits, compactions and token usage, read from API responses.
 
-Every function takes an SDK response object or the same data as a dict. Unknown edit types are kept as `OtherEdit`. The
-functions raise no exceptions.
+Every function takes an SDK response object or the same data as a dict. Edits of unknown types are returned as
+`OtherEdit`. The functions raise no exceptions.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of a response or of one of its steps. `kind` is "message", "compaction" or another type from the API."""
+class TokenUsage:
+    """Token usage of a response or of one of its steps.
+
+    `kind` is "message", "compaction" or another type that the API reports.
+    """
 
     kind: str
     input_tokens: int = 0
@@ -58,14 +61,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Result of `count_tokens`: tokens after context edits, and before them if the request has edits."""
+    """Result of `count_tokens`: tokens after context edits. If the request has edits, also the tokens before them."""
 
     input_tokens: int
     original_input_tokens: int | None
 
 
 def applied_edits(response: object) -> tuple[AppliedEdit, ...]:
-    """Edits that a message or a message_delta event reports, in order."""
+    """Context edits that the API applied, in order, as reported in a message or a `message_delta` event."""
     edits = field(field(response, "context_management"), "applied_edits")
     return tuple(_edit(edit) for edit in items(edits))
 
@@ -77,12 +80,12 @@ def compactions(response: object) -> tuple[str | None, ...]:
     return tuple(summary if isinstance(summary, str) else None for summary in summaries)
 
 
-def usage(response: object) -> Usage:
-    """Token usage of a message, without compactions. `iterations` includes them."""
+def usage(response: object) -> TokenUsage:
+    """Token usage of a message, excluding compactions. `iterations` also reports compactions."""
     return _usage(field(response, "usage"), "message")
 
 
-def iterations(response: object) -> tuple[Usage, ...]:
+def iterations(response: object) -> tuple[TokenUsage, ...]:
     """Token usage of each step in a message: compactions and server tool rounds. Empty if the API reports no steps."""
     return tuple(_usage(step, "unknown") for step in items(field(field(response, "usage"), "iterations")))
 
@@ -126,11 +129,11 @@ def _fields(value: object) -> Mapping[str, object]:
     return {**getattr(value, "__dict__", {}), **(getattr(value, "model_extra", None) or {})}
 
 
-def _usage(value: object, kind: str) -> Usage:
+def _usage(value: object, kind: str) -> TokenUsage:
     reported_kind = field(value, "type")
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     counts = [_count(field(value, name)) or 0 for name in names]
-    return Usage(reported_kind if isinstance(reported_kind, str) else kind, *counts)
+    return TokenUsage(reported_kind if isinstance(reported_kind, str) else kind, *counts)
 
 
 def _count(value: object) -> int | None:

@@ -70,7 +70,7 @@ def check_fields(method: Callable[..., object], fields: Mapping[str, object]) ->
 
 @contextmanager
 def send_errors() -> Iterator[None]:
-    """Translate errors in serializing a request to `InvalidInput`, and in parsing its response to `ApiFailed`."""
+    """Translate errors in building a request to `InvalidInput`, and errors in parsing its response to `ApiFailed`."""
     with read_errors():
         try:
             yield
@@ -84,7 +84,10 @@ def send_errors() -> Iterator[None]:
 
 @contextmanager
 def read_errors() -> Iterator[None]:
-    """Translate errors in parsing a response to `ApiFailed`. The SDK parses every response with status 200."""
+    """Translate errors in parsing a response to `ApiFailed`.
+
+    The SDK parses each response with status 200, even a malformed one.
+    """
     try:
         yield
     except json.JSONDecodeError:
@@ -107,7 +110,10 @@ _BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {
 
 
 def to_agent_error(error: anthropic.AnthropicError) -> AgentError:
-    """Convert an SDK error. The message includes the API's explanation, but nothing from the request."""
+    """Convert an exception of the SDK to an `AgentError`.
+
+    The message includes the API's explanation, but nothing from the request.
+    """
     if isinstance(error, anthropic.APIStatusError):
         kind = _BY_TYPE_OR_STATUS.get(error.type) or _BY_TYPE_OR_STATUS.get(error.status_code)
         kind = kind or (ApiFailed if error.status_code >= 500 else RequestRefused)

@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retentive.agent.conversation import Message, blocks_of, is_blank, tool_result, without_server_calls
+from retentive.agent.conversation import MessageDict, blocks_of, is_blank, tool_result, without_server_calls
 
 UNKNOWN_OUTCOME = "Error: It is not known whether this call ran. Check before you make it again."
 
 
-def sendable(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
     """A copy of the messages that the API accepts, from the newest summary of a compaction on."""
-    sent: list[Message] = []
+    sent: list[MessageDict] = []
     messages = _since_compaction(messages)
     for at, message in enumerate(messages):
         blocks = [block for block in blocks_of(message) if not is_blank(block)]
@@ -52,7 +52,7 @@ def _since_compaction(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping
     return messages
 
 
-def _without_open_server_calls(blocks: list[Message], later: Sequence[Mapping[str, Any]]) -> list[Message]:
+def _without_open_server_calls(blocks: list[MessageDict], later: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
     """The blocks of a response without calls of server tools that have no result, if the turn has ended."""
     return without_server_calls(blocks, later) if any(_starts_a_turn(message) for message in later) else blocks
 
@@ -61,10 +61,10 @@ def _starts_a_turn(message: Mapping[str, Any]) -> bool:
     return message["role"] == "user" and any(block.get("type") != "tool_result" for block in blocks_of(message))
 
 
-def _results_first(blocks: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+def _results_first(blocks: Sequence[MessageDict], sent: Sequence[MessageDict]) -> list[MessageDict]:
     """The blocks of a user message: one result for each call of the last sent response, then all other blocks."""
     open_ids = {call["id"] for call in _open_calls(sent)}
-    results: dict[str, Message] = {}
+    results: dict[str, MessageDict] = {}
     for block in blocks:
         call_id = str(block.get("tool_use_id"))
         if block.get("type") == "tool_result" and call_id in open_ids and call_id not in results:
@@ -73,7 +73,7 @@ def _results_first(blocks: Sequence[Message], sent: Sequence[Message]) -> list[M
     return [*results.values(), *(block for block in blocks if block.get("type") != "tool_result")]
 
 
-def _answer_calls(sent: list[Message]) -> None:
+def _answer_calls(sent: list[MessageDict]) -> None:
     """Add an error result for each call of the last sent response that has none."""
     missing = [tool_result(call["id"], UNKNOWN_OUTCOME, is_error=True) for call in _open_calls(sent)]
     if not missing:
@@ -86,9 +86,9 @@ def _answer_calls(sent: list[Message]) -> None:
         sent[at + 1] = {**after, "content": [*missing, *after["content"]]}
 
 
-def _open_calls(sent: Sequence[Message]) -> list[Message]:
+def _open_calls(sent: Sequence[MessageDict]) -> list[MessageDict]:
     """Calls of the last sent response without a result."""
-    after: list[Message] = []
+    after: list[MessageDict] = []
     for message in reversed(sent):
         if message["role"] == "assistant":
             answered = {block.get("tool_use_id") for block in after if block.get("type") == "tool_result"}

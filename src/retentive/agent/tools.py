@@ -1,7 +1,7 @@
 """Tool calls: the memory's commands, each under the id of its call, and the application's own tools.
 
-A call that is run again under its id, for example after a crash, changes the memory only once. The application's tools
-are not given the id, so they must themselves tolerate a repetition.
+A memory command that runs again under its id, for example after a crash, changes the memory only once. The
+application's tools do not get the id of the call, so they must tolerate a repeated call themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Unpack, cast
 from anyio import to_thread
 
 from retentive.agent.checks import replace_surrogates
-from retentive.agent.conversation import Message, add_result, tool_result, unanswered_calls
+from retentive.agent.conversation import MessageDict, add_result, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, id_option, open_memory
@@ -55,7 +55,7 @@ class Tools:
                     raise InvalidInput(f"the tool {name!r} is async; use AsyncAgent, or the SDK's beta_tool")
         self.definitions = [{**TOOL}, *(tool if isinstance(tool, Mapping) else tool.to_dict() for tool in given)]
 
-    def run(self, call: Message) -> Message:
+    def run(self, call: MessageDict) -> MessageDict:
         """Run a tool call and return its tool_result block. An exception of a tool becomes an error result."""
         tool = self._by_name.get(call["name"])
         if tool is None:
@@ -65,7 +65,7 @@ class Tools:
         except Exception as error:
             return _failure(call, error)
 
-    async def run_async(self, call: Message) -> Message:
+    async def run_async(self, call: MessageDict) -> MessageDict:
         """Async version of `run`. Memory commands and sync tools run in a worker thread."""
         tool = self._by_name.get(call["name"])
         if tool is None or not inspect.iscoroutinefunction(tool.call):
@@ -75,7 +75,7 @@ class Tools:
         except Exception as error:
             return _failure(call, error)
 
-    def _without_own_tool(self, call: Message) -> Message:
+    def _without_own_tool(self, call: MessageDict) -> MessageDict:
         if call["name"] != TOOL["name"]:
             return tool_result(call["id"], f"Error: Tool '{call['name']}' not found", is_error=True)
         options = id_option(self._memory, call["id"])
@@ -89,22 +89,23 @@ class Tools:
 
 
 def run_tools(
-    messages: list[Message],
+    messages: list[MessageDict],
     memory: Place | SupportsExecute,
     *,
     store: str | None = None,
     tools: Iterable[Any] = (),
     actor: Actor | str | None = None,
     **origin: Unpack[Origin],
-) -> list[Message]:
+) -> list[MessageDict]:
     """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
 
-    For loops that keep their own messages. Save `messages` after each response and after this call: a process that was
-    killed then continues with this call, and every change of the memory is made once. `memory` is an open memory, or a
-    location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's `beta_tool`.
-    Pass the same `actor` after a crash. `source` and `session` are recorded in the provenance of each change.
+    For loops that keep their own messages. Save `messages` after each response and after this call. A process that was
+    killed can then be continued with this call, and every change of the memory is made only once. `memory` is an open
+    memory, or a location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's
+    `beta_tool`. Pass the same `actor` after a crash. `source` and `session` are recorded in the provenance of each
+    change.
 
-    Returns the tool_result blocks, none if every call has its result. Raises `InvalidInput`.
+    Returns the new tool_result blocks; empty if every call already has a result. Raises `InvalidInput`.
     """
     who, given = as_actor(actor), origin_of(**origin)
     opened, close = open_memory(memory, store)
@@ -118,7 +119,7 @@ def run_tools(
         close()
 
 
-def _failure(call: Message, error: Exception) -> Message:
+def _failure(call: MessageDict, error: Exception) -> MessageDict:
     sdk_tools = sys.modules.get("anthropic.lib.tools")  # a tool that raises the SDK's error has imported the SDK
     if sdk_tools is not None and isinstance(error, sdk_tools.ToolError):
         return tool_result(call["id"], error.content, is_error=True)

@@ -6,12 +6,12 @@ of these points can be continued: calls without a result are run first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from retentive.agent.checks import check_at_least
 from retentive.agent.conversation import (
-    Message,
+    MessageDict,
     Response,
     add_result,
     blocks_of,
@@ -25,7 +25,10 @@ from retentive.agent.events import (
     Event,
     Finished,
     Reason,
+    ServerToolCall,
+    ServerToolResult,
     Text,
+    ThinkingText,
     ToolCall,
     ToolReply,
     UsageReport,
@@ -68,9 +71,9 @@ class Budget:
 
 
 class Turns:
-    """State of one run: receives each response, updates the conversation, and decides when the run ends."""
+    """State of one run. It receives each response, updates the conversation, and decides when the run ends."""
 
-    def __init__(self, messages: list[Message], budget: Budget, *, streamed: bool) -> None:
+    def __init__(self, messages: list[MessageDict], budget: Budget, *, streamed: bool) -> None:
         self._messages = messages
         self._budget = budget
         self._streamed = streamed
@@ -80,7 +83,10 @@ class Turns:
         self._paused: list[str] = []  # text of a paused turn, which the next response continues
 
     def resume(self) -> list[Event]:
-        """Events of the calls that an earlier run recorded and did not run. They run before anything is sent."""
+        """Return the events of calls that an earlier run recorded but did not run.
+
+        These calls run before a request is sent.
+        """
         return [ToolCall(call["id"], call["name"], _input(call)) for call in self.unanswered()]
 
     def answered(self) -> Finished | None:
@@ -96,13 +102,13 @@ class Turns:
         text = "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
         return Finished("end_turn", text, self._turns, self._tokens)
 
-    def unanswered(self) -> list[Message]:
+    def unanswered(self) -> list[MessageDict]:
         """Recorded calls without a result, with their inputs as the model sent them."""
         calls = unanswered_calls(self._messages)
         return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
 
     def receive(self, response: Response) -> list[Event]:
-        """Record a response in the conversation and return its events. The tools it calls have not run yet.
+        """Record a response in the conversation and return its events. The tool calls in the response have not run yet.
 
         Calls that must not run get an error result. The API would refuse again if a refusal stayed in the conversation,
         so it is not recorded.
@@ -110,14 +116,9 @@ class Turns:
         self._turns += 1
         self._tokens += billed_tokens(response.raw)
         self._inputs = response.inputs
-        events: list[Event] = [Compaction(summary) for summary in compactions({"content": response.blocks})]
-        if edits := applied_edits(response.raw):
-            events.append(EditsApplied(edits))
-        for block in response.blocks:
-            if block["type"] == "text" and not self._streamed:
-                events.append(Text(block["text"]))
-            elif block["type"] == "tool_use":
-                events.append(ToolCall(block["id"], block["name"], _input(block)))
+        edits = applied_edits(response.raw)
+        events: list[Event] = [EditsApplied(edits)] if edits else []
+        events += (event for block in response.blocks for event in self._events(block))
         events.append(UsageReport(self._turns, usage(response.raw), iterations(response.raw), self._tokens))
         is_refusal = response.stop_reason == "refusal"
         content = response.content if runs_tools(response) else without_server_calls(response.content)
@@ -129,7 +130,25 @@ class Turns:
                 events.append(_reply_event(result, call["name"]) if is_refusal else self.record(call, result))
         return events
 
-    def record(self, call: Message, result: Message) -> ToolReply:
+    def _events(self, block: MessageDict) -> Iterator[Event]:
+        """Events of a block. Streamed texts and summaries were reported as they arrived."""
+        match block["type"]:
+            case "text" if not self._streamed:
+                yield Text(block["text"])
+            case "compaction" if not self._streamed:
+                yield from map(Compaction, compactions({"content": [block]}))
+            case "thinking" | "redacted_thinking":
+                yield ThinkingText(str(block.get("thinking") or ""))
+            case "tool_use":
+                yield ToolCall(block["id"], block["name"], _input(block))
+            case "server_tool_use" | "mcp_tool_use":
+                yield ServerToolCall(str(block.get("id")), str(block.get("name")), _input(block))
+            case kind if kind.endswith("_tool_result"):
+                content = block.get("content")
+                failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
+                yield ServerToolResult(str(block.get("tool_use_id")), kind, failed or block.get("is_error") is True)
+
+    def record(self, call: MessageDict, result: MessageDict) -> ToolReply:
         """Record the result of a call in the conversation and return its event."""
         add_result(self._messages, result)
         return _reply_event(result, call["name"])
@@ -168,12 +187,12 @@ def runs_tools(response: Response) -> bool:
     return response.stop_reason in _CONTINUING
 
 
-def _input(block: Message) -> Mapping[str, object]:
+def _input(block: MessageDict) -> Mapping[str, object]:
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}
 
 
-def _reply_event(result: Message, name: str) -> ToolReply:
+def _reply_event(result: MessageDict, name: str) -> ToolReply:
     content = result.get("content")
     text = content if isinstance(content, str) else "".join(_block_text(item) for item in items(content))
     return ToolReply(result["tool_use_id"], name, text, result.get("is_error") is True)

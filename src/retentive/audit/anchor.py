@@ -1,8 +1,9 @@
 """Anchors: signed heads of the audit log with digests of all versions, in a file kept away from the storage.
 
-Whoever can write to the storage can rewrite the log with the versions it lists, or restore an older copy of both. An
-anchor line holds the head of the chain and a keyed digest of each version since the line before, and is signed with
-HMAC-SHA256. Without the key nobody can write a line, or confirm a guess of a text from a digest.
+Anybody who can write to the storage can rewrite the log together with the versions it lists, or restore an older copy
+of both. Each line of an anchor file contains the head of the chain and a keyed digest of each version since the
+previous line, and is signed with HMAC-SHA256. Without the key, nobody can forge a line or use a digest to confirm a
+guessed text.
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ class AnchorKey:
 
     @property
     def id(self) -> str:
-        """Public name of the key, recorded in each line."""
+        """Public identifier of the key, recorded in each line of the anchor file."""
         return hashlib.sha256(b"anchor key\0" + self.secret).hexdigest()[:16]
 
     @classmethod
     def create(cls, path: str) -> AnchorKey:
-        """Write a new random key to a new file that only its owner may read. Raises `InvalidInput` if it exists."""
+        """Write a new random key to a new file that only its owner may read.
+
+        Raises `InvalidInput` if the file exists.
+        """
         key = cls(os.urandom(KEY_BYTES))
         text = _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n"
         try:
@@ -54,7 +58,7 @@ class AnchorKey:
                 os.fsync(file.fileno())
             sync_directory(os.path.dirname(os.path.abspath(expanded(path))))
         except FileExistsError:
-            raise InvalidInput("the key file exists; keys are never overwritten") from None
+            raise InvalidInput("the key file already exists and is never overwritten; choose another file") from None
         except OSError as error:
             raise os_error(error) from None
         return key
@@ -68,15 +72,15 @@ class AnchorKey:
         except ValueError:
             secret = b""
         if f"{prefix}:" != _KEY_PREFIX or len(secret) != KEY_BYTES:
-            raise InvalidInput("the file is not a key made by `retentive audit key`")
+            raise InvalidInput("the file is not an anchor key; create one with `retentive audit key`")
         return cls(secret)
 
     def sign(self, text: str) -> str:
-        """Keyed digest of a text."""
+        """HMAC-SHA256 of a text, in hexadecimal."""
         return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
     def leaf(self, version: Version, data: bytes | None) -> str:
-        """Keyed digest of all fields of a version, and of the text that was read for it."""
+        """Keyed digest of a version: of all its fields and of `data`, its text as read from the storage."""
         redacted = None if version.redacted_at is None else to_us(version.redacted_at)
         facts = [
             version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
@@ -88,7 +92,7 @@ class AnchorKey:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One line: the head of the log of a store at a time, and the digests of the versions since the line before."""
+    """One line of an anchor file: a head of the audit log, and digests of the versions since the previous line."""
 
     store: str
     time: str
@@ -99,7 +103,7 @@ class Anchor:
     signature: str
 
     def body(self, key: AnchorKey) -> str:
-        """The signed text."""
+        """Text of the line that the signature covers."""
         return canonical({
             "format": FORMAT,
             "key": key.id,
@@ -112,14 +116,14 @@ class Anchor:
         })  # fmt: skip
 
     def to_line(self, key: AnchorKey) -> str:
-        """The line of the file."""
+        """Format the anchor as a signed line of the file."""
         return canonical(json.loads(self.body(key)) | {"signature": self.signature}) + "\n"
 
 
 def new_anchor(
     key: AnchorKey, store: str, *, at: datetime, head: Head, before: Anchor | None, leaves: Mapping[str, str]
 ) -> Anchor:
-    """A signed line for the versions that are newer than the line before."""
+    """Create an anchor with the digests of the versions that are newer than the previous anchor of the store."""
     last = "" if before is None else before.newest
     added = {version: leaf for version, leaf in leaves.items() if version > last}
     newest = max(added, default=last)
@@ -130,9 +134,9 @@ def new_anchor(
 
 
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
-    """The lines of a store, oldest first.
+    """Read the anchors of a store from a file, oldest first.
 
-    Raises `NotFound`, `InvalidInput` for a malformed file or another key, `Damaged` for a line that was altered.
+    Raises `NotFound`, `InvalidInput` for a malformed file or a wrong key, and `Damaged` for a modified line.
     """
     if missing_ok and not os.path.lexists(path):
         return []
@@ -140,7 +144,7 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
     for number, line in enumerate(_content(path, "anchor file").splitlines(), start=1):
         anchor = _parsed(line, number, key)
         if not hmac.compare_digest(anchor.signature, key.sign(anchor.body(key))):
-            raise Damaged(f"line {number} of the anchor file was altered")
+            raise Damaged(f"line {number} of the anchor file was modified")
         if anchor.store != store:
             continue
         if anchor.previous != (found[-1].signature if found else ""):
@@ -150,7 +154,7 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
 
 
 def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
-    """Append a line, durably; the file is created if it does not exist."""
+    """Append an anchor to a file and sync the file to disk. The file is created if it does not exist."""
     try:
         with os.fdopen(os.open(expanded(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE), "w") as file:
             file.write(anchor.to_line(key))
@@ -162,7 +166,7 @@ def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
 
 
 def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
-    """The digest of each version; `damaged` for one whose text cannot be read."""
+    """Digests of versions by version id. The digest is `damaged` for a version whose text cannot be read."""
     return {version.id: _leaf(key, snapshot, version) for version in versions}
 
 
@@ -177,7 +181,7 @@ def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
     try:
         found = json.loads(line)
         if found["format"] != FORMAT:
-            raise InvalidInput("the anchor file was written by a newer version of retentive")
+            raise InvalidInput("the anchor file was written by a newer version of retentive; upgrade retentive")
         versions = {str(version): str(leaf) for version, leaf in found["versions"].items()}
         texts: Sequence[str] = [str(found[name]) for name in ("store", "time", "newest", "previous", "signature")]
         named, head = found["key"], Head.parse(found["head"])
@@ -196,6 +200,6 @@ def _content(path: str, what: str) -> str:
     except FileNotFoundError:
         raise NotFound(f"the {what} does not exist") from None
     except UnicodeDecodeError:
-        raise InvalidInput(f"the {what} is not text") from None
+        raise InvalidInput(f"the {what} is not a UTF-8 text file") from None
     except OSError as error:
         raise os_error(error) from None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
@@ -32,7 +32,7 @@ _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
 
 class Head(NamedTuple):
-    """Number (from 1) and hash of an entry; as text `SEQ:HASH`."""
+    """Last entry of a chain, identified by its number (from 1) and its hash. Its text form is `SEQ:HASH`."""
 
     seq: int
     hash: str
@@ -53,15 +53,17 @@ class Head(NamedTuple):
 class AuditEntry:
     """One operation: time, actor, name, integration, and the code of its outcome (`ok` without an error).
 
-    - `changes`: the memories and versions that the operation created. Of more than 500, only the first and the last.
-    - `change_count`: the number of these versions.
+    - `changes`: the memories and versions that the operation created. If there are more than 500, only the first and
+      the last are listed.
+    - `change_count`: the number of versions that the operation created.
     - `paths`: the paths of the operation; None if they were removed because the memory was erased.
     - `read`: the version that a view showed. `listed`: true for a view of a directory.
-    - `repeated`: true if the first reply was repeated. `proposed`: true if the changes await review.
+    - `repeated`: true if the call was a retry and got the reply of the first call. `proposed`: true if the changes
+      await review.
     - `audit`: the new value of the setting `audit`, if the operation changed it.
-    - `newest`: the newest version at that time, recorded in the first entry and in entries with `audit`, since clocks
-      cannot order versions and entries.
-    - `withheld`: the entries whose paths the operation removed.
+    - `newest`: the newest version when the entry was written. It shows which versions are older than the entry, and is
+      recorded only in the first entry and in entries with `audit`.
+    - `withheld`: the numbers of earlier entries whose paths the operation removed from the log.
     - `facts`: further fields, such as the names of changed settings.
     """
 
@@ -112,13 +114,16 @@ def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """Head of the chain. Raises `InvalidInput` if it is damaged."""
+    """Head of the chain. Raises `InvalidInput` if the record of the head is damaged."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
     return Head(0, FIRST) if text is None else Head.parse(text)
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
-    """Append an entry to the chain, in the transaction of its operation; return its number."""
+    """Append an entry to the chain in `tx`, the transaction of the audited operation.
+
+    Returns the number of the entry.
+    """
     head = head_of(tx)
     seq, detail = head.seq + 1, None
     if paths:
@@ -137,13 +142,16 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """Return whether the entry with this number has this id. If so, the commit succeeded, but its outcome was lost."""
+    """Return whether the entry with this number has this id.
+
+    True means that a commit with an unknown outcome succeeded.
+    """
     text = snapshot.get_record(ENTRY, key_of(seq))
     return text is not None and json.loads(text).get("id") == entry_id
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """Fields of an entry that list its versions."""
+    """Fields of an entry that list the versions which the operation created."""
     if not recorded:
         return {}
     if len(recorded) <= LISTED_CHANGES:
@@ -160,7 +168,10 @@ def digest_of_detail(detail: str) -> str:
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove details that contain one of these paths or a deleted directory above one; return their entry numbers."""
+    """Remove the detail records that contain one of these paths or the path of a deleted directory above one of them.
+
+    Returns the numbers of their entries.
+    """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}
     found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
@@ -179,7 +190,7 @@ def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
 
 
 def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
-    """Parse the entry in a record without checking its hash; None if the record is not an entry."""
+    """Parse an entry from its record without checking its hash. None if the record is not an entry."""
     try:
         said = json.loads(value)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))
@@ -209,7 +220,7 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             hash=_text(said["hash"]),
             facts={name: value for name, value in said.items() if name not in _FIELDS},
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (Damaged, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -1,7 +1,7 @@
-"""Comparison of a memory store with its anchors: altered, missing and inserted versions.
+"""Comparison of a memory store with its anchors, to find modified, missing and inserted versions.
 
-A removal (`redact`, `erase`, `scan --redact --history`, `sweep`) since the anchor explains a missing or redacted
-version, if the audit log has its entry. Larger sweeps record only the number of pruned versions.
+A version may be missing or redacted if the audit log has an entry for its removal after the anchor (`redact`, `erase`,
+`scan --redact --history` or `sweep`). The entry of a large sweep has only the number of pruned versions.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
 from retentive.values.records import EXTERNAL
 
-Kind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited", "present differs"]
+DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited", "present differs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A version that is not as anchored: its id, and the kind of difference.
+    """A version that differs from the anchors, and the kind of difference.
 
-    `altered`: a field or its text; `missing`: removed without an entry; `unknown`: inserted between anchored ones;
-    `unaudited`: newer than the anchor, without an entry; `present differs`: the present memory is not this version.
+    - `altered`: a field or the text was modified.
+    - `missing`: the version was removed, and the audit log has no entry for the removal.
+    - `unknown`: the version was inserted among anchored versions.
+    - `unaudited`: the version is newer than the anchor and has no audit entry.
+    - `present differs`: the present memory differs from its newest version.
     """
 
-    what: Kind
+    what: DifferenceKind
     version_id: str
 
     def __str__(self) -> str:
@@ -39,14 +42,14 @@ class Difference:
 
 @dataclass(slots=True)
 class Removals:
-    """Versions whose removal the entries since a line explain."""
+    """Removals of versions according to the audit log: ids where the entries name them, otherwise their number."""
 
     named: set[str] = field(default_factory=set)
     unnamed: int = 0
 
     @classmethod
     def of(cls, entries: Iterable[AuditEntry], after: int) -> Removals:
-        """The removals of the entries after a number."""
+        """Collect the removals from the entries with a number greater than `after`."""
         found = cls()
         for entry in entries:
             if entry.seq > after and entry.outcome == "ok":
@@ -76,7 +79,10 @@ def differences(
     *,
     has_files: bool,
 ) -> list[Difference]:
-    """Compare one state with the anchors; `has_files`: people may edit the memories as plain files."""
+    """Compare one state of a store with its anchors.
+
+    `has_files` means that people may edit the memories as plain files.
+    """
     versions = list(all_versions(snapshot))
     leaves = leaves_of(key, snapshot, versions)
     known = {id_: (leaf, anchor.head.seq) for anchor in anchors for id_, leaf in anchor.versions.items()}
@@ -112,7 +118,7 @@ def _is_removed(version: Version | None) -> bool:
 
 
 def _of_present(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Difference]:
-    """Present memories that are not the newest versions, and newest versions that are not present."""
+    """Yield a difference for each memory whose present state does not match its newest version."""
     heads: dict[str, Version] = {}
     for version in versions:
         heads.setdefault(version.memory_id, version)

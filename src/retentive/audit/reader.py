@@ -19,12 +19,12 @@ __all__ = ["Anchor", "AnchorKey", "Audit", "AuditEntry", "Difference", "Head", "
 
 def _key(key: AnchorKey | str | None) -> AnchorKey:
     if key is None:
-        raise InvalidInput("an anchor needs the key that signed it")
+        raise InvalidInput("an anchor file can be read only with the key that signed it; pass `key`")
     return AnchorKey.read(key) if isinstance(key, str) else key
 
 
 class Audit:
-    """The audit log of one memory store. Reading it adds no entry. Raises `RetentiveError`."""
+    """Audit log of one memory store. Reading the log adds no entry to it. The methods raise `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class Audit:
         return (entry for _, entry in self._found(since))
 
     def export(self, since: datetime | None = None) -> Iterator[str]:
-        """Stored entries since a time, each one line of JSON."""
+        """Stored audit entries since a time, each as one line of JSON."""
         return (value for value, _ in self._found(since))
 
     def verify(
@@ -45,20 +45,20 @@ class Audit:
     ) -> Verified:
         """Verify that every entry is present, unchanged and in order; see docs/audit.md.
 
-        `expect` has heads noted elsewhere, as `SEQ:HASH`. With `anchor`, the path of a file that `anchor` wrote, and
-        its key, all versions are compared with it too. Raises `InvalidInput` for a malformed head or file, `NotFound`,
-        and `Damaged` for an altered anchor file.
+        `expect` lists heads of earlier verifications, as `SEQ:HASH`. `anchor` is the path of a file written by the
+        method `anchor`, and `key` is its key. With them, all versions are compared with the anchors too. Raises
+        `InvalidInput` for a malformed head or file, `NotFound`, and `Damaged` for a modified anchor file.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
         anchored = None if anchor is None else self._anchored(anchor, _key(key))
         return self._context.read(lambda found: verify(found, self._context.id, expected, anchored))
 
     def anchor(self, path: str, key: AnchorKey | str) -> Anchor | None:
-        """Sign the head of the log and the versions since the last anchor, and append them to a file.
+        """Sign the head of the log and the versions since the last anchor, and append the signed anchor to a file.
 
-        Returns the new anchor, or None if nothing changed since. Keep file and key where nobody can write who can write
-        to the storage. Raises `InvalidInput` if the log is off, and `Damaged`, without a new anchor, if the store
-        differs from the anchors in the file.
+        Returns the new anchor, or None if nothing changed since the last one. Keep the file and the key where nobody
+        with write access to the storage can change them. Raises `InvalidInput` if the audit log is off. If the store
+        differs from the anchors in the file, raises `Damaged` and writes no anchor.
         """
         context, signer = self._context, _key(key)
         anchored = self._anchored(path, signer, missing_ok=True)
@@ -66,10 +66,10 @@ class Audit:
 
         def work(found: Snapshot) -> Anchor:
             if not context.settings_of(found).audit:
-                raise InvalidInput("the audit log is off: switch it on with `retentive settings set audit=true`")
+                raise InvalidInput("the audit log is off; switch it on with `retentive settings set audit=true`")
             verified = verify(found, context.id, (), anchored if before is not None else None)
             if not verified.is_sound:
-                raise Damaged(f"the store is not sound, nothing was anchored: {verified.findings[0]}")
+                raise Damaged(f"no anchor was written: verification of the memory store found {verified.findings[0]}")
             since = found.versions(after=None if before is None else before.newest)
             at = to_datetime(now_us(context.clock))
             leaves = leaves_of(signer, found, list(since))

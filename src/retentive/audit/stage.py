@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from retentive.audit.chain import append, changes_field, has_entry
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import REFUSALS, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
@@ -17,15 +16,15 @@ from retentive.values.replies import ERROR_CODES
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
-    """Return whether the audit log is on for this attempt and the transaction has begun."""
+    """Return whether the audit log is on for this operation, and its transaction has begun."""
     return attempt.has_begun and attempt.settings.audit
 
 
-def audited(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: if the setting `audit` is on, write an entry with the outcome in the same transaction.
 
-    This stage writes the entry of a refusal that was raised before any change was recorded. A later refusal first rolls
-    the transaction back.
+    If the operation is refused before it records a change, this stage writes the entry. A later refusal passes through,
+    because its transaction must be rolled back first.
     """
     tx = attempt.tx  # later stages may replace tx
     if attempt.entry is not None and attempt.outcome is not None and has_entry(tx, *attempt.entry):
@@ -50,7 +49,10 @@ def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) 
 def entry_of_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
 ) -> None:
-    """Write the entry of a read in its own transaction. Errors of storage are raised, and the read returns nothing."""
+    """Write the audit entry of a read in its own transaction.
+
+    If that fails, the read raises the error and returns no data.
+    """
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:

@@ -27,14 +27,14 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import EXTERNAL
 from retentive.values.settings import from_text
 
-What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
+ProblemKind: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first entry that differs from the one that was written: its number and the kind of difference."""
+    """The first problem in an audit log: the number of the entry, and the kind of problem."""
 
-    what: What
+    what: ProblemKind
     seq: int
 
     def __str__(self) -> str:
@@ -46,8 +46,8 @@ class Verified:
     """Result of a verification: the number of entries, the first problem, and the head of the chain.
 
     Keep a copy of `head` elsewhere: only the copy can later prove that no entries were cut off the end. `unaudited`
-    lists versions without an entry that were recorded while the log was on. `differences` lists the versions that are
-    not as an anchor says.
+    lists the versions that were recorded while the log was on but have no entry. `differences` lists the versions that
+    differ from the anchors.
     """
 
     entries: int
@@ -58,12 +58,12 @@ class Verified:
 
     @property
     def is_sound(self) -> bool:
-        """True if nothing was found that retentive did not write, or that it wrote and is missing."""
+        """True if the log has no problem and no version differs from the anchors."""
         return not self.findings
 
     @property
     def findings(self) -> tuple[Problem | Difference, ...]:
-        """The first problem of the log, and the differences."""
+        """The first problem of the log, if any, followed by the differences from the anchors."""
         return (*(() if self.problem is None else (self.problem,)), *self.differences)
 
 
@@ -95,7 +95,7 @@ class _Verification:
         self.head = Head(seq, entry.hash if entry is not None else "")
         self.hashes[seq] = self.head.hash
 
-    def _difference(self, seq: int, value: str, entry: AuditEntry | None) -> tuple[What | None, int]:
+    def _difference(self, seq: int, value: str, entry: AuditEntry | None) -> tuple[ProblemKind | None, int]:
         if seq == 0:
             return "unknown", 0
         if seq != self.head.seq + 1:
@@ -119,7 +119,7 @@ class _Verification:
         return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
 
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
-        """Compare the details with the digests in their entries."""
+        """Compare the detail records with the digests in their entries."""
         present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
@@ -133,13 +133,13 @@ class _Verification:
         self.problems += [self._without_entry(seq) for seq in present]
 
     def _without_entry(self, seq: int) -> Problem:
-        """The problem of a detail whose entry has no digest or does not exist."""
+        """Problem to report for a detail record whose entry has no digest or does not exist."""
         if seq in self.hashes:
             return Problem("detail altered", seq)
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that entries recorded elsewhere are present and have the same hashes."""
+        """Check that the entries of known heads are present and have the same hashes."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))
@@ -151,7 +151,7 @@ class _Verification:
 class Anchored:
     """The anchors of a store, oldest first, and the key that signed them.
 
-    `has_files`: people may edit the memories as plain files.
+    `has_files` is true if people may edit the memories as plain files.
     """
 
     key: AnchorKey
@@ -160,10 +160,10 @@ class Anchored:
 
 
 def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored: Anchored | None = None) -> Verified:
-    """Verify the log in one state of the store; `expected` has heads noted elsewhere.
+    """Verify the log in one state of the store. `expected` lists heads of earlier verifications.
 
     A log without entries fails if the stored setting `audit` is on. With `anchored`, the heads of the anchors must
-    exist, and all versions are compared with them.
+    exist, and all versions are compared with the anchors.
     """
     heads = [] if anchored is None else [anchor.head for anchor in anchored.anchors]
     run = _Verification(store_id)
@@ -197,7 +197,10 @@ def _differences(
 
 
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
-    """Versions recorded while the log was on that have no entry, oldest first. External edits need no entry."""
+    """Versions recorded while the log was on that have no audit entry, oldest first.
+
+    Versions from external edits need none.
+    """
     if not entries:
         return
     listed = {change.version_id for entry in entries for change in entry.changes}
@@ -212,5 +215,8 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
 
 
 def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
-    """Return whether the log was on when a version was recorded, according to the entries that switched it."""
+    """Return whether the log was on when a version was recorded.
+
+    `switches` are the entries that turned it on or off.
+    """
     return next((state for newest, state in reversed(switches) if newest < version_id), True)

@@ -18,7 +18,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
-from retentive.engine.handlers import ABSENT, RunCommand, check_free
+from retentive.engine.command_handlers import ABSENT, RunCommand, check_free
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import get_entry, read_fact
 from retentive.errors import NotFound, Refused, RetentiveError

@@ -76,13 +76,18 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
         found,
         plain=rows,
         shown=[layouts.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
-        status=status_of("sensitive") if remain else 0,
+        status=status_of("sensitive") if remain else status_of("damaged") if any(one.damaged for one in found) else 0,
     )
 
 
 def _kinds_of(found: Scanned) -> str:
     lines = ", ".join(map(str, found.instructions))
-    parts = {"": ", ".join(found.kinds), "likely: ": ", ".join(found.likely), "instructions: line ": lines}
+    parts = {
+        "": ", ".join(found.kinds),
+        "likely: ": ", ".join(found.likely),
+        "instructions: line ": lines,
+        "damaged: ": "run `retentive doctor`" if found.damaged else "",
+    }
     return "; ".join(head + text for head, text in parts.items() if text)
 
 

@@ -12,7 +12,7 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, Moment, line_range, moment_option, text_of_file, text_or_stdin
-from retentive.engine.handlers import RunView
+from retentive.engine.command_handlers import RunView
 from retentive.engine.queries import list_memories
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused

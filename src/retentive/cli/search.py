@@ -13,7 +13,7 @@ from retentive.search.query import Hit, Results
 from retentive.values.paths import ROOT
 
 
-@output.command(json='Print a JSON object: {"total", "hits"}.')
+@output.command(json='Print a JSON object: {"total", "hits", "damaged"}.')
 @click.argument("query", nargs=-1, required=True)
 @click.option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
 @click.option(
@@ -42,7 +42,10 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, **where
         _object(found),
         plain=(row for hit in found.hits for row in _rows(hit)),
         shown=[layouts.Hits(found), "" if is_cut else total],
-        notes=[f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else [],
+        notes=[
+            *([f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else []),
+            *(f"The memory {path} is damaged and was not searched; run `retentive doctor`." for path in found.damaged),
+        ],
     )
 
 
@@ -52,4 +55,5 @@ def _rows(hit: Hit) -> list[tuple[str, str, str]]:
 
 def _object(found: Results) -> dict[str, object]:
     names = ("path", "memory_id", "version_id", "updated_at", "lines", "path_spans", "snippets", "trust")
-    return {"total": found.total, "hits": [output.attributes(hit, *names) for hit in found.hits]}
+    hits = [output.attributes(hit, *names) for hit in found.hits]
+    return {"total": found.total, "hits": hits, "damaged": found.damaged}

@@ -36,7 +36,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     whole = True
     if not has_re2():
         yield found("re2_missing")
-    for finding in _guarded(None, partial(capabilities.check, backend)):
+    for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
         whole &= (finding.code, finding.store_id) != ("unreadable", None)
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:

@@ -16,7 +16,8 @@ from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, U
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
-from retentive.values.records import time_in_id, to_us
+from retentive.values.provenance import NOTHING, provenance_of
+from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
 from retentive.values.settings import from_text
 from retentive.values.text import is_text
 
@@ -43,8 +44,8 @@ class StoreCheck:
         self._findings: list[Finding] = []
         self._counts: Counter[str] = Counter()
         self._present: dict[str, Memory] = {}
-        self._heads: set[str] = set()
-        self._oldest: dict[str, tuple[Version, int]] = {}  # by present memory, with the number of newer revisions
+        self._oldest: dict[str, tuple[Version, int]] = {}  # by memory, with the number of newer revisions
+        self._unordered: list[tuple[str, Version, int]] = []  # earlier version, later version, and that number
         self._revisions = 0
         self._differing: set[str] = set()
         self._later: Version | None = None
@@ -123,11 +124,12 @@ class StoreCheck:
         for version in all_versions(snapshot):
             self.versions += 1
             self._check_order(version)
-            if version.memory_id in self._present:
-                self._oldest[version.memory_id] = version, self._revisions - 1
-            if version.memory_id not in self._heads:
-                self._heads.add(version.memory_id)
+            later = self._oldest.get(version.memory_id)
+            if later is None:
                 self._check_head(version)
+            elif (later[0].operation == "created") != (version.operation == "deleted"):
+                self._unordered.append((version.id, *later))
+            self._oldest[version.memory_id] = version, self._revisions - 1
             if version.redacted_at is None:
                 self._check_path(version.path, version.id)
                 if not self._quick:
@@ -136,12 +138,21 @@ class StoreCheck:
                 self._check_redacted(snapshot, version)
             self._later = version
             self._tick()
-        for memory_id in self._present.keys() - self._heads:
+        self._check_beginnings()
+
+    def _check_beginnings(self) -> None:
+        """Check the oldest version of each memory, and the sequences of operations, after all versions are known."""
+        for memory_id in self._present.keys() - self._oldest.keys():
             memory = self._present[memory_id]
             self._report("version_missing", f"{visible(memory.path)} names {memory.version_id}")
         for memory_id, (oldest, newer_revisions) in self._oldest.items():
-            if memory_id not in self._differing:  # otherwise the row may be one of another memory
-                self._check_age(self._present[memory_id], oldest, self._revisions - newer_revisions)
+            if oldest.operation in {"modified", "deleted"}:
+                self._unordered.append(("nothing", oldest, newer_revisions))
+            if memory_id in self._present and memory_id not in self._differing:  # else it may be that of another memory
+                self._check_age(self._present[memory_id], oldest, newer_revisions)
+        for earlier, version, newer_revisions in self._unordered:
+            if self._is_whole_until(version, newer_revisions):
+                self._report("sequence_wrong", f"{earlier} before {version.id}")
 
     def _check_order(self, version: Version) -> None:
         self._max_revision = max(self._max_revision, version.revision)
@@ -149,6 +160,8 @@ class StoreCheck:
         self._revisions += later is None or version.revision != later.revision
         if time_in_id(version.id) not in {None, to_us(version.created_at)}:
             self._report("time_wrong", version.id)
+        if version.provenance_text is not None and provenance_of(version) is NOTHING:
+            self._report("provenance_wrong", version.id)
         if version.operation not in _OPERATIONS:
             self._report("operation_wrong", version.id)
         if later is None:
@@ -166,16 +179,19 @@ class StoreCheck:
             if version.operation != "deleted" and version.redacted_at is None and known:
                 self._report("memory_lost", f"{visible(version.path)} ({version.memory_id}, version {version.id})")
             return
-        expected = (version.id, version.path, version.size_bytes, version.sha256, version.created_at)
-        if expected != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at):
+        if Memory.of(version, memory.created_at) != memory:
             self._differing.add(memory.id)
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
-    def _check_age(self, memory: Memory, oldest: Version, revisions: int) -> None:
+    def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
+        """Return whether no earlier version was removed: every earlier revision has a version."""
+        return self._pruned is None and self._revisions - newer_revisions == version.revision
+
+    def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:
         """Compare the creation time of a memory with its oldest version. Pruning may have removed earlier versions."""
         if oldest.created_at > memory.updated_at:  # the times of the versions are wrong, which another finding reports
             return
-        is_whole = oldest.operation == "created" and revisions == oldest.revision and self._pruned is None
+        is_whole = oldest.operation == "created" and self._is_whole_until(oldest, newer_revisions)
         if memory.created_at > oldest.created_at or (is_whole and memory.created_at != oldest.created_at):
             self._report("age_wrong", visible(memory.path))
 
@@ -204,7 +220,7 @@ class StoreCheck:
         if usage != sums and not self._counts["unreadable"]:
             kept = f"{usage.memories} memories of {usage.size_bytes} bytes"
             self._report("usage_wrong", f"{kept} instead of {sums.memories} of {sums.size_bytes}")
-        if self._max_revision > snapshot.revision:
+        if not self._max_revision <= snapshot.revision < HIGHEST_COUNTER:
             self._report("revision_wrong", f"{snapshot.revision}, but the newest version has {self._max_revision}")
 
     def _settings(self, snapshot: Snapshot) -> None:

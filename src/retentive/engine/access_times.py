@@ -1,6 +1,7 @@
-"""Access times of memories, for expiry: recorded in batches, at most once an hour for each memory.
+"""Access times of memories, used for expiry. They are recorded in batches, at most once an hour for each memory.
 
-Expiry needs view times, but a view must not cause a write. A process that is killed loses the views of its last minute.
+Expiry needs view times, but a view must not cause a write. If a process is killed, the views of its last minute are
+lost.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
-    """The views of this process, for all memory stores of one backend. Threads may share the object."""
+    """Views of memories by this process, for all memory stores of one backend. Threads may share the object."""
 
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
@@ -65,7 +66,7 @@ class Accesses:
             self.flush()
 
     def flush(self) -> None:
-        """Write the pending views. Views that cannot be written are dropped: a view never fails because of them."""
+        """Write the pending views. If this fails, the views are dropped, so that a view of a memory never fails."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()
@@ -80,10 +81,10 @@ class Accesses:
                     return
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
-        """The latest possible view times of the memories of a store: seconds since 1970, by memory id.
+        """The latest possible view times of the memories of a store, in seconds since 1970, by memory id.
 
-        Views of this process are exact. Other processes record at most one view an hour, so an hour is added to theirs,
-        up to `now` (by default the clock of this process).
+        Views of this process are exact. Other processes record a view at most once an hour, so up to an hour is added
+        to their times, but no more than up to `now` (by default the clock of this process).
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)
@@ -95,7 +96,10 @@ class Accesses:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        """Recorded view times. Invalid values count as never viewed, so that neither a view nor closing fails."""
+        """Recorded view times by memory id.
+
+        An invalid value becomes 0, so that neither a view nor closing the store fails.
+        """
         noted = self._backend.side_records(store_id, KIND)
         return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
 

@@ -1,9 +1,10 @@
-"""Write operations on their way through the pipeline."""
+"""State of write operations while they pass through the pipeline."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Outcome, WriteOperation
@@ -19,13 +20,13 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Attempt(Generic[R]):
-    """One write operation on its way through the stages.
+    """State of one write operation while it passes through the stages.
 
     `tx`, `settings` and `writer` belong to the current run of the transaction. A transaction may run more than once: if
     the outcome of a commit was lost, `outcome` and the marks of the stages show whether the commit succeeded. If
     `failure` is set, it is raised instead of applying the operation, so that a second transaction can record a late
-    refusal. `examiner` has examined the texts that the operation writes. If `is_idempotent` is true, the outcome is
-    recorded under the tool_use id of the call.
+    refusal. `examiner` finds sensitive values in the texts that the operation writes. If `is_idempotent` is true, the
+    outcome is recorded under the tool_use id of the call.
     """
 
     context: StoreContext
@@ -46,5 +47,9 @@ class Attempt(Generic[R]):
 
     @property
     def has_written(self) -> bool:
-        """Return whether storage was asked to record changes in this run. A refusal must then roll back the run."""
+        """True if the storage was asked to record changes in this run. A refusal must then roll back the run."""
         return self.writer is not None and self.writer.tried
+
+
+Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
+"""The rest of the stages, as a stage calls it."""

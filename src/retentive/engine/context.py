@@ -82,7 +82,7 @@ class StoreContext(ABC):
 
     @abstractmethod
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run bookkeeping in its own transaction, outside the stages. Bookkeeping changes no memory."""
+        """Run bookkeeping in a separate transaction, outside the stages. Bookkeeping changes no memory."""
 
     def result_of(self, operation: Operation[R], actor: Actor | str | None = None, **origin: Unpack[Origin]) -> R:
         """Run an operation through all stages and return its result. Raises `RetentiveError`."""
@@ -111,16 +111,16 @@ class StoreContext(ABC):
             raise self.raised(refusal) from None
 
     def raised(self, refusal: Refused) -> RetentiveError:
-        """The exception for a refusal, with the sentence and code of the error reply that a model would get."""
+        """Exception for a refusal. It has the sentence and the code of the error reply that a model would get."""
         said = self.replies.error(refusal.key, refusal.values)
         return error_of(said.text, said.code)
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state, outside the stages, for bookkeeping of the engine."""
+        """Run `work` on one consistent state, outside the stages. Used for bookkeeping of the engine."""
         return self.backend.read(self.id, work)
 
     def settings_of(self, snapshot: Snapshot) -> Settings:
-        """Effective settings: those stored with the store, overridden by those pinned in this process."""
+        """Effective settings: the stored settings, overridden by the settings pinned in this process."""
         stored, known, settings = snapshot.settings, *self.known_settings
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
@@ -128,13 +128,13 @@ class StoreContext(ABC):
         return settings
 
     def settings(self) -> Settings:
-        """Effective settings: those stored with the store, overridden by those pinned in this process."""
+        """Effective settings: the stored settings, overridden by the settings pinned in this process."""
         return self.read(self.settings_of)
 
     def redacted(self, text: str, settings: Settings | None = None) -> str:
         """Input text with its sensitive values masked, for replies that echo it.
 
-        Without `settings`, the last known settings apply, since a command may fail before the store is read.
+        Without `settings`, the settings of the last read apply: a command may fail before the store is read.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)

@@ -3,7 +3,7 @@
 An agent loop that crashes after a command took effect but before it received the reply sends the command again. The
 record of a command is written in the transaction of its change. It contains digests of the id and the command, and the
 parts of the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The
-digest of the command is an HMAC with the id as key, so nobody without the id can use it to confirm a guess of a short
+digest of the command is an HMAC with the id as key, so nobody without the id can use the digest to confirm a guessed
 text.
 
 Ids of the Claude API are unique. Other models number their calls, so their ids count only together with the actor.
@@ -18,11 +18,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.command_handlers import CommandResult, RunCommand
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import CommandResult, RunCommand
 from retentive.engine.operation import Outcome
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import NotFound, Phrase, Refused, RetentiveError
@@ -43,11 +43,13 @@ _PROPOSAL, _VERSION = "prop_", "memver_"
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
 _UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: no two calls have the same one
 _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
-Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: return the first reply to a command repeated under its tool_use id; record all other commands."""
+    """Stage: if a command is repeated under its tool_use id, return its first reply.
+
+    Otherwise run and record the command.
+    """
     operation = attempt.operation
     assert isinstance(operation, RunCommand)
     command, tool_use_id = operation.command, str(attempt.invocation.tool_use_id)
@@ -74,7 +76,10 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def forget_old(context: StoreContext, *, now: float | None = None) -> int:
-    """Remove records older than 24 hours at `now`, by default the time of this host; return their number."""
+    """Remove records older than 24 hours at `now` (by default the time of this host).
+
+    Returns the number of removed records.
+    """
     now = context.clock() if now is None else now
     old = context.read(lambda found: [key for key, value in found.records(KIND) if _is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
@@ -90,7 +95,10 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
-    """The writer of the attempt, or a new one to mask echoes if the refusal came before it was created."""
+    """Writer of the attempt.
+
+    If the operation was refused before it had one, a new writer, which can mask echoed input.
+    """
     who = attempt.actor, attempt.examiner, attempt.invocation
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, *who)
 
@@ -108,7 +116,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """The first outcome, if the same command was recorded within 24 hours; None if the record is damaged."""
+    """Outcome of the first call, if the same command was recorded within 24 hours. None if the record is damaged."""
     known = _parsed(record)
     if known.get("command") != _command_digest(attempt, command) or _is_old(record, attempt.context.clock()):
         return None
@@ -127,7 +135,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """The snippet of the recorded version; None if the text of the version was redacted or pruned later."""
+    """Snippet of the recorded version. None if the text of the version has been redacted or pruned since."""
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
     try:
@@ -177,7 +185,10 @@ def _is_old(note: str, now: float) -> bool:
 
 
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
-    """Record of a refusal, with references to the texts of the command; None if the refusal echoes any other text."""
+    """Record of a refusal. It refers to the texts of the command instead of containing them.
+
+    Returns None if the refusal echoes a text that is not in the command.
+    """
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
 
@@ -201,7 +212,10 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
 
 
 def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) -> Refused | None:
-    """Refusal from a record. None if another version of retentive wrote the record; the command then runs again."""
+    """Rebuild a refusal from its record.
+
+    Returns None if another version of retentive wrote the record; the command then runs again.
+    """
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
@@ -223,7 +237,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Texts of the command that a refusal can echo, by the name that a record uses for each."""
+    """Texts of the command that a refusal can echo. The keys are the names that records use for them."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}
@@ -247,7 +261,7 @@ _MAX_STORES = 10_000
 
 
 def forget_now_and_then(context: StoreContext) -> None:
-    """Count a recorded command, and remove old records from time to time. A failure is logged, and retried later."""
+    """Count a recorded command, and remove old records every `CLEAN_AFTER` commands. Failures are only logged."""
     if len(_remembered) >= _MAX_STORES:
         _remembered.clear()
     mine, now = _remembered.setdefault(context.id, _Remembered()), context.clock()

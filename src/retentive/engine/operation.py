@@ -1,4 +1,4 @@
-"""Operations on a memory store as values, with their invocations and outcomes."""
+"""Operations on a memory store, as frozen dataclasses, with their invocations and outcomes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
 class Operation(ABC, Generic[R_co]):
     """One operation on a memory store. Subclasses are frozen dataclasses.
 
-    `name` is the name in the audit log. `needs_external_edits`: external edits of plain files are recorded first, so
-    that the operation sees them. `sees_all`: a read sees the present state itself: hidden memories, and no proposals.
+    - `name`: name of the operation in the audit log.
+    - `needs_external_edits`: external edits of plain files are recorded before the operation runs, so that it sees
+      them.
+    - `sees_all`: a read sees the stored state, including memories hidden from the actor and without proposed changes.
     """
 
     __slots__ = ()
@@ -47,12 +49,15 @@ class Operation(ABC, Generic[R_co]):
     sees_all: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths of the operation, for the audit log. The default is its field `path`, if there is one."""
+        """Canonical paths of the operation, for the audit log.
+
+        The default is the field `path`, if the operation has one.
+        """
         path: MemoryPath | None = getattr(self, "path", None)
         return () if path is None else (path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Fields of the audit entry for a result, besides the new versions. They never contain a text or a path."""
+        """Additional fields of the audit entry, derived from a result. They never contain a text or a path."""
         return {}
 
 
@@ -68,7 +73,7 @@ class ReadOperation(Operation[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class Read(ReadOperation[R]):
-    """A read given as a function of one consistent state. `facts_of` derives facts for the audit entry."""
+    """A read operation whose `apply` calls a given function. `facts_of` derives facts for the audit entry."""
 
     name: str
     work: Callable[[Snapshot], R]
@@ -88,9 +93,10 @@ class Read(ReadOperation[R]):
 
 @dataclass(frozen=True, slots=True)
 class AuditOnly(ReadOperation[None]):
-    """Leaves the audit entry of a call that runs elsewhere: malformed input, a command across mounts, or a bulk read.
+    """Writes only the audit entry of a call.
 
-    `details` are the facts of the entry.
+    The call itself runs elsewhere (a command across mounts, a bulk read) or was malformed. `details` are the facts of
+    the entry.
     """
 
     name: str | None
@@ -103,7 +109,7 @@ class AuditOnly(ReadOperation[None]):
         return tuple(path.text for path in self.written)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The given facts."""
+        """Return `details`."""
         return self.details
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> None:
@@ -116,8 +122,8 @@ class WriteOperation(Operation[R_co]):
     """An operation that changes memories, history or settings, in one transaction.
 
     - `may_use_reserve`: the operation deletes, so it may use the space reserved for a full disk.
-    - `under_review`: for an actor under review, the operation becomes a proposal, is refused, or (`skip`) runs
-      unchanged.
+    - `under_review`: effect of the operation for an actor under review: it becomes a proposal (`propose`), is refused
+      (`refuse`), or runs as usual (`skip`).
     - `switches_audit`: the operation may turn the audit log on.
     - `is_replayable`: if the operation is repeated under the same tool_use id, it returns its first outcome.
     """
@@ -130,10 +136,13 @@ class WriteOperation(Operation[R_co]):
 
     @abstractmethod
     def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
-        """Record the changes and return the result. It may run more than once. Raises `RetentiveError`."""
+        """Record the changes and return the result. This method may be called more than once.
+
+        Raises `RetentiveError`.
+        """
 
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
-        """The operation to run instead, without the part that storage refused. None if the whole operation fails."""
+        """Operation to retry without the part that the storage refused. None if the whole operation fails."""
         return None
 
 

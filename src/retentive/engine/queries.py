@@ -29,7 +29,10 @@ def get_entry(path: MemoryPath) -> Read[Entry]:
 
 
 def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory]]:
-    """List all memories below a directory, in byte order of their paths, or with `or_at` the memory at the path."""
+    """List all memories below a directory, in byte order of their paths.
+
+    With `or_at`, a memory at the path itself is included.
+    """
 
     def work(snapshot: Snapshot) -> list[Memory]:
         found = list(snapshot.memories(under.text))

@@ -1,4 +1,4 @@
-"""Renders outcomes as replies: the only place where results become sentences."""
+"""Rendering of outcomes as replies. No other module turns results into sentences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
 from retentive.values.commands import (
@@ -44,9 +44,9 @@ OF_BACKENDS = {"path_taken", "path_folds"}
 
 
 class Say:
-    """Renders sentences of a catalogue for one invocation, and masks sensitive values in the input that they echo.
+    """Renders sentences of the reply catalogue for one invocation, and masks sensitive values in echoed input.
 
-    `is_plain` recognizes short values that cannot be sensitive.
+    `is_plain` recognizes short values that cannot be sensitive and need no masking.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
         case RunCommand(command=command), CommandResult() as result:
             text, notes = _command_text(say, command, result), result.notes
         case _:
-            raise TypeError(f"{type(operation).__name__} has no reply")
+            raise TypeError(f"the operation {type(operation).__name__} has no reply")
     if not notes and not outcome.proposed:
         return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]
@@ -98,7 +98,7 @@ def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[st
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
-    """Render a refusal or a failure of storage as a reply. Raises any other error."""
+    """Render a refusal or a failure of storage as a reply. Any other error is raised again."""
     shown: dict[str, object] = {"path": paths[-1].written}
     if len(paths) > 1:
         shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
@@ -114,7 +114,7 @@ def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) ->
 
 
 def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
-    """The paths of an operation, as written in the request. Errors name the last path."""
+    """Paths of an operation, as written in the request. An error reply names the last of these paths."""
     match operation:
         case RunView(command=command):
             return (command.path,)

@@ -16,7 +16,7 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change settings; None restores a default. The result is the stored settings, without pinned values."""
+    """Change settings. The value None restores a default. The result is the stored settings, without pinned values."""
 
     name = "settings"
     under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed
@@ -30,7 +30,7 @@ class ChangeSettings(WriteOperation[Settings]):
         check_names(self.changes)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Names of the changed settings, and the new value of `audit` if it is among them."""
+        """Names of the changed settings. If `audit` is one of them, also its new value."""
         switched = {"audit": result.audit} if "audit" in self.changes else {}
         return {"settings": sorted(self.changes), **switched}
 

@@ -33,7 +33,7 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Result of a write: the stored text, its version, whether a guard altered it, and notes for the reply."""
+    """Result of a write: the stored text, its version, whether a guard modified it, and notes for the reply."""
 
     text: str = field(repr=False)
     version_id: str
@@ -42,7 +42,7 @@ class Stored:
 
 
 class WriteRules:
-    """Rules from the settings of one store: which memories one actor may change."""
+    """Rules from the settings of a store that determine which memories an actor may change."""
 
     def __init__(self, settings: Settings, actor: Actor | None, examiner: TextExaminer) -> None:
         self.settings = settings
@@ -57,12 +57,12 @@ class WriteRules:
         return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
-        """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
+        """Raise `Refused` if the actor may not change the memory at a path. The memory need not exist."""
         if (self._is_limited or self.hidden) and not self.may_change(path.text):
             raise Refused("read_only", path=path.written)
 
     def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
-        """The memories at or below a path. Raises `Refused` if the actor may not change one of them."""
+        """Return the memories at or below a path. Raises `Refused` if the actor may not change one of them."""
         if not entry.below or self.settings.read_only:
             self.check(path)
             return [entry.memory] if entry.memory is not None else []
@@ -72,7 +72,7 @@ class WriteRules:
         return found
 
     def may_change(self, path: str) -> bool:
-        """True if the actor may change the memory at a canonical path. False next to a memory hidden from the actor."""
+        """True if the actor may change the memory at a canonical path, and the change would affect no hidden memory."""
         return self._is_allowed(path) and not self._is_hidden(path)
 
     def _is_allowed(self, path: str) -> bool:
@@ -89,7 +89,7 @@ class WriteRules:
         return settings.read_only or bool(settings.read_only_paths and covers(settings.read_only_paths, path))
 
     def check_name(self, path: MemoryPath) -> None:
-        """Raise `Refused` for a new path that contains a sensitive value."""
+        """Raise `Refused` if a new path contains a sensitive value."""
         shown, kinds = self._examiner(self.settings, path.written)
         if not kinds and path.text != path.written:  # normalization can form a sensitive value
             shown, kinds = self._examiner(self.settings, path.outward(path.text))
@@ -101,8 +101,8 @@ class WriteRules:
 class GuardedWriter(WriteRules):
     """Changes to one store by one actor, in one transaction. Refusals are raised before any change is recorded.
 
-    `recorded` lists the ids of the recorded versions. `tried` is true once the backend was asked to record a change,
-    even if the backend refused.
+    `recorded` lists the ids of the recorded versions. `tried` is true after the backend was asked to record a change,
+    even if the backend refused the change.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class GuardedWriter(WriteRules):
         self.tried = False
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
-        """A writer in the same transaction under the rules of another actor; both share `recorded`."""
+        """Return a writer for another actor in the same transaction. Both writers share `recorded`."""
         call = replace(self._call, source=source, session=session)
         other = GuardedWriter(self._tx, self.settings, actor, self._examiner, call)
         other.recorded, other.hidden = self.recorded, self.hidden
@@ -132,11 +132,11 @@ class GuardedWriter(WriteRules):
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
     ) -> Stored:
-        """Write `text` to the memory at a path if it passes the guards; an unchanged text creates no version.
+        """Write `text` to the memory at a path if it passes the guards.
 
-        `lineage`: provenances of the texts it was made from, by default of the present one. `is_removal`: the text is
-        the present one with its sensitive values masked. Size limits do not apply to it, because the masks may be
-        longer than the values.
+        If the text is unchanged, no version is created. `lineage` lists the provenances of the texts from which `text`
+        was made; by default only that of the present text. `is_removal` means that `text` is the present text with its
+        sensitive values masked. Size limits do not apply to it, because masks may be longer than the values.
         """
         data = text.encode()
         if data == entry.data:
@@ -184,7 +184,7 @@ class GuardedWriter(WriteRules):
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:
-        """A rename with its provenance; the flags stay with the text."""
+        """Add the provenance to a rename. The flags of the text are kept."""
         flags: Flags = () if change.before is None else change.before.provenance.flags
         return replace(change, provenance_text=self._provenance(change.before, flagged=(flags, ())))
 
@@ -195,7 +195,10 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_changes(self, changes: Sequence[Change]) -> None:
-        """Raise `Refused` for a path that the actor may not change, in case an operation did not check it."""
+        """Raise `Refused` for paths that the actor may not change.
+
+        This catches operations that did not check their paths.
+        """
         for change in changes:
             before = None if change.before is None else change.before.path
             for path in (before, change.path):
@@ -203,7 +206,7 @@ class GuardedWriter(WriteRules):
                     raise Refused("read_only", path=path)
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Flagged lines, and the kinds of lines that read as instructions to the model and are new."""
+        """Flagged lines, and the kinds of the new lines that read as instructions to the model."""
         from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
         found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
@@ -233,13 +236,13 @@ class GuardedWriter(WriteRules):
         return _to_json({name: value for name, value in made.items() if value})
 
     def _check_bytes(self, entry: Entry, size: int) -> None:
-        """Raise `Refused` for a text over the limit of one memory, unless the change makes the memory smaller."""
+        """Raise `Refused` if a text exceeds the size limit of a memory, unless the change makes the memory smaller."""
         held, limit = len(entry.data or b""), self.settings.max_memory_bytes
         if limit and size > limit and (entry.memory is None or size >= held):
             raise Refused("too_large", size=size, limit=limit, present=held)
 
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
-        """Raise `Refused` for a text over a limit. A change that makes a memory smaller is always allowed."""
+        """Raise `Refused` if a text exceeds a limit. A change that makes a memory smaller is always allowed."""
         settings, held = self.settings, len(entry.data or b"")
         self._check_bytes(entry, size)
         if entry.memory is not None and size < held:
@@ -251,7 +254,7 @@ class GuardedWriter(WriteRules):
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
     def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
-        """Notes about limits that this change approaches."""
+        """Notes for the reply about limits that are nearly reached after this change."""
         settings, held = self.settings, len(entry.data or b"")
         if size <= held and entry.memory is not None:
             return []
@@ -272,7 +275,10 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
-    """Patterns of the only paths that an actor may change. None if no rule names the actor, or for retentive's jobs."""
+    """Patterns of the only paths that an actor may change.
+
+    Returns None if no rule names the actor, or if the actor is a job of retentive.
+    """
     if who is not None and who.kind == "job":
         return None
     name = "" if who is None else str(who)

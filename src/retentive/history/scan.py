@@ -11,14 +11,15 @@ from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.trust.instructions import flagged_lines
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import InvalidInput, PermissionDenied, Refused
+from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import finish, redact_versions
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
+from retentive.storage.paging import readable_texts
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin
 from retentive.values.settings import Settings
-from retentive.values.text import decoded
+from retentive.values.text import decoded, is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Finding:
 
     `in_path`: the path of a present memory contains a value itself. Only a person can rename it. `likely`: the kinds
     of values that only their context suggests. `instructions`: lines of the present text that read as instructions to
-    the model.
+    the model. `damaged`: the text, or that of an older version, cannot be read.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Finding:
     in_path: bool = False
     likely: tuple[str, ...] = ()
     instructions: tuple[int, ...] = ()
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,10 @@ class _Scanner:
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
         """Present memories that contain sensitive values, and whether their texts have values to remove."""
-        for memory, data in snapshot.texts(ROOT):
+        for memory, data in readable_texts(snapshot):
+            if data is None or not is_text(data):
+                yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False
+                continue
             finding, examined = self._finding(memory.path, data)
             finding = replace(finding, instructions=tuple(flagged_lines(decoded(data))))
             if finding.kinds or finding.likely or finding.instructions:
@@ -160,9 +165,9 @@ class _Scanner:
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
                 continue
-            data = None if version.operation == "deleted" else snapshot.text(version.id)
-            finding = replace(self._finding(version.path, data)[0], in_path=False)
-            if finding.kinds or finding.likely:
+            data, is_damaged = _text_of(snapshot, version)
+            finding = replace(self._finding(version.path, data)[0], in_path=False, damaged=is_damaged)
+            if finding.kinds or finding.likely or is_damaged:
                 yield version, finding
 
     def _finding(self, path: str, data: bytes | None) -> tuple[Finding, Examined]:
@@ -173,6 +178,17 @@ class _Scanner:
         return Finding(shown, kinds, bool(in_path), tuple(dict.fromkeys(likely))), examined
 
 
+def _text_of(snapshot: Snapshot, version: Version) -> tuple[bytes | None, bool]:
+    """The text of a version, and whether it is damaged."""
+    try:
+        data = None if version.operation == "deleted" else snapshot.text(version.id)
+    except Damaged as error:
+        if error.is_outdated:
+            raise
+        return None, True
+    return (data, False) if data is None or is_text(data) else (None, True)
+
+
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
     """Merge the findings of each path, in the order found."""
     joined: dict[str, Finding] = {}
@@ -180,5 +196,6 @@ def _joined(findings: Iterable[Finding]) -> list[Finding]:
         known = joined.get(each.path, Finding(each.path, ()))
         kinds, likely = (tuple(dict.fromkeys(both)) for both in (known.kinds + each.kinds, known.likely + each.likely))
         lines = known.instructions or each.instructions
-        joined[each.path] = Finding(each.path, kinds, known.in_path or each.in_path, likely, lines)
+        in_path, damaged = known.in_path or each.in_path, known.damaged or each.damaged
+        joined[each.path] = Finding(each.path, kinds, in_path, likely, lines, damaged)
     return list(joined.values())

@@ -1,1 +1,1 @@
-"""Integrations with SDKs and agent frameworks. They translate calls and replies; all rules are in the engine."""
+"""Integrations with SDKs and agent frameworks. They only translate calls and replies; the engine enforces all rules."""

@@ -70,7 +70,10 @@ class _OpenedStore:
 
 
 class _MemoryTool(_OpenedStore, Generic[R]):
-    """Memory tool without the method that runs commands. `R` is the result of a command: a text, or a coroutine."""
+    """Base class of the memory tools, without the method `call`.
+
+    `R` is the result type of a command: a string, or a coroutine that returns a string.
+    """
 
     def __init__(
         self,
@@ -147,11 +150,12 @@ class _MemoryTool(_OpenedStore, Generic[R]):
 class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
 
-    `location` is a location as for `retentive.open`, or an opened one; `base_path` is the same argument under the name
-    of the SDK's local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either
-    you can pass an open `MemoryStore` or `Mounts`. `source` and `session` are recorded in the provenance of every
-    change. `replies`, `keys` (encryption) and `settings` such as `view_chars` work as in `retentive.open`, and only
-    with a location that this tool opens. Raises `InvalidInput` for an option without effect.
+    `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for the same
+    argument, used by the SDK's local tool. `store` is the key or id of a memory store, which is created if it does not
+    exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `source` and `session` are
+    recorded in the provenance of every change. `replies`, `keys` (encryption) and `settings` such as `view_chars` work
+    as in `retentive.open`, and only with a location that this tool opens. Raises `InvalidInput` for an option without
+    effect.
 
     `call` raises the SDK's `ToolError` for an error reply, which includes invalid input and failures of storage.
     """
@@ -233,9 +237,10 @@ class _SearchTool(_OpenedStore):
 class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
     """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
 
-    `location` is an open `MemoryStore` or `Mounts`, usually the one of the memory tool. It can also be a location as
-    for `retentive.open`, or an opened one, with `store` as the key or id. An invalid call raises the SDK's `ToolError`.
-    A search without matches is an ordinary reply. Memories hidden from `actor` are not found.
+    `location` is an open `MemoryStore` or `Mounts`, usually the same object that the memory tool uses. It can also be a
+    location as for `retentive.open`, or an opened location; `store` is then the key or id of a memory store. An invalid
+    call raises the SDK's `ToolError`. A search without matches is an ordinary reply. Memories hidden from `actor` are
+    not found.
     """
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
@@ -254,12 +259,15 @@ class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
 def _memory(
     location: Place | MemoryTree | None, base_path: str | os.PathLike[str] | None, store: str | MemoryTree | None
 ) -> tuple[Place | MemoryTree, str | None]:
-    """The memory and the key of a store in it, if any. Raises `InvalidInput` if an argument would be ignored."""
+    """The memory to use, and the key of a store in it, or None.
+
+    Raises `InvalidInput` if an argument would have no effect.
+    """
     if location is not None and base_path is not None:
-        raise InvalidInput("location and base_path are two names of one argument; pass only one of them")
+        raise InvalidInput("`location` and `base_path` are two names of the same argument; pass only one of them")
     if isinstance(store, MemoryTree):
         if location is not None or base_path is not None:
-            raise InvalidInput("an open memory as `store` needs no location; pass only one of them")
+            raise InvalidInput("`store` is an open memory, which already has a location; pass only `store`")
         return store, None
     if base_path is not None:
         return Path(base_path), store  # in the SDK base_path is always a directory, even if it looks like a URL

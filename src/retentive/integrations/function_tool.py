@@ -1,6 +1,6 @@
 """Function tools for any model and client, and the definition of the memory tool as a function tool.
 
-Claude has a built-in memory tool, so it does not need this definition.
+Claude does not need this definition, because it has a built-in memory tool.
 """
 
 from __future__ import annotations

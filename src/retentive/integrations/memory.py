@@ -1,4 +1,7 @@
-"""The memory of an integration: a location, an opened location, a memory store, mounts, or an object with `execute`."""
+"""Opening of the `memory` argument of integrations.
+
+The argument is a location, an opened location, a memory store, mounts, or another object with `execute`.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,10 @@ def open_memory(
     settings: Mapping[str, Any] = _NO_SETTINGS,
     method: str = "execute",
 ) -> tuple[Any, Callable[[], None]]:
-    """Open `memory` if it is a location. Returns an object with `method`, and a function that closes what was opened.
+    """Open `memory` if it is a location.
 
-    Raises `InvalidInput` for an option without effect, and the errors of storage.
+    Returns an object with `method`, and a function that closes the location if it was opened here. Raises
+    `InvalidInput` for an option without effect, and the errors of storage.
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
@@ -105,7 +109,10 @@ def unwrapped(memory: Any) -> Any:
 def memory_of_run(
     memory: Place | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
 ) -> SupportsExecute | Callable[[Any], SupportsExecute]:
-    """The memory, or the function that returns it for each run. Raises as `open_memory`."""
+    """Return the memory, or the function that returns the memory of each run.
+
+    Raises the same errors as `open_memory`.
+    """
     if not callable(memory):
         opened: SupportsExecute = open_memory(memory, store)[0]
         return opened
@@ -146,7 +153,7 @@ def _author(actor: ActorLike, source: object, session: object) -> Author:
 
 
 def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:
-    """Raise `InvalidInput` for the first of the options, since `memory` is open already."""
+    """Raise `InvalidInput` if an option is given: options have no effect on a memory that is already open."""
     for name in given:
         instead = f"pass `{read_only}`" if name == "read_only" else f"pass it to `retentive.open`: {name}=..."
         raise InvalidInput(f"`{name}` has no effect on {kind}; {instead}")

@@ -37,8 +37,8 @@ def tool_result(
 
     Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
     for example after a crash, changes nothing and gets the same result. `memory` is a memory store, mounts, or an
-    opened location with `store` as the key or id. `source` and `session` are recorded in the provenance of the change.
-    Raises `InvalidInput` if `block` has no id.
+    opened location; `store` is then the key or id of a memory store in it. `source` and `session` are recorded in the
+    provenance of the change. Raises `InvalidInput` if `block` has no id.
     """
     if isinstance(memory, str | os.PathLike):
         raise InvalidInput("tool_result would open the location for each call; open it once with `retentive.open`")
@@ -51,7 +51,7 @@ def tool_result(
 def run_block(
     store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
 ) -> dict[str, Any]:
-    """`tool_result` through the integration that `store` already names."""
+    """Run a tool_use block as `tool_result` does, with the integration already set in `store`."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
         reject(store, "block must be a tool_use block with an id", actor=actor)

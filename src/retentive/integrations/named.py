@@ -15,7 +15,10 @@ M = TypeVar("M")
 
 
 def named(memory: M, integration: str) -> M:
-    """Return the memory with the integration in its audit log. A memory of another class is returned unchanged."""
+    """Return the memory with `integration` set as the name for its audit log.
+
+    An object of another class is returned unchanged.
+    """
     return cast("M", memory.through(integration)) if isinstance(memory, MemoryStore | Mounts) else memory
 
 

@@ -77,7 +77,7 @@ def memory_tool(
 ) -> Tool[AgentDepsT]:
     """Create the function tool without the capability, for `Agent(tools=[...])`.
 
-    An error reply is returned with its exact text and `is_error`. It does not count as a retry of the tool. Calls of
+    An error reply is returned with its exact text and `is_error`, and does not count as a retry of the tool. Calls of
     one turn run in order, each in a worker thread.
     """
     author = AuthorOfRun(actor, source, session)

@@ -66,8 +66,8 @@ def search_tool(
 ) -> FunctionTool:
     """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden.
 
-    `memory` is a memory store, mounts, or a location, opened or not, with `store` as the key or id. Raises
-    `InvalidInput`.
+    `memory` is a memory store, mounts, or a location (opened or not); `store` is then the key or id of a memory store
+    in it. Raises `InvalidInput`.
     """
     who = as_actor(actor)
     found, _ = open_memory(memory, store, method="search")
@@ -125,18 +125,20 @@ def _bad_field(field: str, value: object, expected: str) -> Refused:
 def _text(results: Results, under: MemoryPath) -> str:
     """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
+    damaged = [f"[The memory {visible(path)} is damaged and was not searched.]" for path in results.damaged]
     if not results.total:
-        return (
+        none = (
             f"0 memories{where} contain all of these words. Try fewer or other words, or only part of a word; "
             f"`view` {under.text} lists the memories."
         )
+        return "\n".join([none, *damaged])
     lines = [f"{len(results.hits)} of {results.total} memories{where}, last changed first:"]
     for hit in results.hits:
         lines += ["", *_lines(hit)]
     if len(results.hits) < results.total:
         more = "" if len(results.hits) >= MAX_LIMIT else ", or a higher `limit`"
         lines += ["", f"[{results.total - len(results.hits)} more. To see them, use more words, or a `path`{more}.]"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *damaged])
 
 
 def _lines(hit: Hit) -> list[str]:

@@ -1,4 +1,4 @@
-"""One mounted memory store: its visible memories, their paths in the tree, and the rules for changes."""
+"""One mounted memory store: its visible memories, the mapping of their paths, and the rules for changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retentive.engine.handlers import CommandResult
+from retentive.engine.command_handlers import CommandResult
 from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot
@@ -20,12 +20,15 @@ from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from retentive.pipeline import StoreCore
-    from retentive.search.query import Hit
+    from retentive.search.query import Hit, Results
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The visible part of a store. Memories below other mount points, or at a directory above one, are not visible."""
+class VisiblePart:
+    """The visible part of a store.
+
+    Memories are not visible below another mount point, or at the path of a directory above one.
+    """
 
     point: str
     covered: tuple[str, ...]
@@ -45,7 +48,7 @@ class Part:
         return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
 
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
-        """The visible memories below a directory. Raises `Refused` if one of them may not be changed."""
+        """Return the visible memories below a directory. Raises `Refused` if one of them may not be changed."""
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]
         is_hidden = rules.hidden is not None and rules.hidden.blocks(under)
@@ -60,7 +63,7 @@ class ClearPart(WriteOperation[CommandResult]):
 
     name = "clear"
     may_use_reserve = True
-    part: Part
+    part: VisiblePart
 
     def paths(self) -> tuple[str, ...]:
         """Root of the store."""
@@ -77,7 +80,7 @@ class Mount:
     """A store and its visible part."""
 
     store: MemoryStore
-    part: Part
+    part: VisiblePart
 
     @property
     def core(self) -> StoreCore:
@@ -100,7 +103,7 @@ class Mount:
             raise Refused(refusal.key, path=self.part.outward(str(refusal.values["path"]))) from None
 
     def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
-        """The state as an actor sees it, and the rules for the actor's changes."""
+        """The state of the store as an actor sees it, and the rules for changes by this actor."""
         core = self.core
         settings = core.settings_of(snapshot)
         who = actor or core.actor
@@ -111,7 +114,7 @@ class Mount:
         return seen_by(who, seen, settings), rules
 
     def rules(self, actor: Actor | None) -> WriteRules:
-        """Rules for the changes of an actor, without those that depend on the state of the store."""
+        """Rules for changes by an actor, except those that depend on the state of the store."""
         rules = self.core.read(lambda snapshot: self.seen(snapshot, actor)[1])
         rules.hidden = None
         return rules
@@ -137,12 +140,15 @@ class Mount:
         with self.named_outward():
             self.core.read(work)
 
-    def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Iterator[Hit]:
-        """Visible hits, with their paths in the tree."""
+    def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Results:
+        """Visible hits and damaged memories, with their paths in the tree."""
         with self.named_outward():
-            found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor).hits
+            found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor)
+        hits = tuple(self._outward(hit) for hit in found.hits if self.part.shows(hit.path))
+        damaged = tuple(self.part.outward(path) for path in found.damaged if self.part.shows(path))
+        return replace(found, hits=hits, damaged=damaged)
+
+    def _outward(self, hit: Hit) -> Hit:
         longer = len(self.point) - len(ROOT)
-        for hit in found:
-            if self.part.shows(hit.path):
-                spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
-                yield replace(hit, path=self.part.outward(hit.path), path_spans=spans)
+        spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
+        return replace(hit, path=self.part.outward(hit.path), path_spans=spans)

@@ -1,7 +1,7 @@
 """Several memory stores as one tree. Each store appears at its mount point; the longest mount point wins.
 
-A command runs in the store that owns its path, with the path translated. This module handles only commands that no
-single store can run: commands on mount points or directories above them, and renames between stores.
+A command runs in the store that owns its path, after the path is translated. Commands that no single store can run are
+handled here: commands on mount points or directories above them, and renames between stores.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, Unpack
 
-from retentive.engine.handlers import RunCommand, Viewed
+from retentive.engine.command_handlers import RunCommand, Viewed
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.memories import Memories
-from retentive.mounts.mount import ClearPart, Mount, Part
+from retentive.mounts.mount import ClearPart, Mount, VisiblePart
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import (
@@ -67,7 +67,7 @@ class Mounts(Memories):
         self._through: dict[str, Mounts] = {}
         for point in points:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
-            self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
+            self._mounts[point] = Mount(by_point[point], VisiblePart(point, covered, self._fixed))
 
     def __repr__(self) -> str:
         return f"<Mounts {', '.join(self._mounts)}>"
@@ -83,11 +83,14 @@ class Mounts(Memories):
         return self._core.replies
 
     def directory(self) -> str | None:
-        """None: the memories of several stores have no common directory."""
+        """Always None, because the memories of several stores have no common directory."""
         return None
 
     def through(self, integration: str) -> Mounts:
-        """The same tree with this integration in its audit entries. Calls with the same name return the same object."""
+        """The same tree, with `integration` named in its audit entries.
+
+        Calls with the same name return the same object.
+        """
         if integration not in self._through:
             stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
             self._through[integration] = Mounts(stores)
@@ -102,10 +105,11 @@ class Mounts(Memories):
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply.
+        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
-        the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a single store.
+        When the method returns a reply without an error, the change is durable. `actor` is recorded with the change; by
+        default it is the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a
+        single store.
         """
         who = as_actor(actor)
         origin_of(source, session)  # raises for an invalid one, even if no store gets it
@@ -122,9 +126,9 @@ class Mounts(Memories):
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
 
-        Each store is cleared in one transaction. Memories that a mount point hides are not in the tree and are kept. If
-        storage fails, the reply names the mount point of the failed store; the stores before it, in path order, are
-        already cleared.
+        Each store is cleared in one transaction. Memories hidden by a mount point are not in the tree, so they are
+        kept. If the storage fails, the reply names the mount point of the failed store. The stores with earlier mount
+        points, in path order, are then already cleared.
         """
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
@@ -202,7 +206,10 @@ class Mounts(Memories):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search as in one store. Words match in texts, and in paths as each store has them."""
+        """Search all stores, as `MemoryStore.search` does in one.
+
+        Words match in texts and in paths; the paths are those within each store.
+        """
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
 
         with self._core.checking("search", actor):
@@ -211,11 +218,13 @@ class Mounts(Memories):
                 raise InvalidInput("limit must be an integer of at least 0")
             target = self._core.parsed(under)
         hits: list[Hit] = []
+        damaged: list[str] = []
         for mount, inner in self._parts(target):
             shown = mount.search(query, inner, regex=regex, actor=actor)
-            hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
+            hits += [hit for hit in shown.hits if not patterns or covers(patterns, hit.path)]
+            damaged += [path for path in shown.damaged if not patterns or covers(patterns, path)]
         ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
-        return Results(tuple(ordered[:limit]), len(hits))
+        return Results(tuple(ordered[:limit]), len(hits), tuple(sorted(damaged)))
 
     def _mount_of(self, path: MemoryPath) -> Mount:
         for place in (path.text, *reversed(path.ancestors)):
@@ -230,7 +239,10 @@ class Mounts(Memories):
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
-        """The store that can run a command alone, and the command with paths of that store. None if no store can."""
+        """The store that can run a command alone, and the command with the paths of that store.
+
+        Returns None if no single store can run it.
+        """
         paths = paths_of(command)
         mount = self._mount_of(paths[0])
         if isinstance(command, Rename):
@@ -244,7 +256,7 @@ class Mounts(Memories):
         return mount, replace(command, path=paths[0].within(mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
-        """Return the reply to a command that no store can run alone. Each store concerned gets an audit entry."""
+        """Return the reply to a command that no single store can run. Each affected store gets an audit entry."""
         paths = paths_of(command)
         mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
         viewed, error = None, None
@@ -269,7 +281,7 @@ class Mounts(Memories):
         *paths: MemoryPath,
         viewed: Viewed | None = None,
     ) -> Reply:
-        """Write the audit entries of the stores concerned, then return the reply."""
+        """Write the audit entries of the affected stores, then return the reply."""
         try:
             for mount in mounts:
                 inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
@@ -291,7 +303,7 @@ class Mounts(Memories):
         return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
-        """Listing of a directory with mount points below it: memories of its own store and of the mounted stores."""
+        """List a directory that contains mount points: the memories of its own store and of the mounted stores."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
             sizes += mount.sizes(inner, who)
@@ -330,7 +342,7 @@ class Mounts(Memories):
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """The entry to rename. Raises `Refused` if the actor may not change a part of the entry."""
+        """Return the entry to rename. Raises `Refused` if the actor may not change the entry or a memory below it."""
         if old.text in self._fixed:
             self._check_all(old, who)
             return Entry(below=True)
@@ -379,7 +391,7 @@ _AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
 
 
 def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """The stores by the canonical path of their mount point."""
+    """Stores by the canonical paths of their mount points. Raises `InvalidInput`."""
     found: dict[str, MemoryStore] = {}
     for written, store in stores.items():
         try:
@@ -389,7 +401,7 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
         if point in found:
             raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
         if not isinstance(store, MemoryStore):
-            raise InvalidInput(f"what is mounted at {point} must be a MemoryStore, such as opened.store(key)")
+            raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
         found[point] = store
     if ROOT not in found:
         raise InvalidInput(

@@ -9,7 +9,10 @@ import math
 import re
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
+
+from retentive.redaction.words import is_placeholder
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MARKS = re.compile("example|your[_-]|yourapi|yourtoken|yourkey|placeholder|redacted|dummy")
@@ -115,3 +118,55 @@ def _repeats(text: str) -> bool:
             return True
         size = text.find(text[:half], size + 1)
     return False
+
+
+def is_mixed(value: str) -> bool:
+    """Return whether letters and digits are mixed at random, unlike in a path or a name."""
+    return is_random(value) and re.search(r"\d", value) is not None and is_scrambled(value)
+
+
+def _is_basic(value: str) -> bool:
+    try:
+        user, colon, password = decode_base64(value).decode().partition(":")
+    except ValueError:
+        return False
+    return bool(colon) and bool(user + password) and (user + password).isprintable() and not is_placeholder(password)
+
+
+def _is_real(value: str) -> bool:
+    return len(value) >= 3 and not is_placeholder(value) and re.fullmatch(r"[\d:.,/]+|\.{0,2}/.*", value) is None
+
+
+def _is_no_placeholder(value: str) -> bool:
+    return len(value) >= 3 and not is_placeholder(value)
+
+
+def _is_pem(value: str) -> bool:
+    body = re.sub(r"-----[^-\n]*-----", "", value)
+    return sum(map(len, re.findall(r"[A-Za-z0-9+/]{16,}", body))) >= 40 and "..." not in body and is_random(body[-60:])
+
+
+def _is_bearer(value: str) -> bool:
+    if is_placeholder(value) or not is_random(value) or not re.search(r"\d", value):
+        return False
+    return re.search(r"[A-Za-z]", value) is not None and max(map(len, re.split(r"[-_./]", value))) >= 8
+
+
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "": is_random,
+    "crc": is_checked_token,
+    "jwt": is_jwt,
+    "snowflake": is_snowflake_token,
+    "mixed": is_mixed,
+    "pem": _is_pem,
+    "real": _is_real,
+    "no placeholder": _is_no_placeholder,
+    "basic": _is_basic,
+    "bearer": _is_bearer,
+}
+"""Checks by their name in the tables of vendors and forms."""
+
+
+def is_strong(value: str) -> bool:
+    """Return whether the password of a URL or command is no example: `scott:tiger` is one."""
+    return re.search(r"\d", value) is not None and len(set(value)) >= 6 and re.search("[A-Za-z]", value) is not None

@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import InvalidInput, Refused
@@ -246,11 +248,12 @@ def _masked(text: str, finds: list[Find]) -> str:
 def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[int, str], ...]:
     """Line numbers, in the text without the removed values, and the kinds on each line."""
     by_line: dict[int, list[str]] = {}
-    gone = [(find.start, text.count("\n", find.start, find.end)) for find in removed]
-    starts = [start for start, _ in gone]
-    for find in flagged:
-        lost = sum(lines for _, lines in gone[: bisect_left(starts, find.start)])
-        by_line.setdefault(text.count("\n", 0, find.start) + 1 - lost, []).append(find.kind)
+    starts = [find.start for find in removed]
+    gone = list(accumulate((text.count("\n", find.start, find.end) for find in removed), initial=0))
+    line, at = 1, 0
+    for find in sorted(flagged, key=attrgetter("start")):
+        line, at = line + text.count("\n", at, find.start), find.start
+        by_line.setdefault(line - gone[bisect_left(starts, find.start)], []).append(find.kind)
     return tuple((line, ", ".join(dict.fromkeys(kinds))) for line, kinds in sorted(by_line.items()))
 
 

@@ -12,32 +12,42 @@ from itertools import islice
 
 from retentive.redaction import values
 from retentive.redaction.rules import Find
-from retentive.redaction.values import CERTAIN, LIKELY, NO
+from retentive.redaction.search import alternatives, lowered
+from retentive.redaction.values import CERTAIN, LIKELY, MAX_PASSWORD, NO
 from retentive.redaction.vendors import NAMED
 from retentive.redaction.words import LOGIN_WORDS, NOT_A_VALUE, NOT_SECRET, PASSWORD_WORDS, SECRET_WORDS, SHORT_WORDS
 
-_LONG = sorted((*PASSWORD_WORDS, *SECRET_WORDS), key=len, reverse=True)
-_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)"
-_ANY = "|".join(re.escape(word) for word in _LONG if word not in SHORT_WORDS)
-_PASSWORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word not in SHORT_WORDS)
-_SECRETS = "|".join(re.escape(word) for word in SECRET_WORDS if word not in SHORT_WORDS)
-_SHORT = "|".join(sorted(SHORT_WORDS, key=len, reverse=True))
-_VALUE_FOLLOWS = "(?:[0-9@#$%^&*+~!]|[:=：＝→「『“„«【`\"'][ \t*]*[^\\s\"'`]{4}|[ ](?:is|was|to|as|ist|war|lautet|auf|est|en|es|als|comme|de)[: ]|[ ](?:[–—-]|->)[ ]|[a-z]-[a-z]+-[a-z]|>[^\\s<]{4})"
-_CJK_WORDS = "|".join(re.escape(word) for word in PASSWORD_WORDS if word[0] > "\u2e80")
-_MIXED = "(?:[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20})"
-
-# A line from a word to what can be its value. No counters: the automaton of RE2 would explode where words are dense.
-SEEK_PASSWORD = (
-    f"(?:{_CJK_WORDS})[^\\n]*?[!-~]{{4}}"
-    f"|(?:(?:{_PASSWORDS})|(?:\\A|[^a-z]){_PREFIX}?(?:{_SHORT})(?:s[ ]|[0-9_\\])\"'*]*[^a-z]?))(?:[^\\n]*?{_VALUE_FOLLOWS}|[\"']?[,]?[ \t]*\\n[ \t]*[\"']?value|[?:：][ \t]*\\r?\\n)"
+_LONG_PASSWORDS = [word for word in PASSWORD_WORDS if word not in SHORT_WORDS]
+_LONG_SECRETS = [word for word in SECRET_WORDS if word not in SHORT_WORDS]
+_ANY, _SECRETS, _SHORT = (
+    alternatives([*_LONG_PASSWORDS, *_LONG_SECRETS]),
+    alternatives(_LONG_SECRETS),
+    alternatives(SHORT_WORDS),
 )
-SEEK_SECRET = f"(?:{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=])(?:[^\\n]*?|[^\\s]*[ \t]*\\n[ \t]*[\"']?value[\"']?:[ \t]*[^\\n]*?){_MIXED}"
+_PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)"
+_PASSWORD = f"(?:{alternatives(_LONG_PASSWORDS)}|(?:\\A|[^a-z]){_PREFIX}?{_SHORT})"
+_ITS = "(?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre|tu|su)[ ])?"
+
+# A place to judge: a word, and what can be its value later on the line. No counters of long repetitions: the automaton of
+# RE2 would explode where words are dense.
+SEEKS = (
+    (
+        _PASSWORD,
+        "[0-9@#$%^&*+~!]|[:=：＝→「『“„«【`\"'][ \t*]*[^\\s\"'`]{4}|[ ](?:is|was|to|as|ist|war|lautet|auf|est|en|es|als|comme|de)[: ]|[ ](?:[–—-]|->)[ ]|[a-z]-[a-z]+-[a-z]|>[^\\s<]{4}",
+    ),
+    (alternatives(word for word in PASSWORD_WORDS if word[0] > "\u2e80"), "[!-~]{4}"),
+    (f"{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=]", "[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20}"),
+    (f"(?:{_PASSWORD}|{_SECRETS})(?:[_.-][^\\s:：]*|[\"'`*,)\\]]*)[ \t]*[:：]?[ \t]*\\r?\\n", ""),
+)
 # A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
-SEEK_BEFORE = f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme)[ ](?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre)[ ])?(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}})(?:{_ANY})"
-SEEK_PAIR = f"(?:\\A|[^a-z])(?:{'|'.join(LOGIN_WORDS)})[^\\n]*?[a-z0-9_.@+-][\"'`]?[ ]?(?:[/:|,，]|and|und|et|with)[ ]?[\"'`]?[^\\s\"'`|,]*[0-9!@#$%^&*+~][^\\s]*"
+SEEK_BEFORE = f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme|como)[ ]{_ITS}(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}}){_ANY}"
+SEEK_PAIR = (
+    f"(?:\\A|[^a-z]){alternatives(LOGIN_WORDS)}",
+    "[a-z0-9_.@+-][\"'`]?[ ]?(?:[/:|,，]|and|und|et|with)[ ]?[\"'`]?[^\\s\"'`|,/:]*[0-9!@#$%^&*+~][^\\s]*",
+)
 
 _WORD = re.compile(
-    f"(?P<long>{_ANY})|(?:(?<=[^a-z])|(?<={_PREFIX[3:-1].replace('|', ')|(?<=')})|^)(?P<short>{_SHORT})(?=s?(?:[0-9]{{0,2}}(?![a-z0-9+/])))|(?<=[ _-])(?P<key>key)|schlüssel|clé"
+    f"(?P<long>{_ANY})|(?=[{''.join({word[0] for word in SHORT_WORDS})}])(?:(?<=[^a-z])|(?<={_PREFIX[3:-1].replace('|', ')|(?<=')})|^)(?P<short>{_SHORT})(?=s?(?:[0-9]{{0,2}}(?![a-z0-9+/])))|(?<=[ _-])(?P<key>key)|schlüssel|clé"
 )
 _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
 _NAME_CHARS = string.ascii_letters + string.digits + "_.$-"
@@ -53,12 +63,12 @@ _TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(
 _LINK = re.compile(
     rf"[\"'`*_\])\\」』”»】]{{0,5}}(?:"
     rf"(?P<value>(?:[ \t]*[,;]\s{{0,20}}|\s{{1,20}}|</\w{{1,20}}>\s{{0,20}}<)[\"']?[Vv]alue[\"']?[ \t]?[:=>])"
+    rf"|[?:：]?[*_]{{0,2}}[ \t]*(?P<below>\r?\n(?:[ \t]*\r?\n)?[ \t]{{0,12}}(?:[-*>] ?|<?[\w.-]{{1,20}}[>:] ?)?)"
     rf"|{_TYPE}[ \t]{{0,20}}(?P<sign>:=|=>|->|→|={{1,3}}|[:：＝])"
     rf"|(?P<call>\()(?=[rb]?[\"'])|(?P<comma>,[ \t]?(?=[\"']))|(?P<tag>>)(?!>)"
     rf"|{_GAP}[ \t]{{0,3}}(?P<far>:=|=>|->|→|[:=：|]|[—–-](?= ))"
     rf"|{_GAP},?[ \t]{{0,3}}(?P<verb>{_VERB})(?::|[ ]?\n)?(?=[ \t:])"
     rf"|[^\s:=：A-Za-z]{{0,12}}?(?P<cjk>{_CJK})|(?P<bracket>(?=[「『“【]))|(?P<direct>(?<=[\u3040-\u9fff])[ ]?(?=[A-Za-z0-9]))"
-    rf"|[?:：]?[ \t]*(?P<below>\r?\n[ \t]{{0,12}}(?:[-*>] ?|<?[\w.-]{{1,20}}[>:] ?)?)"
     rf"|[ \t]{{0,3}}(?P<table>\|)|(?P<space>[ \t]{{1,20}}\(?)"
     r")[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:!!str )?"
 )
@@ -66,7 +76,7 @@ _QUOTED = re.compile(
     r"[rbuRBU]{0,2}(?:\"((?:[^\"\\\n]|\\.){1,200})\"|'((?:[^'\\\n]|\\.){1,200})'|`([^`\n]{1,200})`|«[ \u00a0\u202f]?([^»\n]{1,200}?)[ \u00a0\u202f]?»"
     r"|「([^」\n]{1,200})」|『([^』\n]{1,200})』|【([^】\n]{1,200})】|[“„]([^”“\n]{1,200})[”“]|‘([^’\n]{1,200})’|\\+[\"']([^\"'\\\n]{1,200})\\+[\"']|\*\*([^*\s]{1,200})\*\*|__([^_\s]{4,200})__)"
 )
-_BARE = re.compile(r"[^\s\"'`<>|「」『』【】«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]{1,4000}")
+_BARE = re.compile(r"[^\s\"'`<>|「」『』【】«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]+")
 _NEXT_PAIR = re.compile(r"[;&,](?=$|[A-Za-z][\w .-]{0,40}=)|,.*")
 _END = re.compile(
     r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，；！）」は」]|--|//|&|[.!](?=[ \t]*(?:$|[\r\n])|[ \t]+[A-ZÄÖÜÉ])|です|でした|に|とのこと|[了哦吧啦呢])"
@@ -81,12 +91,12 @@ _PAIR = re.compile(
     r"(?<![\w/.@+-])(?=([\w.@+-]{2,40})[\"'`]?[ ]?(?:[/:|,、，]|and|und|et|with|密码)[ ]?[\"'`]?([^\s\"'`|/,，、]{5,64})(?![/\w]))"
 )
 _AFTER = re.compile(r" ([^\s\"'`:=]{4}[^\s\"'`]{4,80})")
-_BLOB = re.compile(r"[A-Za-z0-9+/]{50,}")
 _SETS = re.compile(r"(?:set|with|use|using|user|by|define|env)[_.(\"']*$", re.IGNORECASE)
 _PHRASES = {"パスフレーズ", "密码", "密碼"}
 _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
-_VENDORS = re.compile("|".join(re.escape(word) for _, words, _ in NAMED for word in words.split("|")))
+_VENDORS = re.compile(alternatives(word for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
+MAX_NAME = 40  # characters in one word
 MAX_WORDS = 8  # words before one value that are judged
 MAX_NEAR = 3  # possible values after a word that are judged
 _REACH = 160  # characters between a word and its value
@@ -108,7 +118,7 @@ class _Name:
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
     """Values for the words between two positions, of which the last lie near a possible value."""
     at, last = max(start, end - _REACH), start - 1
-    words = [at + word.start() for word in islice(_WORD.finditer(_lowered(text[at:end])), MAX_WORDS)]
+    words = [at + word.start() for word in islice(_WORD.finditer(lowered(text[at:end])), MAX_WORDS)]
     for first in words if at > start else dict.fromkeys((start, *words[1:])):
         if first > last:
             finds = list(_find_at(text, first, end))
@@ -172,7 +182,7 @@ def find_pair(text: str, start: int, end: int) -> Iterator[Find]:
 def _name(text: str, start: int, end: int) -> _Name | None:
     window = text[max(0, start - 60) : end]
     offset = max(0, start - 60)
-    word = _WORD.search(_lowered(window), start - offset)
+    word = _WORD.search(lowered(window), start - offset)
     if word is None:
         return None
     first, after = offset + word.start(), offset + word.end()
@@ -181,9 +191,9 @@ def _name(text: str, start: int, end: int) -> _Name | None:
     before = text[max(0, first - 40) : first]
     begin = first - len(before) + len(before.rstrip(_NAME_CHARS))
     whole, rest = text[begin:stop], text[after:stop]
-    if NOT_SECRET.search(text[max(0, begin - 12) : stop]) or (rest and not _is_the_value(text, after, rest)):
+    if NOT_SECRET.search(lowered(text[max(0, begin - 12) : stop])) or (rest and not _is_the_value(text, after, rest)):
         return None
-    if _BLOB.fullmatch(text, max(0, first - 30), min(after + 30, len(text))):
+    if len(whole) > MAX_NAME and whole.isalnum():  # base64
         return None
     plain = word[0].lower()
     if (
@@ -196,10 +206,6 @@ def _name(text: str, start: int, end: int) -> _Name | None:
     return _Name(
         whole, begin, stop, is_password, plain in {"key", "schlüssel", "clé"}, "phrase" in plain or plain in _PHRASES
     )
-
-
-def _lowered(text: str) -> str:
-    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
 def _is_the_value(text: str, after: int, suffix: str) -> bool:
@@ -222,7 +228,7 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     ):
         return None  # a verb or a part of other words
     quoted = _QUOTED.match(text, at)
-    first, last = quoted.span(quoted.lastindex or 0) if quoted else _bare(text, at)
+    first, last = quoted.span(quoted.lastindex or 0) if quoted else _bare(text, at, name.is_password)
     value, alone = text[first:last], _END.match(text, quoted.end() if quoted else last) is not None
     direct = sort in {"sign", "value", "call", "comma", "tag"}
     if not value or (sort == "tag" and not text.startswith("</", last)) or (sort in {"below", "table"} and not alone):
@@ -319,11 +325,11 @@ def vendor_of(context: str, value: str) -> str | None:
     return None
 
 
-def _bare(text: str, at: int) -> tuple[int, int]:
+def _bare(text: str, at: int, is_password: bool) -> tuple[int, int]:
     """Span of the unquoted value at `at`, without trailing punctuation and the next `key=value` pair."""
     if text[at : at + 1] in {'"', "'", "`", "("}:
         at += 1
-    match = _BARE.match(text, at)
+    match = _BARE.match(text, at, at + (MAX_PASSWORD + 40 if is_password else 4_000))
     if match is None:
         return at, at
     value = match[0]

@@ -1,45 +1,20 @@
-"""Numbers with a public structure: payment cards, bank accounts, US social security numbers.
+"""Numbers with a public structure: payment cards (Luhn), bank accounts (IBAN), US social security numbers.
 
-Formats as published: cards by ISO/IEC 7812-1 (Luhn) and the networks (issuer ranges), accounts by the SWIFT IBAN
-registry, social security numbers by ssa.gov ("Social Security Number Randomization").
+Social security numbers by ssa.gov ("Social Security Number Randomization").
 """
+
+# ruff: noqa: E501 - a pattern is a line
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterator
+from itertools import groupby
 
-# network, first digits (a range or one value), lengths
-CARDS: tuple[tuple[str, str, str], ...] = (
-    ("Visa", "4", "13 16 19"),
-    ("Mastercard", "51-55 2221-2720", "16"),
-    ("American Express", "34 37", "15"),
-    ("Discover", "6011 622126-622925 644-649 65", "16 19"),
-    ("Diners Club", "300-305 309 36 38-39", "14 16"),
-    ("JCB", "3528-3589", "16"),
-    ("UnionPay", "62", "16 17 18 19"),
-    ("Maestro", "5018 5020 5038 5893 6304 6759 6761-6763", "12 13 14 15 16 17 18 19"),
-    ("Mir", "2200-2204", "16"),
-    ("RuPay", "60 6521-6522 81 82", "16"),
-    ("Troy", "9792", "16"),
-    ("Elo", "401178 401179 438935 457631 506699-506778 509000-509999 636368", "16"),
-)
+from retentive.redaction.issuers import CARDS, IBANS
+from retentive.redaction.rules import Find
+from retentive.redaction.search import alternatives
 
-# country, structure after the country code and two check digits: n digits, a letters, c letters or digits
-IBANS = {
-    "AD": "8n12c", "AE": "19n", "AL": "8n16c", "AT": "16n", "AZ": "4a20c", "BA": "16n", "BE": "12n", "BG": "4a6n8c",
-    "BH": "4a14c", "BI": "23n", "BR": "23n1a1c", "BY": "4c4n16c", "CH": "5n12c", "CR": "18n", "CY": "8n16c",
-    "CZ": "20n", "DE": "18n", "DJ": "23n", "DK": "14n", "DO": "4c20n", "EE": "16n", "EG": "25n", "ES": "20n",
-    "FI": "14n", "FK": "2a12n", "FO": "14n", "FR": "10n11c2n", "GB": "4a14n", "GE": "2a16n", "GI": "4a15c",
-    "GL": "14n", "GR": "7n16c", "GT": "24c", "HN": "4a20n", "HR": "17n", "HU": "24n", "IE": "4a14n", "IL": "19n",
-    "IQ": "4a15n", "IS": "22n", "IT": "1a10n12c", "JO": "4a4n18c", "KW": "4a22c", "KZ": "3n13c", "LB": "4n20c",
-    "LC": "4a24c", "LI": "5n12c", "LT": "16n", "LU": "3n13c", "LV": "4a13c", "LY": "21n", "MC": "10n11c2n",
-    "MD": "20c", "ME": "18n", "MK": "3n10c2n", "MN": "16n", "MR": "23n", "MT": "4a5n18c", "MU": "4a19n3a",
-    "NI": "4a20n", "NL": "4a10n", "NO": "11n", "OM": "3n16c", "PK": "4a16c", "PL": "24n", "PS": "4a21c", "PT": "21n",
-    "QA": "4a21c", "RO": "4a16c", "RS": "18n", "RU": "14n15c", "SA": "2n18c", "SC": "4a20n3a", "SD": "14n",
-    "SE": "20n", "SI": "15n", "SK": "20n", "SM": "1a10n12c", "SO": "19n", "ST": "21n", "SV": "4a20n", "TL": "19n",
-    "TN": "20n", "TR": "6n16c", "UA": "6n19c", "VA": "18n", "VG": "4a16n", "XK": "16n", "YE": "4a4n18c",
-}  # fmt: skip
 _SORTS = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}
 NEVER_ISSUED = frozenset({"078051120", "219099999", "123456789"})  # printed in adverts, or plainly typed
 
@@ -54,26 +29,43 @@ def _card_ranges() -> list[tuple[str, str, frozenset[int]]]:
 
 
 _RANGES = _card_ranges()
-_FIRST_TWO = sorted(
-    {f"{two:02}" for low, high, _ in _RANGES for two in range(int(f"{low}0"[:2]), int(f"{high}9"[:2]) + 1)}
-)
+
+
+def _card_starts() -> dict[str, str]:
+    """The shortest texts that begin card numbers, with the pattern of the rest of the first four digits."""
+    starts = {str(four) for low, high, _ in _RANGES for four in range(int(f"{low:0<4.4}"), int(f"{high:9<4.4}") + 1)}
+    for size in (3, 2, 1):
+        for start in {text[:size] for text in starts}:
+            longer = {start + digit for digit in "0123456789"}
+            starts = starts - longer | {start} if longer <= starts else starts
+    return {start: "[0-9]" * (4 - len(start)) for start in sorted(starts)}
+
+
+def _account(parts: str) -> str:
+    """Pattern of an account number after the country, with gaps between groups of four."""
+    sorts = "".join(sort * int(count) for count, sort in re.findall(r"(\d+)([nac])", parts))
+    groups = [sorts[at : at + 4] for at in range(0, len(sorts), 4)]
+    runs = ("".join(f"{_SORTS[sort]}{{{len(list(run))}}}" for sort, run in groupby(group)) for group in groups)
+    return "[0-9]{2}" + "".join(f"[ -]?{run}" for run in runs)
+
 
 # Candidates in the syntax that RE2 and `re` share. A longer run of digits is no number of these.
-CARD_DIGITS = rf"(?:{'|'.join(_FIRST_TWO)})[0-9]{{2}}(?:[ -]?[0-9]){{8,15}}"
+CARD_DIGITS = rf"{alternatives(_card_starts())}(?:[ -]?[0-9]){{8,15}}"
 CARD = CARD_DIGITS + r"(?:\z|[^0-9A-Za-z_ -]|[ -](?:\z|[^0-9]))"
-IBAN = rf"(?:{'|'.join(IBANS)})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{2,7}}(?:[ -]?[A-Z0-9]{{1,3}})?"
+IBAN = alternatives({country: _account(parts) for country, parts in IBANS.items()})
 SSN = r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}"
 
 
 _WITHOUT_GAPS = str.maketrans("", "", " -\u00a0")
 _AS_NUMBERS = str.maketrans({char: str(int(char, 36)) for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
-_DOUBLED = str.maketrans("0123456789", "0246813579")  # cross sums of the doubled digits
+_DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # cross sums of the doubled digits
 
 
 def is_card(value: str) -> bool:
     """Return whether the digits are in a range of an issuer, of its length, with a valid Luhn check digit."""
     digits = value.replace(" ", "").replace("-", "")
-    if (sum(map(int, digits[-1::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10:
+    data = digits.encode()
+    if (sum(data[-1::-2]) + sum(data[-2::-2].translate(_DOUBLED)) - len(data) * ord("0")) % 10:
         return False
     issued = any(low <= digits[: len(low)] <= high and len(digits) in sizes for low, high, sizes in _RANGES)
     return issued and len(set(digits)) > (1 if digits.startswith("4") else 2)
@@ -86,22 +78,9 @@ def is_grouped_card(value: str) -> bool:
 
 
 def is_iban(value: str) -> bool:
-    """Return whether the structure fits the country and the checksum is 1 modulo 97 (ISO 13616)."""
-    plain = value.translate(_WITHOUT_GAPS).upper()
-    pattern = _structure(plain[:2])
-    return (
-        pattern is not None
-        and pattern.fullmatch(plain) is not None
-        and int((plain[4:] + plain[:4]).translate(_AS_NUMBERS)) % 97 == 1
-    )
-
-
-@lru_cache(maxsize=len(IBANS))
-def _structure(country: str) -> re.Pattern[str] | None:
-    if country not in IBANS:
-        return None
-    parts = re.sub(r"(\d+)([nac])", lambda part: f"{_SORTS[part[2]]}{{{part[1]}}}", IBANS[country])
-    return re.compile(f"[A-Z]{{2}}[0-9]{{2}}{parts}")
+    """Return whether the checksum of a number that fits its country is 1 modulo 97 (ISO 13616)."""
+    plain = value.translate(_WITHOUT_GAPS)
+    return int((plain[4:] + plain[:4]).translate(_AS_NUMBERS)) % 97 == 1
 
 
 def is_ssn(value: str) -> bool:
@@ -110,3 +89,68 @@ def is_ssn(value: str) -> bool:
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     never = area in {"000", "666"} or area >= "900" or group == "00" or serial == "0000"
     return not never and digits not in NEVER_ISSUED and len(set(digits)) > 1
+
+
+# In lower case.
+_CARD_WORDS = re.compile(
+    r"card|visa|master|amex|american express|discover|diners|jcb|unionpay|maestro|\bpan\b|\bcc\b|cvv|cvc|karte|carte|tarjeta"
+    r"|cart[aã]o|カード|卡|クレジット|zahlung|payment|\bexp\b"
+)
+_OTHER_NUMBER = re.compile(
+    r"order|invoice|tracking|shipment|serial|ticket|isbn|imei|article|product|sku|part|account|customer|transaction|reference|\bref\b"
+    r"|bestell|rechnung|auftrag|kunden|vorgang|sendung|commande|facture|num[eé]ro de s|pedido|factura|注文|订单|訂單|番号|编号|\bid\b|_id\b|timestamp|epoch|offset|size|bytes|seed|phone|tel\b|uid|build"
+)
+_SSN_WORDS = re.compile(r"ssn(?![a-z])|social.?security|soc\.? ?sec|sozialversicherung|sécurité sociale|社会保障")
+_OTHER_SSN = re.compile(r"part|item|order|serial|invoice|sku|model|catalog|article|phone", re.IGNORECASE)
+
+
+_ALNUM = re.compile("[0-9A-Za-z]")
+_MORE_DIGITS = re.compile(r"[.,-]\d|[ -]\d{4}")
+_DIGITS_BEFORE = re.compile(r"\d[ .,-]?$|[$€£.+/_-]$")
+_IN_A_ROW = re.compile(r"[,(\[]\s?$")
+_TABLE_CHARS = 4_000  # the heading of a table is sought this far above a number
+_NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
+
+
+def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> Iterator[Find]:
+    """Cards, bank accounts and social security numbers at a candidate. A number alone on its digits is likely only."""
+    first = start + (2 if text[start] == "\\" and text[start + 1] in "nrt" else not _ALNUM.match(text, start))
+    number = _NUMBER.match(text, first)
+    if number is None:
+        return
+    value, end = number[0], number.end()
+    is_account, is_social = value[:1].isalpha(), value[3:4] == "-" == value[6:7]
+    if not (is_iban(value) if is_account else is_ssn(value) if is_social else is_card(value)):
+        return
+    before = text[max(0, first - 60) : first].rpartition("\n")[2].lower()
+    column = "" if is_account or in_path else _column(text, first).lower()
+    edge = before[-2:] if not in_path else before[-1:].replace("/", "")
+    is_part = (not is_account and _MORE_DIGITS.match(text, end)) or _DIGITS_BEFORE.search(edge)
+    if is_part and not column:  # commas in a table separate cells
+        return
+    if is_account:
+        yield Find("iban", first, end)
+    elif is_social:
+        if _SSN_WORDS.search(f"{column}\n{before}") and not _OTHER_SSN.search(before[-12:]):
+            yield Find("us_ssn", first, end, likely=True)
+    else:
+        after = text[end : end + 40].partition("\n")[0].lower()
+        about = _CARD_WORDS.search(f"{column}\n{before}\n{after}") is not None
+        in_row = not in_path and _IN_A_ROW.search(before) is not None
+        if about or not (in_row or _OTHER_NUMBER.search(f"{column}\n{before}")):
+            yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
+
+
+def _column(text: str, at: int) -> str:
+    """Heading of the table column that contains a position, in CSV or Markdown; empty outside a table."""
+    low = max(0, at - _TABLE_CHARS)
+    top = text.rfind("\n\n", low, at) + 2 if text.find("\n\n", low, at) >= 0 else low
+    row = text.rfind("\n", top, at) + 1
+    if row <= top or (top == low > 0):
+        return ""
+    head = text[top : min(row, top + 400)].partition("\n")[0]
+    for separator in "|\t;,":
+        cells, number = head.split(separator), text.count(separator, row, at)
+        if 0 < number < len(cells) or (number == 0 and len(cells) > 1):
+            return cells[number]
+    return ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from retentive.errors import InvalidInput
 
@@ -21,8 +22,7 @@ class Kind:
     on: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Find:
+class Find(NamedTuple):
     """A sensitive value in a text: its kind and its span, in characters. `likely`: only its context suggests it."""
 
     kind: str

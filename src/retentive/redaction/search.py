@@ -1,9 +1,9 @@
-"""Linear-time search for one pattern: with RE2 if it is installed, otherwise with `re`."""
+"""Linear-time search for one pattern: with RE2 if it is installed, otherwise with `re` and bounded repetitions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,15 +11,14 @@ from typing import Any
 from retentive.values.extras import pip_install
 
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
-
-
+_MAX_REPEATS = 200  # of a character class, in `re`: without a bound, a search could read the whole text from each place
 MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
 
 
 class Budget:
     """The places in a text that are judged one by one; those after them are judged in bulk, so that time is bounded."""
 
-    def __init__(self, places: int = MAX_JUDGED) -> None:
+    def __init__(self, places: float = MAX_JUDGED) -> None:
         self._places = places
 
     def take(self) -> bool:
@@ -43,6 +42,11 @@ def has_re2() -> bool:
     return True
 
 
+def lowered(text: str) -> str:
+    """The text in lower case, every character at its position. Only \u0130 would become two characters."""
+    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+
+
 @dataclass(frozen=True)
 class Scanned:
     """A text with the forms of it that patterns search: its bytes, and its lower case at the same positions."""
@@ -51,8 +55,8 @@ class Scanned:
 
     @cached_property
     def lower(self) -> str:
-        """The text in lower case, every character at its position. Only \u0130 would become two characters."""
-        return self.text.lower() if self.text.isascii() else self.text.replace("\u0130", "I").lower()
+        """The text in lower case."""
+        return lowered(self.text)
 
     @cached_property
     def data(self) -> bytes:
@@ -65,16 +69,45 @@ class Scanned:
         return self.lower.encode("utf-8", "replace")
 
 
-class Search:
-    """A pattern that RE2 and `re` both understand. `lower`: it is matched against the text in lower case."""
+def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
+    """Pattern for any of the texts, the longest first, each with the pattern that a mapping has for it.
 
-    def __init__(self, pattern: str, *, lower: bool = False, with_re2: bool | None = None) -> None:
+    Common beginnings are shared: `re` tries one alternative after the other.
+    """
+    rests = texts if isinstance(texts, Mapping) else dict.fromkeys(texts, "")
+    by_first: dict[str, dict[str, str]] = {}
+    for text, rest in rests.items():
+        if text:
+            by_first.setdefault(text[0], {})[text[1:]] = rest
+    branches = [re.escape(first) + alternatives(tails) for first, tails in by_first.items()]
+    branches += [rests[""]] if "" in rests else []
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+class Search:
+    """A pattern that RE2 and `re` both understand, and one that must follow it on the same line.
+
+    `lower`: they are matched against the text in lower case.
+    """
+
+    def __init__(self, pattern: str, then: str = "", *, lower: bool = False, with_re2: bool | None = None) -> None:
         self._lower = lower
         self._find: Callable[..., Iterable[Any]] | None = None
         if has_re2() if with_re2 is None else with_re2:
-            self._find = _by_re2(pattern)
+            self._find = _by_re2(f"(?:{pattern})[^\\n]*?(?:{then})" if then else pattern)
         else:
-            self._pattern = re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
+            self._pattern, self._then = _by_re(pattern), _by_re(then)
+
+    def spans(self, scanned: Scanned, reach: Sequence[int] = (0,)) -> Iterator[tuple[int, int]]:
+        """Spans of all matches, in characters, from left to right.
+
+        The caller may change `reach`, where the last match that it judged ends: later ones that start before may be
+        left out.
+        """
+        if self._find is not None:
+            return self._in_bytes(scanned, scanned.lower_data if self._lower else scanned.data, reach, self._find)
+        text = scanned.lower if self._lower else scanned.text
+        return self._followed(text) if self._then.pattern else (match.span() for match in self._pattern.finditer(text))
 
     def merged(self, scanned: Scanned, before: int, after: int) -> Iterator[tuple[int, int]]:
         """Spans around the matches, wider by so many characters; overlapping ones are one."""
@@ -89,33 +122,39 @@ class Search:
         if last is not None:
             yield last
 
-    def spans(self, scanned: Scanned) -> Iterator[tuple[int, int]]:
-        """Spans of all matches, in characters, from left to right."""
-        return self.jumping(scanned, lambda _start, end: end)
-
-    def jumping(self, scanned: Scanned, after: Callable[[int, int], int]) -> Iterator[tuple[int, int]]:
-        """Spans of matches; the next search starts at `after(start, end)`, or at the end if that is less."""
-        if self._find is None:
-            at, text = 0, scanned.lower if self._lower else scanned.text
-            while (match := self._pattern.search(text, at)) is not None:
-                yield match.span()
-                at = max(after(*match.span()), match.end(), match.start() + 1)
-            return
-        data = scanned.lower_data if self._lower else scanned.data
-        ascii_only, at, chars = len(data) == len(scanned.text), 0, 0
-        matches = iter(self._find(data, 0))
+    @staticmethod
+    def _in_bytes(
+        scanned: Scanned, data: bytes, reach: Sequence[int], find: Callable[..., Iterable[Any]]
+    ) -> Iterator[tuple[int, int]]:
+        is_ascii, at, chars, matches = len(data) == len(scanned.text), 0, 0, iter(find(data))
         while (match := next(matches, None)) is not None:
             start, end = match.span()
-            first, last = start, end
-            if not ascii_only:
-                first = chars + len(data[at:start].decode())
-                at, chars = end, first + len(data[start:end].decode())
-                last = chars
-            yield first, last
-            resume = after(first, last)
-            if resume > last:
-                at, chars = end + len(scanned.text[last:resume].encode("utf-8", "replace")), resume
-                matches = iter(self._find(data, at))
+            first = start if is_ascii else chars + len(data[at:start].decode())
+            at, chars = end, end if is_ascii else first + len(data[start:end].decode())
+            yield first, chars
+            if reach[0] > chars:
+                at += len(scanned.text[chars : reach[0]].encode("utf-8", "replace"))
+                chars, matches = reach[0], iter(find(data, at))
+
+    def _followed(self, text: str) -> Iterator[tuple[int, int]]:
+        """Each part of the text is read once for each of the two patterns, however dense they are."""
+        at, follows = 0, (-1, -1)
+        while (match := self._pattern.search(text, at)) is not None:
+            start, end = match.span()
+            if follows[0] < end:
+                after = self._then.search(text, end)
+                if after is None:
+                    return
+                follows = after.span()
+            line_end = text.find("\n", end, follows[0])
+            if line_end < 0:
+                yield start, follows[1]
+            at = max(follows[1] if line_end < 0 else line_end, end)
+
+
+def _by_re(pattern: str) -> re.Pattern[str]:
+    bounded = pattern.replace("]*", f"]{{0,{_MAX_REPEATS}}}").replace("]+", f"]{{1,{_MAX_REPEATS}}}")
+    return re.compile(bounded.replace(r"\z", r"\Z"), re.ASCII)
 
 
 @lru_cache(maxsize=64)

@@ -18,8 +18,9 @@ _WORDS = (
     "|senha|パスワード|密码|密碼|口令|client[ _-]?secret|access[ _-]?key|secret[ _-]?key|pin"
 )
 # A cell with such a word between separators. Its line is the head of a table if all other cells are short too.
-SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]*(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
-SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)\s*values\s*\("
+SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]{{0,2}}(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
+SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)[\s]*values[\s]*\("
+MAX_ROWS = 5_000  # of one table that hold a value
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(
     r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"
@@ -46,7 +47,7 @@ def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[F
     field = r"\S+(?: \S+)*" if mark == "  " else f"[^{sign}\n]*"
     row = re.compile(rf"(?:{field}{gap}){{{columns[0]}}}({field})[^\n]*\n?")
     for match in row.finditer(text, at):
-        if match.start() != at or match.end() == at:
+        if match.start() != at or match.end() == at or len(finds) >= MAX_ROWS:
             break
         at = match.end()
         cell = match[1]

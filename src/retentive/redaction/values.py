@@ -11,6 +11,7 @@ from retentive.redaction.checks import entropy, has_row, is_random, is_scrambled
 from retentive.redaction.words import LITTLE, NOT_VALUES, OPENERS, is_placeholder, is_state
 
 NO, LIKELY, CERTAIN = 0, 1, 2
+MAX_PASSWORD = 200  # characters
 MIN_SECRET = 12  # characters: a shorter text may be an ordinary name
 _CODE = re.compile(
     r"(?:[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[\]),;(!]*"  # config.password
@@ -92,7 +93,7 @@ def is_unlike_words(text: str) -> bool:
 
 def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
     """Grade of a value after a word for a password. LIKELY: something other than words, numbers and code."""
-    if not 4 <= len(text) <= 200 or is_stand_in(text) or _HASH.match(text) or _EMAIL.fullmatch(text):
+    if not 4 <= len(text) <= MAX_PASSWORD or is_stand_in(text) or _HASH.match(text) or _EMAIL.fullmatch(text):
         return NO
     if " " in text:
         mixed = re.search(r"\d", text) is not None and len(text.split()) <= 3 and not LITTLE & set(text.lower().split())

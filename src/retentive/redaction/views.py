@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
+from binascii import a2b_base64, a2b_qp
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
+from itertools import accumulate
 
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+"
-)
+_RANGES = "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+_INVISIBLE, _VISIBLE = re.compile(f"[{_RANGES}]"), re.compile(f"[^{_RANGES}]+")
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94) if chr(0x21 + at) not in "!(),;?[]{}"}
 _IS_WIDE = re.compile("[\uff01-\uff5e]")
-_ENCODED = re.compile(r"(?:[^\s\"'<>%]{0,200}%[0-9A-Fa-f]{2})+[^\s\"'<>%]{0,200}")
+_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?:[^\s\"'<>%]{0,200}+%[0-9A-Fa-f]{2})*+[^\s\"'<>%]{0,200}")
+_UNENCODED = re.compile(r"[^\s\"'<>%]+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_CONTROLS = bytes({*range(9), *range(14, 32), 127})
+_LINE_BREAK = re.compile(r"[ \t]{0,3}\r?\n[ \t>|#*/]{0,12}")
+_PART_CHARS = 1_000
 MIN_ENCODED = 16  # characters; a shorter piece has no certain value
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A text derived from another, with the way back: at `starts[n]` of the view begins `origins[n]` of the original.
+class Stripped:
+    """A text without its invisible characters. `starts` has the position in it of each part of the original."""
 
-    If `whole`, a find stands for the whole piece, because no part of the original is the value.
-    """
+    text: str
+    original: str
+    starts: list[int]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The span of the original for a span of the text."""
+        return self._origin(start), self._origin(end - 1) + 1
+
+    def _origin(self, position: int) -> int:
+        part = bisect_right(self.starts, position) - 1
+        left = position - self.starts[part]
+        for run in _VISIBLE.finditer(self.original, part * _PART_CHARS):
+            if left < run.end() - run.start():
+                return run.start() + left
+            left -= run.end() - run.start()
+        return len(self.original)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The decoded pieces of a text, a line each: at `starts[n]` begins the one for the n-th of the spans."""
 
     text: str
     starts: list[int]
-    origins: list[int]
-    ends: list[int]
-    whole: bool = False
+    spans: list[tuple[int, int]]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span of the original for a span of the view."""
-        first, last = bisect_right(self.starts, start) - 1, bisect_right(self.starts, end - 1) - 1
-        if self.whole:
-            return self.origins[first], self.ends[last]
-        return self.origins[first] + start - self.starts[first], self.origins[last] + end - self.starts[last]
+        """The span of the original for the whole pieces that a find touches."""
+        first, last = (bisect_right(self.starts, at) - 1 for at in (start, end - 1))
+        return self.spans[first][0], self.spans[last][1]
 
 
-def plain(text: str) -> tuple[str, View | None]:
+def plain(text: str) -> tuple[str, Stripped | None]:
     """The text without invisible characters and with ASCII for full-width forms; a view if positions change."""
     if text.isascii():
         return text, None
@@ -48,69 +66,51 @@ def plain(text: str) -> tuple[str, View | None]:
         text = text.translate(_WIDE)
     if not _INVISIBLE.search(text):
         return text, None
-    view = View("", [], [], [])
-    return _joined(view, _around(text, _INVISIBLE))
+    parts = [_stripped(text[at : at + _PART_CHARS]) for at in range(0, len(text), _PART_CHARS)]
+    view = Stripped("".join(parts), text, list(accumulate(map(len, parts), initial=0)))
+    return view.text, view
 
 
-def _around(text: str, gaps: re.Pattern[str]) -> Iterator[tuple[str, int, int]]:
-    at = 0
-    for gap in gaps.finditer(text):
-        yield text[at : gap.start()], at, gap.start()
-        at = gap.end()
-    yield text[at:], at, len(text)
+def _stripped(text: str) -> str:
+    for char in set(_INVISIBLE.findall(text)):  # a set, because replacing each kind takes less time than each match
+        text = text.replace(char, "")
+    return text
 
 
-def _joined(view: View, pieces: Iterator[tuple[str, int, int]]) -> tuple[str, View]:
-    parts, size = [], 0
-    for piece, start, end in pieces:
-        view.starts.append(size)
-        view.origins.append(start)
-        view.ends.append(end)
-        parts.append(piece)
-        size += len(piece)
-    text = "".join(parts)
-    return text, View(text, view.starts, view.origins, view.ends, view.whole)
-
-
-def decoded(text: str) -> View | None:
-    """The URL-encoded and base64 pieces of a text, decoded, a line each; None if there are none."""
+def decoded(text: str) -> Decoded | None:
+    """The URL-encoded and base64 pieces of a text; None if there are none."""
     pieces = sorted([*_unquoted(text), *_from_base64(text)], key=lambda piece: piece[1])
-    return _joined(View("", [], [], [], whole=True), iter(pieces))[1] if pieces else None
+    if not pieces:
+        return None
+    starts = list(accumulate((len(piece) + 1 for piece, _, _ in pieces), initial=0))
+    return Decoded("\n".join(piece for piece, _, _ in pieces), starts, [(start, end) for _, start, end in pieces])
 
 
 def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
     if "%" not in text:
         return
     for run in _ENCODED.finditer(text):
-        if run.end() - run.start() < MIN_ENCODED:
-            continue
-        yield (
-            unquote_to_bytes(run[0].encode("utf-8", "replace")).decode("utf-8", "replace") + "\n",
-            run.start(),
-            run.end(),
-        )
+        start = run.start()
+        if _UNENCODED.match(text, start - 1) and start:
+            start -= len(_UNENCODED.match(text[max(0, start - 200) : start][::-1])[0])  # type: ignore[index] # as above
+        if run.end() - start >= MIN_ENCODED:
+            # Quoted-printable is the same with another sign, and its decoder is written in C.
+            data = text[start : run.end()].replace("=", "%3D").replace("%", "=").encode("utf-8", "replace")
+            yield a2b_qp(data).decode("utf-8", "replace"), start, run.end()
 
 
 def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:
     for run in _BASE64.finditer(text):
         body = run[0].rstrip("=")
         try:
-            data = b64decode(body.replace("-", "+").replace("_", "/") + "=" * (-len(body) % 4))
+            data = a2b_base64(body.replace("-", "+").replace("_", "/") + "=" * (-len(body) % 4))
         except ValueError:
             continue
         if data.isascii() and data.translate(None, _CONTROLS) == data:
-            yield data.decode() + "\n", run.start(), run.end()
+            yield data.decode(), run.start(), run.end()
 
 
-_CONTROLS = bytes({*range(9), *range(14, 32), 127})
-
-
-def unwrapped(text: str, heads: Iterator[tuple[int, int]]) -> Iterator[View]:
-    """Short views around values that a line break splits. `heads` are spans of their beginnings, up to the line end."""
-    for start, end in heads:
-        gap = re.compile(r"[ \t]{0,3}\r?\n[ \t>|#*/]{0,12}").match(text, end)
-        if gap is None:
-            continue
-        tail = text[gap.end() : gap.end() + 400].partition("\n")[0]
-        head = text[start:end]
-        yield View(head + tail, [0, len(head)], [start, gap.end()], [end, gap.end() + len(tail)])
+def unwrapped(text: str, end: int) -> tuple[str, int]:
+    """What follows a token that a line break splits, where its first line ends, and its position; empty if none."""
+    gap = _LINE_BREAK.match(text, end)
+    return (text[gap.end() : gap.end() + 400].partition("\n")[0], gap.end()) if gap is not None else ("", end)

@@ -10,7 +10,8 @@ import re
 PASSWORD_WORDS = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "passwört", "mot de passe", "mots de passe",
     "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "パスワード", "暗証番号", "パスフレーズ", "pin code",
-    "密码", "密碼", "口令", "contraseña", "contrasena", "clave de acceso", "senha", "wachtwoord", "psw", "pass phrase",
+    "密码", "密碼", "口令", "contraseña", "contrasena", "clave de acceso", "clave wifi", "clave del wifi", "clave de la wifi",
+    "clave del router", "clave de la red", "senha", "wachtwoord", "psw", "pass phrase",
     "pass code", "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code",
     "netzwerkschlüssel", "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi",
     "clé wifi", "clé wi-fi", "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète",
@@ -34,13 +35,12 @@ LOGIN_WORDS = (
     "credential", "creds", "login", "account", "zugangsdaten", "anmeldedaten", "logindaten", "identifiants", "accès",
     "zugang", "benutzer", "ログイン", "認証情報", "アカウント", "账号", "帐号", "帳號", "登录", "登入", "帐密", "帳密", "账密", "admin", "sign in",
 )  # fmt: skip
-# Names whose random values are public or mean nothing later: `csrf_token`, `next_page_token`, `public_key`.
+# In lower case: names whose random values are public or mean nothing later: `csrf_token`, `next_page_token`, `public_key`.
 NOT_SECRET = re.compile(
     r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
     r"|idempot\w*|site|object|file|routing|s3|cancel|cancellation|stop|start|end|special|max|min|js|unk|pad|eos|bos|mask"
     r"|lex|separator|num|total|input|output|prompt|completion|host|known)[ _-]?(?:api[ _-]?)?(?:token|key|secret)|minipass|tokens$|tokeniz|bypass"
-    r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id",
-    re.IGNORECASE,
+    r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id"
 )
 
 # Suffixes of names whose value describes the password and is not the password: `password_policy`.

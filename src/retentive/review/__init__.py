@@ -1,1 +1,1 @@
-"""Review: changes of chosen actors wait as proposals until a person accepts or refuses them."""
+"""Review: changes of certain actors become proposals, which wait until a person accepts or refuses them."""

@@ -16,9 +16,9 @@ from retentive.review.proposals import (
     Decision,
     DecisionOutcome,
     Obstacle,
+    ObstacleKind,
     Proposal,
     ProposedChange,
-    What,
     decision_on,
     forget_decisions,
     foundations,
@@ -39,7 +39,7 @@ from retentive.values.replies import Replies
 from retentive.values.text import decoded
 
 
-class Stopped(Conflict):
+class DecisionBlocked(Conflict):
     """Rolls back the transaction when obstacles prevent the decision."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
@@ -49,10 +49,10 @@ class Stopped(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Decide(WriteOperation[DecisionOutcome]):
-    """Accept or refuse proposals, all or none. Raises `Stopped`, `NotFound`, `PermissionDenied`.
+    """Accept or refuse proposals, all or none. Raises `DecisionBlocked`, `NotFound`, `PermissionDenied`.
 
-    With `wanted` None, all pending proposals are selected, or with `proposed_by` those of this actor. If a wanted
-    proposal is no longer pending, it must have been decided the same way.
+    `wanted` lists proposal ids. If it is None, all pending proposals are selected, or those of the actor `proposed_by`.
+    A wanted proposal that was already decided is an obstacle if the earlier decision was different.
     """
 
     under_review = "refuse"
@@ -76,7 +76,7 @@ class Decide(WriteOperation[DecisionOutcome]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
         """Accept or refuse the proposals."""
         if writer.settings.read_only:
-            raise PermissionDenied("the memory store is read-only")
+            raise PermissionDenied("the memory store is read-only, so proposals cannot be accepted or refused")
         waiting = pending(tx)
         below = foundations(waiting)
         wanted = self.wanted
@@ -92,7 +92,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         else:
             closed = {each.id: each for each in waiting if each.id in chosen or below[each.id] & chosen.keys()}
         if any(obstacles):
-            raise Stopped([each for each in obstacles if each is not None])
+            raise DecisionBlocked([each for each in obstacles if each is not None])
         self._close(tx, writer.actor, closed.values())
         for proposal in waiting:
             if proposal.id not in closed and with_ids(proposal, ids) != proposal:
@@ -105,13 +105,13 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
     def _decided_before(self, tx: Transaction, proposal_id: str) -> Obstacle | None:
-        """Return the obstacle if a proposal that is no longer pending was decided the other way; otherwise None."""
+        """Return an obstacle if a proposal that is no longer pending was decided the other way, otherwise None."""
         found = decision_on(tx, proposal_id)
         if found is None:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review")
         if found.accepted == self.is_accepted:
             return None
-        what: What = "accepted" if found.accepted else "refused"
+        what: ObstacleKind = "accepted" if found.accepted else "refused"
         return Obstacle(proposal_id, what, None, f"it was {what} by {found.by or 'somebody'} before")
 
     def _apply_all(
@@ -122,7 +122,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         below: Mapping[str, set[str]],
         ids: dict[str, str],
     ) -> list[Obstacle]:
-        """Apply the proposals and return the obstacles. A proposal that builds on one with an obstacle is skipped."""
+        """Apply the proposals and return the obstacles.
+
+        A proposal that builds on a proposal with an obstacle is skipped.
+        """
         obstacles = [
             Obstacle(each, "builds_on", None, f"it builds on {', '.join(missing)}, to be accepted before or with it")
             for each in chosen
@@ -150,9 +153,9 @@ class Decide(WriteOperation[DecisionOutcome]):
 
 
 class _Hindered(Exception):
-    """A change cannot be applied. The error has the kind of obstacle, the path and a sentence."""
+    """A change cannot be applied. The exception contains the kind of obstacle, the path and a sentence."""
 
-    def __init__(self, what: What, path: str | None, text: str | None = None) -> None:
+    def __init__(self, what: ObstacleKind, path: str | None, text: str | None = None) -> None:
         by = " by somebody else" if what == "created" else ""
         self.what, self.path, self.text = what, path, text or f"{path} was {what}{by} after the proposal"
 
@@ -205,7 +208,7 @@ class _ProposalApplier:
             self._rename(change, entry.memory)
 
     def _present(self, memory_id: str) -> Entry:
-        """The entry of a memory at its present path; an empty entry if the memory was deleted."""
+        """The entry at the current path of a memory; an empty entry if the memory was deleted."""
         memory = self.tx.find(memory_id)
         entry = Entry() if memory is None else self.tx.get(memory.path)  # `get` also detects external edits
         return entry if entry.memory is not None and entry.memory.id == memory_id else Entry()
@@ -268,14 +271,17 @@ class _ProposalApplier:
             raise _Hindered("renamed", change.before, sentence)
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
-        """Text to write if others changed the memory after the proposal. None if `merge` and `force` permit none."""
+        """Text to write if others changed the memory after the proposal.
+
+        Returns None if neither `merge` nor `force` resolves the conflict.
+        """
         if present == text:
             return text
         found = merged(base, present, text).text if self.merge else None
         return text if found is None and self.force else found
 
     def _free(self, path: str) -> Entry:
-        """The entry at a path where a memory can be stored. Raises `_Hindered` for other paths."""
+        """Return the entry at a path where a memory can be created. Raises `_Hindered` if it cannot."""
         entry = self.tx.get(path)
         if entry.below:
             raise _Hindered("created", path, f"{path} is now a directory")

@@ -1,7 +1,8 @@
 """View of a memory store for an actor under review: the present state with the actor's proposals applied.
 
-The proposals take precedence. They hide memories of other actors at, above or below the proposed paths, and later
-changes to the memories that they change. A memory that a proposal only renames keeps its present text.
+Proposals take precedence over the present state: they hide memories of other actors at, above or below the proposed
+paths, and later changes to the same memories. If a proposal only renames a memory, the present text of the memory is
+shown.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """A memory after the proposals. `text` is the key of a new text, or None. If `path` is None, it is deleted."""
+    """A memory after the proposals. `text` is the key of the proposed text, or None.
+
+    If `path` is None, the memory is deleted.
+    """
 
     change: ProposedChange
     path: str | None
@@ -101,7 +105,7 @@ class ProposedSnapshot(Overlay):
         return memory if memory is not None and self._shows(memory) else None
 
     def usage(self) -> Usage:
-        """Usage with the proposals applied. Memories that the proposals hide are counted too."""
+        """Usage with the proposals applied. It includes memories that the proposals hide."""
         present, own = self._inner.usage(), [memory for memory, _ in self._placed.values()]
         replaced = [memory for memory in self._present(self._own) if memory is not None]
         return Usage(
@@ -110,7 +114,7 @@ class ProposedSnapshot(Overlay):
         )
 
     def _apply(self, proposal: Proposal, start: int) -> None:
-        """Apply the changes of a proposal, from number `start` on."""
+        """Apply the changes of a proposal, starting with change number `start`."""
         for number, change in enumerate(proposal.changes[start:], start):
             key, known = text_key(proposal.id, number), self._own.get(change.memory_id)
             if change.has_text:
@@ -152,7 +156,7 @@ class ProposedSnapshot(Overlay):
         return b"" if present is None else self._inner.get(present.path).data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
-        """Return each of these memories from the inner snapshot, or None if it does not exist."""
+        """For each of these ids, the memory in the inner snapshot, or None if it does not exist."""
         wanted = list(memory_ids)
         unknown = {each for each in wanted if each not in self._presents}
         self._presents |= {**dict.fromkeys(unknown), **memories_by_id(self._inner, unknown)}
@@ -170,7 +174,10 @@ class ProposedSnapshot(Overlay):
 
 
 class ProposedTransaction(ProposedSnapshot, Transaction):
-    """A transaction whose changes are stored as one proposal; `limits` of those of all actors, and of this actor."""
+    """Transaction that stores its changes as one proposal instead of applying them.
+
+    `limits` are the maximum numbers of pending proposals: of all actors together, and of this actor.
+    """
 
     def __init__(
         self, tx: Transaction, who: Actor | None, *, proposal_id: str, at: datetime, limits: tuple[int, int]
@@ -202,7 +209,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         return [Recorded(change.memory_id, key(number)) for number, change in enumerate(proposed, start)]
 
     def _check_limits(self) -> None:
-        """Raise `Refused` if too many proposals wait, of this actor or of all."""
+        """Raise `Refused` if the pending proposals of this actor, or of all actors, have reached their limit."""
         limit, limit_each = self._limits
         own = sum(each.actor == self._proposal.actor for each in self._all)
         if limit_each and own >= limit_each:
@@ -211,7 +218,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
             raise Refused("too_many_proposals", present=len(self._all), limit=limit)
 
     def _change(self, change: Change, number: int) -> ProposedChange:
-        """Return a change in its proposed form, and store its texts."""
+        """Convert a change to a proposed change, and store its texts."""
         if change.origin is not None:
             raise PermissionDenied("an actor under review cannot import versions")
         key, before = text_key(self._proposal.id, number), change.before

@@ -25,7 +25,9 @@ PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before"
 MAX_DECISIONS = 1_000
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
-What: TypeAlias = Literal["created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"]
+ObstacleKind: TypeAlias = Literal[
+    "created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"
+]
 
 
 def is_under_review(settings: Settings, actor: Actor | None) -> bool:
@@ -40,9 +42,10 @@ def is_under_review(settings: Settings, actor: Actor | None) -> bool:
 class ProposedChange:
     """One proposed change to one memory, with the path before and after it.
 
-    A memory that is itself only proposed has a provisional `memory_id`, which no stored memory ever has. `sha256` and
-    `size_bytes` describe the new text, `base_sha256` the text before; each is None if that text is absent or unchanged.
-    `created_at` is the creation time of the memory, `provenance_text` the stored provenance of the change.
+    A proposed new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes`
+    describe the new text and are None if the change has none. `base_sha256` describes the text that the new text
+    replaces, and is None if there is none. `created_at` is the creation time of the memory, `provenance_text` the
+    stored provenance of the change.
     """
 
     operation: ProposedOperation
@@ -94,17 +97,17 @@ class Obstacle:
     """The reason why a proposal cannot be accepted or refused: its kind, the path, and a sentence."""
 
     proposal_id: str
-    what: What
+    what: ObstacleKind
     path: str | None
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionOutcome:
-    """Result of accepting or refusing proposals. With `obstacles`, nothing was changed.
+    """Result of accepting or refusing proposals. If there are `obstacles`, nothing was changed.
 
-    `done` lists the ids of the proposals that were accepted or refused now, `already` those that were decided before,
-    and `with_them` those refused because they build on a refused proposal. `summaries` maps each id to a short
+    `done` lists the ids of the proposals decided by this call, `already` those of proposals decided earlier, and
+    `with_them` those of proposals refused because they build on a refused proposal. `summaries` maps each id to a short
     description of its proposal.
     """
 
@@ -162,7 +165,7 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
-    """Remove the proposals that change a memory, and the proposals that build on them. Returns their ids.
+    """Remove the proposals that change a memory, and all proposals that build on these. Returns the removed ids.
 
     Erasing or redacting a memory calls this function. With `base_sha256`, only proposals based on this text are
     removed.
@@ -178,10 +181,10 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
-    """The text of a proposed change. Raises `Damaged` if it is missing or differs from its hash."""
+    """The text of a proposed change. Raises `Damaged` if the text is missing or does not match its hash."""
     text = snapshot.get_record(kind, key)
     if text is None:
-        raise Damaged("a proposal is without its text")
+        raise Damaged("the text of a proposal is missing or does not match its hash")
     verified(text.encode(), sha256, None, key)
     return text
 
@@ -222,7 +225,7 @@ def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
 
 
 def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
-    """Return for each pending proposal, in order, the ids of the proposals it builds on, directly or indirectly.
+    """Ids of the proposals that each pending proposal builds on, directly or indirectly.
 
     A proposal builds on an earlier one of the same actor that changed the same memory or freed a path that the later
     proposal uses.
@@ -240,7 +243,7 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
 
 
 def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Conditions of this change that an earlier change may establish."""
+    """Conditions for this change that an earlier change may have established."""
     yield "memory", change.memory_id
     if change.operation in {"created", "renamed"} and change.path is not None:
         yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
@@ -248,7 +251,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Conditions that this change establishes for later changes: the state of the memory, and its freed path."""
+    """Conditions that this change establishes for later changes: the memory exists, and its former path is free."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
-from retentive.review.decisions import Decide, Stopped
+from retentive.review.decisions import Decide, DecisionBlocked
 from retentive.review.proposals import (
     AFTER,
     BEFORE,
@@ -50,8 +50,8 @@ class Review:
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
         """A pending proposal, and each of its changes with the text before and after it.
 
-        A proposed deletion or rename has the present text of the memory. Raises `NotFound` if the proposal is unknown
-        or already decided.
+        For a proposed deletion or rename, the text is the present text of the memory. Raises `NotFound` if the proposal
+        is unknown or already decided.
         """
 
         def work(snapshot: Snapshot) -> tuple[Proposal, Texts]:
@@ -74,25 +74,26 @@ class Review:
     ) -> DecisionOutcome:
         """Apply proposals, all or none. Each new version is attributed to the actor who proposed it.
 
-        With `ids` None, all pending proposals are selected, or with `proposed_by` those of this actor. Guards check the
-        changes again. If somebody else changed an affected memory after the proposal, that is an obstacle and nothing
-        is changed. `merge` merges such texts line by line and follows renames. `force` writes the proposed text, and
-        deletes a memory even if it was changed after the proposal. Accepting a proposal again has no effect. Raises
-        `NotFound` for an unknown id, `PermissionDenied` for an actor under review.
+        If `ids` is None, all pending proposals are selected, or those of the actor `proposed_by`. Guards check the
+        changes again. If somebody else changed an affected memory after the proposal, the result has an obstacle and
+        nothing is changed. `merge` resolves such an obstacle: it merges both texts line by line and follows renames.
+        `force` writes the proposed text, and deletes the memory even though it was changed after the proposal.
+        Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, `PermissionDenied` for an actor
+        under review.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
     ) -> DecisionOutcome:
-        """Remove proposals, and the proposals that build on them. `ids` and the errors are the same as for `accept`.
+        """Remove proposals and all proposals that build on them. `ids` and the errors are the same as for `accept`.
 
-        Once `capabilities.purge` has returned True, storage contains no bytes of their texts.
+        Once `capabilities.purge` has returned True, the storage contains no bytes of the proposed texts.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=False)
 
     def decisions(self) -> list[Decision]:
-        """The newest 1,000 decisions, newest first."""
+        """The newest 1,000 decisions on proposals, newest first."""
         return self._context.result_of(Read("review.decisions", decisions))
 
     def _decide(
@@ -113,8 +114,8 @@ class Review:
         operation = Decide(wanted, is_accepted, at, context.replies, merge, force, proposer)
         try:
             return context.result_of(operation, actor)
-        except Stopped as stopped:
-            return DecisionOutcome(obstacles=stopped.obstacles)
+        except DecisionBlocked as blocked:
+            return DecisionOutcome(obstacles=blocked.obstacles)
 
 
 def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | None, str | None]:

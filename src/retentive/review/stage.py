@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.operation import Outcome
 from retentive.errors import PermissionDenied
 from retentive.review.proposals import PROPOSAL, REVIEWED, is_under_review, pending
@@ -15,7 +14,7 @@ from retentive.values.settings import Settings
 PREFIX = "prop_"
 
 
-def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: if the actor is under review, record one proposal instead of versions.
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
@@ -29,7 +28,7 @@ def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attem
     return _propose(proceed, attempt)
 
 
-def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     from retentive.review.overlay import ProposedTransaction  # noqa: PLC0415 - rarely needed
 
     tx = attempt.tx
@@ -54,7 +53,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
 
 
 def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """The state as an actor sees it. For an actor under review, the actor's own proposals are applied."""
+    """The state as an actor sees it. If the actor is under review, pending proposals of this actor are applied."""
     if not is_under_review(settings, actor):
         return snapshot
     from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed

@@ -20,8 +20,8 @@ from retentive.values.settings import from_text
 
 
 @dataclass(frozen=True, slots=True)
-class Doubted:
-    """A memory that is not trusted, with its level, the contributors that are the reason, and the flagged lines."""
+class DoubtedMemory:
+    """A memory that is not trusted: its trust level, the contributors that cause this level, and the flagged lines."""
 
     path: str
     memory_id: str
@@ -31,7 +31,7 @@ class Doubted:
 
 
 class Trust:
-    """Trust in the memories of one store. Threads may share it; the methods raise `RetentiveError`."""
+    """Trust in the memories of one store. Threads may share the object. The methods raise `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
@@ -39,13 +39,13 @@ class Trust:
     def __repr__(self) -> str:
         return f"<Trust of {self._context.id}>"
 
-    def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[Doubted]:
+    def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[DoubtedMemory]:
         """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
         with self._context.checking("trust.list"):
             check_level(level)
             target = self._context.parsed(under)
 
-        def work(snapshot: Snapshot) -> list[Doubted]:
+        def work(snapshot: Snapshot) -> list[DoubtedMemory]:
             assessed = Assessment(snapshot, self._context.settings_of(snapshot), None)
             found = (_doubted(assessed, memory) for memory in _memories(snapshot, target))
             return [each for each in found if each.level != TRUSTED and level in {None, each.level}]
@@ -53,23 +53,24 @@ class Trust:
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
 
     def levels(self, versions: Iterable[Version]) -> list[Level]:
-        """Level that the present settings give to each change by itself, without those it builds on."""
+        """Trust level of each version by the present settings. Earlier contributions to its text are not considered."""
         levels = Levels(self._context.settings())
         return [levels.of(author_of(version)) for version in versions]
 
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
-        """Trust the present text of a memory, or of all memories below a directory; return their paths.
+        """Trust the present text of a memory, or of all memories below a directory. Returns the paths.
 
-        A later change by an unconfirmed or quarantined contributor is not covered. Raises `NotFound`.
+        Later changes by unconfirmed or quarantined contributors are not confirmed. Raises `NotFound`.
         """
         with self._context.checking("trust.confirm", actor):
             operation = Confirm(self._context.parsed(path), self._context.clock(), self._is_read_only)
         return self._context.result_of(operation, actor)
 
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
-        """Hide everything of an actor, a session or a source at once; return whether this is new.
+        """Hide all memories to which an actor, a session or a source contributed.
 
-        `pattern` is a pattern as in the setting `trust`: `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
+        Returns False if the pattern was already in quarantine. `pattern` is a pattern as in the setting `trust`:
+        `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
         """
         with self._context.checking("trust.quarantine", actor):
             operation = ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only)
@@ -86,9 +87,9 @@ class Trust:
         return bool(self._context.pins.get("read_only"))
 
 
-def _doubted(assessed: Assessment, memory: Memory) -> Doubted:
+def _doubted(assessed: Assessment, memory: Memory) -> DoubtedMemory:
     reasons = tuple(map(described, assessed.open_contributors(memory)))
-    return Doubted(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
+    return DoubtedMemory(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
 
 
 def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:
@@ -114,7 +115,7 @@ class Confirm(WriteOperation[list[str]]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[str]:
         """Write the confirmations. Raises `NotFound`, `ReadOnly`."""
         if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, and so is trust in its memories")
+            raise ReadOnly("the memory store was opened read-only, so memories cannot be confirmed")
         memories = list(_memories(tx, self.path))
         if not memories and not self.path.is_root:
             raise NotFound(f"there is no memory at {self.path.written}")
@@ -141,13 +142,13 @@ class ChangeQuarantine(WriteOperation[bool]):
         return "trust.release" if self.is_released else "trust.quarantine"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The setting that changes; the pattern can name a private address."""
+        """Name of the changed setting. The pattern is left out, because it can contain a private address."""
         return {"settings": ["quarantine"]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:
-        """Store the setting. Raises `ReadOnly`, and `InvalidInput` for settings that are too long."""
+        """Store the setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""
         if self.is_read_only:
-            raise ReadOnly("the memory store was opened read-only, and so are its settings")
+            raise ReadOnly("the memory store was opened read-only, so its quarantine cannot be changed")
         settings = from_text(tx.settings)
         without = tuple(each for each in settings.quarantine if each != self.pattern)
         was_there = without != settings.quarantine

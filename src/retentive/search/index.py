@@ -2,7 +2,7 @@
 
 A scan of 10,000 memories of 2 KB takes about 20 ms, in any language. An index in the database would more than double
 the time of a write and would retain traces of redacted text. The size of the cache is limited; a store that does not
-fit is read again for each search. For an encrypted store, plain text is cached in this process only.
+fit in it is read again for each search. For an encrypted store, plain text is cached in this process only.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from retentive.errors import Damaged
 from retentive.search.query import Document, Query, Results, fold_document, search
 from retentive.storage import forking
 from retentive.storage.contract import Memory, Snapshot
+from retentive.storage.paging import readable_texts
 from retentive.values.paths import ROOT
+from retentive.values.patterns import covers
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024
@@ -24,7 +27,7 @@ _FEW = 0.2  # share of the memories; if more than this share has changed, all ar
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
-    """Documents of a store at a revision, and the newest version at that revision."""
+    """Documents of a store at a revision, and the id of the newest version at that revision."""
 
     revision: int = -1
     newest: str = ""
@@ -55,34 +58,40 @@ class Corpus:
     ) -> Results:
         """Search the memories below a directory, in one snapshot of the store.
 
-        `levels` has the levels of trust by path; memories that are not in it are not found.
+        `levels` maps paths to trust levels. If it is given, only memories with a path in `levels` are found.
         """
-        documents = _below(self._documents(snapshot), under)
-        if levels is None:
-            return search(query, documents, limit=limit)
-        found = search(query, (each for each in documents if each.path in levels), limit=limit)
-        return replace(found, hits=tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits))
+        damaged: list[str] = []
+        documents = self._documents(snapshot, damaged)
+        found = search(query, (each for each in documents if _is_shown(each.path, under, levels)), limit=limit)
+        within = [path for path in damaged if not query.within or covers(query.within, path)]
+        named = tuple(path for path in within if _is_shown(path, under, levels))
+        hits = found.hits if levels is None else tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits)
+        return replace(found, hits=hits, damaged=named)
 
-    def _documents(self, snapshot: Snapshot) -> Iterable[Document]:
+    def _documents(self, snapshot: Snapshot, damaged: list[str]) -> Iterable[Document]:
+        """The documents of a store. Once all are read, `damaged` has the paths of the memories that cannot be read."""
         if snapshot.usage().size_bytes > self._max_kept_bytes:
             self._cache = _Cache()
-            return (_document(memory, data) for memory, data in snapshot.texts(ROOT))
+            return _all(snapshot, damaged)
         with self._lock:
             cache, revision = self._cache, snapshot.revision
             if cache.revision > revision:  # another thread has cached a later revision
-                return _all(snapshot).values()
+                return list(_all(snapshot, damaged))
             if cache.revision < revision:
-                self._cache = cache = _updated(snapshot, cache)
+                cache = _updated(snapshot, cache, damaged)
+                if not damaged:  # a repair does not change the revision
+                    self._cache = cache
             return cache.by_path.values()
 
 
-def _updated(snapshot: Snapshot, cache: _Cache) -> _Cache:
+def _updated(snapshot: Snapshot, cache: _Cache, damaged: list[str]) -> _Cache:
     newest = next((version.id for version in snapshot.versions(limit=1)), "")
-    return _Cache(snapshot.revision, newest, _changed(snapshot, cache) or _all(snapshot))
+    documents = _changed(snapshot, cache) or {each.path: each for each in _all(snapshot, damaged)}
+    return _Cache(snapshot.revision, newest, documents)
 
 
 def _changed(snapshot: Snapshot, cache: _Cache) -> dict[str, Document]:
-    """The cached documents, updated with the changes since; empty if all memories must be read again."""
+    """Cached documents, updated with the changes since they were cached. Empty if all memories must be read again."""
     few = int(len(cache.by_path) * _FEW)
     changed = list(snapshot.versions(after=cache.newest, limit=few + 1)) if cache.newest else []
     if len(changed) > few or not cache.newest:
@@ -92,12 +101,22 @@ def _changed(snapshot: Snapshot, cache: _Cache) -> dict[str, Document]:
     for memory_id in ids:
         memory = snapshot.find(memory_id)
         if memory is not None:
-            documents[memory.path] = _document(memory, snapshot.text(memory.version_id) or b"")
+            try:
+                documents[memory.path] = _document(memory, snapshot.text(memory.version_id) or b"")
+            except Damaged:
+                return {}
     return documents if len(documents) == snapshot.usage().memories else {}  # an erased memory leaves no version
 
 
-def _all(snapshot: Snapshot) -> dict[str, Document]:
-    return {memory.path: _document(memory, data) for memory, data in snapshot.texts(ROOT)}
+def _all(snapshot: Snapshot, damaged: list[str]) -> Iterator[Document]:
+    for memory, data in readable_texts(snapshot):
+        try:
+            if data is not None:
+                yield _document(memory, data)
+                continue
+        except Damaged:  # the text is not UTF-8
+            pass
+        damaged.append(memory.path)
 
 
 def _document(memory: Memory, data: bytes) -> Document:
@@ -106,7 +125,6 @@ def _document(memory: Memory, data: bytes) -> Document:
     return Document(memory.path, text, folded, memory.updated_at, memory.id, memory.version_id)
 
 
-def _below(documents: Iterable[Document], under: str) -> Iterator[Document]:
-    if under == ROOT:
-        return iter(documents)
-    return (one for one in documents if one.path == under or one.path.startswith(under + "/"))
+def _is_shown(path: str, under: str, levels: Mapping[str, str] | None) -> bool:
+    is_below = under in {ROOT, path} or path.startswith(under + "/")
+    return is_below and (levels is None or path in levels)

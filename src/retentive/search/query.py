@@ -1,9 +1,9 @@
 r"""Full-text search over memories. It runs in this process, so results are the same on every backend.
 
-A word matches anywhere, also inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
+A word matches anywhere, even inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
 no dictionary, and one character is enough. Case and compatibility forms are ignored (NFKC and case folding: `ｅ` equals
-`E`, `ß` equals `SS`). Accents are not, because in many languages they make a different letter. A memory matches if all
-words occur in its text or in its path below `/memories`.
+`E`, `ß` equals `SS`). Accents are not ignored, because in many languages a letter with an accent is a different letter.
+A memory matches if all words occur in its text or in its path below `/memories`.
 
 Folding neither adds nor removes a `\n`, so line n of the folded text is line n of the text. Positions within a line are
 mapped back, and snippets show the original text.
@@ -28,10 +28,10 @@ from retentive.errors import InvalidInput
 from retentive.values.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.records import Clock
 from retentive.values.text import lines_with
 
 Span: TypeAlias = tuple[int, int]
-Clock: TypeAlias = Callable[[], float]
 _Check: TypeAlias = Callable[[], None]
 
 MAX_QUERY_CHARS = 1_000
@@ -50,7 +50,7 @@ _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 class Query:
     """Search query: folded `words` that must all occur and `excluded` words that must not, or a `pattern`.
 
-    If `within` is not empty, only memories that one of these path patterns covers can match.
+    If `within` contains path patterns, only memories whose path matches one of them are found.
     """
 
     words: tuple[str, ...] = ()
@@ -61,7 +61,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Memory to search. `folded` is `fold_document(path, text)`; it can be reused while `version_id` is the same."""
+    """Memory to search.
+
+    `folded` is the result of `fold_document`, and can be reused as long as `version_id` is the same.
+    """
 
     path: str
     text: str = field(repr=False)
@@ -73,7 +76,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Matching line: its number (from 1), its text cut around the first match, and the matches in that text."""
+    """Matching line: its number (from 1), its text cut around the first match, and the position of each match in it."""
 
     line: int
     text: str = field(repr=False)
@@ -82,7 +85,10 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hit:
-    """Search result. `lines` is the number of matching lines, 0 if only the path matches; `trust` is a level."""
+    """Search result: a memory and its matching lines.
+
+    `lines` counts all matching lines; 0 means that only the path matches. `trust` is the trust level of the memory.
+    """
 
     path: str
     memory_id: str
@@ -99,10 +105,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Results:
-    """First hits, newest change first, and the total number of matching memories."""
+    """First hits, newest change first, and the total number of matching memories.
+
+    `damaged` has the paths of memories whose texts are damaged, and were not searched.
+    """
 
     hits: tuple[Hit, ...]
     total: int
+    damaged: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Results {len(self.hits)} of {self.total} memories>"
@@ -116,18 +126,21 @@ def fold(text: str) -> str:
 
 
 def fold_document(path: str, text: str) -> str:
-    """Fold a path and a text for searching. Line 0 of the result is the path below `/memories`; the text follows."""
+    """Fold a path and a text for searching.
+
+    Line 0 of the result is the path below `/memories`, followed by the lines of the text.
+    """
     return fold(f"{path.removeprefix(ROOT)}\n{text}")
 
 
 def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -> Query:
-    """Parse a query, or with `regex` a pattern. Raises `InvalidInput`.
+    """Parse a query. With `regex`, the query is a pattern. Raises `InvalidInput`.
 
     Words are separated by white space and must all occur. `"some words"` is a phrase, which matches within one line.
     `-word` and `-"some words"` must not occur. A quotation mark inside a word is an ordinary character.
 
-    A pattern uses the syntax of RE2 and needs the extra `guards`. It is matched against each line of the text and
-    against the path, without folding. Start it with `(?i)` to ignore case.
+    A pattern uses the syntax of RE2 and needs the extra `guards`. Patterns are matched against each line of the text
+    and against the path, without folding. A pattern that starts with `(?i)` ignores case.
     """
     patterns = tuple(check_path_pattern(pattern) for pattern in within)
     if not text.strip():
@@ -152,11 +165,13 @@ def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -
 def _terms(text: str) -> Iterator[tuple[bool, str]]:
     for minus, phrase, closing, behind, word in _TERM.findall(text):
         if word == "-":
-            raise InvalidInput("a single '-' excludes nothing; put it directly before a word, or put it in quotes")
+            raise InvalidInput(
+                "a single '-' excludes nothing; write it directly before a word, or search for \"-\" in quotes"
+            )
         if not word and not closing:
             raise InvalidInput('a phrase has no closing quotation mark; end it with "')
         if behind:
-            raise InvalidInput('text follows a closing " directly; put a space after the "')
+            raise InvalidInput('a closing quotation mark is followed by text; put a space after the "')
         if not word and (not phrase.strip() or "\n" in phrase):
             raise InvalidInput("a quoted phrase must contain at least one word and no line break")
         yield bool(minus), word or phrase
@@ -172,11 +187,11 @@ def search(
     pattern_seconds: float = PATTERN_SECONDS,
     clock: Clock = time.monotonic,
 ) -> Results:
-    """Search memories, and return the first `limit` of them.
+    """Search memories, and return at most `limit` of the matching memories.
 
-    Matching memories are ordered by newest change, then by path, each with at most `snippets` lines. The lines that
-    contain the most words are shown, in the order of the text, each cut to about `snippet_chars` characters. Raises
-    `InvalidInput` if a pattern takes longer than `pattern_seconds`. A search for words has no time limit.
+    Matching memories are ordered by newest change, then by path. Each has at most `snippets` lines: those that contain
+    the most words, in the order of the text, each cut to about `snippet_chars` characters. Raises `InvalidInput` if a
+    pattern takes longer than `pattern_seconds`. A search for words has no time limit.
     """
     if limit is not None and limit < 0:
         raise InvalidInput("limit must be an integer of at least 0")
@@ -187,7 +202,10 @@ def search(
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """The first `limit` documents in the order of results. The others are dropped before sorting, which saves time."""
+    """The first `limit` documents in the order of results.
+
+    The other documents are dropped before sorting to save time.
+    """
     if 0 < limit < len(documents):
         oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
         documents = [document for document in documents if document.updated_at >= oldest]
@@ -228,7 +246,10 @@ def _hit(query: Query, document: Document, count: int, chars: int, check: _Check
 
 
 def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
-    """Cut a row so that a quarter of the snippet precedes the first match."""
+    """Make a snippet of a row.
+
+    If the row is too long, it is cut so that a quarter of the snippet precedes the first match.
+    """
     first = spans[0][0] if spans else 0
     start = max(min(first - chars // 4, len(row) - chars), 0)
     end = min(start + chars, len(row))
@@ -239,7 +260,7 @@ def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
 
 
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """Matches in a line, from the first one. Matches beyond the end of the longest possible snippet are left out."""
+    """Matches in a line, in order. Matches beyond the end of the longest possible snippet are left out."""
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]
     if not places:
@@ -271,7 +292,7 @@ def _united(spans: Iterable[Span]) -> list[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """The span in the row for each character of the folded row; empty if the mapping is ambiguous."""
+    """Span in the original row for each character of the folded row. Empty if the mapping is ambiguous."""
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0
@@ -287,7 +308,7 @@ def _folded_char(char: str) -> str:
 
 
 def _clusters(row: str) -> list[str]:
-    """Split a row into parts that can be folded separately: a character with its combining characters."""
+    """Split a row into parts that can be folded separately. A part is a character with its combining characters."""
     clusters: list[str] = []
     for char in row:
         if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
@@ -311,7 +332,7 @@ class _Pattern(Protocol):
 
 @lru_cache(maxsize=16)
 def _compiled(pattern: str) -> _Pattern:
-    """Compile a pattern with RE2, which runs in linear time. The time of `re` has no limit."""
+    """Compile a pattern with RE2, which runs in linear time. Python's `re` can take exponential time."""
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
     except ImportError:
@@ -369,7 +390,7 @@ def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[i
 
 
 def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
-    """The first matches in a line. Empty matches are left out."""
+    """Spans of the first matches of a pattern in a line. Empty matches are left out."""
     spans: list[Span] = []
     for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
         check()

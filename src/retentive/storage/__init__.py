@@ -1,1 +1,1 @@
-"""Storage of memory stores: the contract, its implementations, and wrappers around them."""
+"""Storage of memory stores: the storage contract, its implementations (backends), and wrappers around backends."""

@@ -14,9 +14,9 @@ LOCK_TIMEOUT_S = 30.0  # longest wait of a command for other processes
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential backoff: pauses of at most `next_s`, then `factor` times longer each time, up to `longest_s`.
+    """Exponential backoff. The first pause lasts at most `next_s`. The limit then grows by `factor`, up to `longest_s`.
 
-    Each pause is between half of that limit and all of it, at random, so that callers that failed together do not retry
+    Each pause is a random time between half the limit and the limit, so that callers that failed together do not retry
     together. `deadline` is a time of `clock`.
     """
 
@@ -45,7 +45,10 @@ def lock_backoff(*, timeout_s: float = LOCK_TIMEOUT_S) -> Backoff:
 
 
 def wait_until(attempt: Callable[[], bool], failure: str) -> None:
-    """Repeat `attempt` until it returns True. After `LOCK_TIMEOUT_S`, raises `Unavailable` with `failure` as text."""
+    """Repeat `attempt` until it returns True.
+
+    After `LOCK_TIMEOUT_S`, raises `Unavailable` with the message `failure`.
+    """
     if attempt():
         return
     backoff = lock_backoff()

@@ -37,7 +37,10 @@ class Collectable(ABC):
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans of a store older than `older_than_s`, and return their number. Writers may continue."""
+        """Delete the orphans of a store that are older than `older_than_s`. Returns their number.
+
+        Writers may continue.
+        """
 
 
 class Purgeable(ABC):
@@ -47,32 +50,32 @@ class Purgeable(ABC):
     def purge(self) -> bool:
         """Remove overwritten and deleted bytes from logs and free pages.
 
-        Returns False if a reader still needs some of these bytes. Call the method again later.
+        Returns False if a reader still needs some of these bytes. The caller should then try again later.
         """
 
 
 class Checkable(ABC):
-    """Capability of storage that has rules of its own, which the core contract does not show."""
+    """Capability of storage that can check its internal rules, such as the consistency of counters and files."""
 
     @abstractmethod
-    def check(self) -> Iterator[Finding]:
-        """Yield a finding for each violated rule. Nothing is written."""
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        """Yield a finding for each violated rule. Nothing is written. `quick` skips older texts."""
 
     @abstractmethod
     def repair(self) -> None:
-        """Rebuild what other stored values prove, such as counters; delete nothing."""
+        """Rebuild data that can be derived from other stored data, such as counters. Deletes nothing."""
 
 
 class Discarding(ABC):
-    """Data that belongs to nothing can be deleted, one finding at a time."""
+    """Capability to delete data that belongs to no memory store, one finding at a time."""
 
     @abstractmethod
     def discard(self, finding: Finding, keep: Keep) -> None:
-        """Pass the data of a finding to `keep`, then delete it. Raises `InvalidInput` if it is in use."""
+        """Pass the data of a finding to `keep`, then delete the data. Raises `InvalidInput` if the data is in use."""
 
 
 class Clocked(ABC):
-    """The storage has a clock of its own."""
+    """Capability of storage that has its own clock."""
 
     @abstractmethod
     def server_time(self) -> float:
@@ -88,7 +91,7 @@ class Encrypting(ABC):
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
-    """Outermost layer of `backend` with this capability, or None."""
+    """The outermost layer of `backend` that has this capability, or None."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, kind):
@@ -98,7 +101,7 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 
 
 def server_time(backend: Backend) -> float | None:
-    """Present time by the clock of the storage, or None if it has none."""
+    """Present time by the clock of the storage, or None if the storage has no clock."""
     clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
     return None if clocked is None else clocked.server_time()
 
@@ -122,29 +125,35 @@ def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
 
 
 def purge(backend: Backend) -> bool:
-    """Remove overwritten and deleted bytes from logs and free pages. False if a reader still needs some of them."""
+    """Remove overwritten and deleted bytes from logs and free pages.
+
+    Returns False if a reader still needs some of them.
+    """
     purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
     return True if purgeable is None else purgeable.purge()
 
 
-def check(backend: Backend) -> Iterator[Finding]:
+def check(backend: Backend, *, quick: bool = False) -> Iterator[Finding]:
     """Yield a finding for each violated rule of the storage."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
-    return iter(()) if checkable is None else checkable.check()
+    return iter(()) if checkable is None else checkable.check(quick=quick)
 
 
 def repair(backend: Backend) -> None:
-    """Rebuild what other stored values prove; delete nothing."""
+    """Rebuild data that can be derived from other stored data. Deletes nothing."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     if checkable is not None:
         checkable.repair()
 
 
 def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
-    """Save the data of a finding with `keep`, then delete it. Raises `InvalidInput` if that is impossible."""
+    """Save the data of a finding with `keep`, then delete it.
+
+    Raises `InvalidInput` if the data is in use or the storage has no such capability.
+    """
     discarding = capability(backend, Discarding)  # type: ignore[type-abstract]
     if discarding is None:
-        raise InvalidInput(f"this storage cannot discard {finding.name}")
+        raise InvalidInput(f"the storage of this location cannot discard data, so {finding.name} is kept")
     discarding.discard(finding, keep)
 
 

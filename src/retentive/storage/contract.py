@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Unchanged(Enum):
-    """Type of `UNCHANGED`, the default of `Transaction.set_metadata`."""
+    """Type of the constant `UNCHANGED`, the default value of the arguments of `Transaction.set_metadata`."""
 
     UNCHANGED = 0
 
@@ -69,7 +69,7 @@ Metadata: TypeAlias = str | Unchanged | None
 
 
 class Selection(TypedDict, total=False):
-    """Keyword arguments of `Snapshot.versions`, for implementations that forward them."""
+    """Types of the keyword arguments of `Snapshot.versions`, for implementations that forward them."""
 
     memory_id: str | None
     path: str | None
@@ -80,7 +80,7 @@ class Selection(TypedDict, total=False):
 
 
 class NewStore(TypedDict, total=False):
-    """Keyword arguments of `Backend.create_store`, for implementations."""
+    """Types of the keyword arguments of `Backend.create_store`, for implementations."""
 
     key: Required[str | None]
     name: Required[str]
@@ -90,16 +90,22 @@ class NewStore(TypedDict, total=False):
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
-    """A version and its stored bytes, if they match; None for a deletion. Raises `Damaged`."""
+    """Return a version and its stored bytes (None for a deletion).
+
+    Raises `Damaged` if the bytes do not match the version.
+    """
     if version.operation != "deleted" and version.redacted_at is None:
         return version, verified(data, version.sha256, version.seal, version.id)
     if data is not None:
-        raise Damaged("a deleted or redacted version has a text")
+        raise Damaged("a text is stored for a deleted or redacted version")
     return version, None
 
 
 class Snapshot(ABC):
-    """One consistent state of one memory store. It is valid only inside the `work` that receives it."""
+    """One consistent state of one memory store.
+
+    The snapshot is valid only inside the function `work` that receives it.
+    """
 
     @property
     @abstractmethod
@@ -109,7 +115,7 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def seal(self) -> str | None:
-        """Current `StoreInfo.seal`."""
+        """The current value of `StoreInfo.seal`."""
 
     @property
     @abstractmethod
@@ -118,7 +124,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def get(self, path: str) -> Entry:
-        """Result of reading a canonical path other than the root, in one round trip."""
+        """Entry at a canonical path other than the root, read in one round trip."""
 
     @abstractmethod
     def memories(self, under: str) -> Iterator[Memory]:
@@ -135,19 +141,23 @@ class Snapshot(ABC):
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
-        """Versions, newest first: of one memory across its renames, of one path, or of one revision.
+        """Versions, newest first. They can be limited to one memory (across its renames), one path or one revision.
 
-        `revision_of` is a version id. It selects the versions of the same revision in one query, or no versions if the
-        id is unknown. `after` and `before` are exclusive bounds: version ids, or any text that sorts among them.
+        `revision_of` is a version id. It selects all versions of the revision to which this version belongs, or no
+        versions if the id is unknown. `after` and `before` are exclusive bounds: version ids, or any strings to compare
+        with version ids.
         """
 
     @abstractmethod
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        """A version, and the bytes of its memory after the change; None for a deletion. Raises `NotFound`."""
+        """A version, with the bytes of its memory after the change (None for a deletion). Raises `NotFound`."""
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Number and total size of the present memories. Every change updates both; they are never recounted."""
+        """Number and total size of the present memories.
+
+        Every change updates these two numbers; they are never recounted.
+        """
 
     @abstractmethod
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
@@ -156,7 +166,7 @@ class Snapshot(ABC):
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
     def find(self, memory_id: str) -> Memory | None:
-        """Present memory with this id, at any path, or None."""
+        """The present memory with this id, or None."""
         return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
 
     def get_record(self, kind: str, key: str) -> str | None:
@@ -164,7 +174,7 @@ class Snapshot(ABC):
         return next((value for found, value in self.records(kind) if found == key), None)
 
     def text(self, version_id: str) -> bytes | None:
-        """Bytes of a memory after the change that a version records; None for a deletion. Raises `NotFound`."""
+        """Bytes of a memory after the change of this version; None for a deletion. Raises `NotFound`."""
         return self.version(version_id)[1]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
@@ -176,9 +186,10 @@ class Snapshot(ABC):
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
 
     def as_of(self, before: str) -> Iterator[Version]:
-        """Earlier state of the store: for each memory the newest version with an id lower than `before`, in any order.
+        """Earlier state of the store: for each memory, the newest version with an id lower than `before`.
 
-        Memories whose version is a deletion are left out. A redacted version is included; its path is empty.
+        The order is undefined. Memories whose version is a deletion are left out. A redacted version is included; its
+        path is empty.
         """
         seen: set[str] = set()
         for version in self.versions(before=before):
@@ -204,8 +215,8 @@ class Transaction(Snapshot):
         """Write or replace a small record of the store. The value None removes the record.
 
         Kind and key have 1 to 200 printable ASCII characters and are not secret; the value is any text without NUL. The
-        revision does not change. If the reply to a commit that contains only records was lost, it may be applied twice,
-        so choose keys outside `work`.
+        revision does not change. If the reply to a commit that contains only records is lost, the commit may be applied
+        twice. Callers therefore choose the keys outside `work`.
         """
 
     @abstractmethod
@@ -219,19 +230,27 @@ class Transaction(Snapshot):
 
     @abstractmethod
     def prune(self, version_ids: Sequence[str]) -> None:
-        """Remove versions, except those that present memories need. A text that another version needs is kept."""
+        """Remove versions, except those that present memories need.
+
+        If another version needs the text of a removed version, the text is kept.
+        """
 
     def drop(self, memories: Sequence[Memory]) -> None:
         """Remove present memories without recording a version. Existing versions are kept.
 
-        An import of a history with gaps (`Change.origin`) calls it: a memory whose deletion is missing must neither
-        remain present nor occupy the path of a later memory.
+        Used to import a history with gaps (`Change.origin`): if the deletion of a memory is missing there, the memory
+        must neither remain present nor occupy the path of a later memory.
         """
-        raise InvalidInput("this storage cannot import a history with gaps")
+        raise InvalidInput(
+            "the storage of this location cannot import a history with gaps; import into another location"
+        )
 
 
 class Backend(ABC):
-    """An open location with memory stores. Close it after use; ending the process without closing loses no data."""
+    """Memory stores in an open location.
+
+    Close the backend after use; ending the process without closing loses no data.
+    """
 
     inner: Backend | None = None
     """The wrapped backend, which `capability` searches too."""
@@ -253,11 +272,11 @@ class Backend(ABC):
 
     @abstractmethod
     def get_store(self, id_or_key: str) -> StoreInfo | None:
-        """The store with this id, or else the store with this key, or else None."""
+        """Return the store with this id, otherwise the store with this key, otherwise None."""
 
     @abstractmethod
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        """Stores in order of their ids, oldest first: at most `limit` stores with an id greater than `after`."""
+        """At most `limit` stores with an id greater than `after`, in order of their ids, which is oldest first."""
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
@@ -274,15 +293,15 @@ class Backend(ABC):
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` with exclusive access to this store and commit its changes. If `work` raises, nothing changes.
 
-        `may_use_reserve` is for work that deletes. Such work may use the space reserved for a full disk.
+        Work that deletes may set `may_use_reserve`, to use disk space that is reserved for a full disk.
         """
 
     @abstractmethod
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         """Write side records, durably, without waiting for writers of the store. The value None removes a record.
 
-        Side records are like records, but have kinds of their own and are outside any transaction. If two processes
-        write the same key concurrently, one of the values is stored.
+        Side records are like records, but are not part of a transaction and have separate kinds. If two processes write
+        the same key concurrently, one of the values is stored.
         """
 
     @abstractmethod

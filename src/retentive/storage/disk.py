@@ -38,7 +38,7 @@ def expanded(path: str | os.PathLike[str]) -> str:
 
 
 def make_directory(path: str) -> None:
-    """Create `path` and missing parent directories, owner-only, and sync their names."""
+    """Create `path` and missing parent directories, accessible only to the owner, and sync their names to disk."""
     missing: list[str] = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -50,14 +50,14 @@ def make_directory(path: str) -> None:
 
 
 def make_file(path: str) -> None:
-    """Create an empty file with owner-only permissions if it does not exist, and sync its name."""
+    """Create an empty file, accessible only to the owner, unless it exists, and sync its name to disk."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | CLOSE_ON_EXEC, FILE_MODE))
         sync_directory(os.path.dirname(path) or ".")
 
 
 def sync_directory(path: str) -> None:
-    """Sync the names in a directory to disk. Does nothing on Windows, which does not support it."""
+    """Sync the file names in a directory to disk. Does nothing on Windows, where this is impossible."""
     if os.name != "posix":
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | CLOSE_ON_EXEC)

@@ -10,7 +10,7 @@ Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
 _REPAIR = "`retentive doctor --repair`"
-_PROVEN = _REPAIR + ", where a hash proves the right value; or " + _RESTORE
+_PROVEN = _REPAIR + ", where a hash or an id proves the right value; or " + _RESTORE
 _DISCARD = "`retentive doctor --discard FINDING/NAME` saves and removes it; or " + _RESTORE
 _OPENING = "the next command at the location does it"
 
@@ -19,7 +19,8 @@ _OPENING = "the next command at the location does it"
 class Kind:
     """Kind of finding: severity, meaning and advice.
 
-    `mends`: `--repair` fixes it where other stored values prove the right one. `discards`: `--discard` removes it.
+    `mends`: `--repair` corrects the finding if the correct value can be derived from other stored data. `discards`:
+    `--discard` removes the data of the finding.
     """
 
     code: str
@@ -45,7 +46,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind("healthy", "Nothing is wrong.", "", severity="ok"),
         # Unreadable storage
-        Kind("unreadable", "The storage or a part of it cannot be read."),
+        _repairable("unreadable", "The storage or a part of it cannot be read.", _PROVEN),
         Kind("file_damaged", "The database file is damaged."),
         _note("locked", "The store is encrypted and was not checked, because its key is missing.", "give its keys"),
         Kind("schema_old", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"),
@@ -70,6 +71,8 @@ KINDS: dict[str, Kind] = {
         Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
         _repairable("time_wrong", "The time of a version or store differs from the time in its id.", _PROVEN),
         Kind("operation_wrong", "A version has an unknown operation."),
+        Kind("sequence_wrong", "The operations of the versions of a memory contradict each other, or one is missing."),
+        Kind("provenance_wrong", "The provenance of a version cannot be read."),
         _discardable("redaction_left", "A redacted version still has content."),
         _repairable("age_wrong", "The creation time of a memory differs from its first version."),
         Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
@@ -106,7 +109,7 @@ KINDS: dict[str, Kind] = {
         _repairable("directory_empty", "There are empty directories.", severity="note"),
         _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
-        Kind("object_missing", "An object of the store is missing."),
+        _repairable("object_missing", "An object of the store is missing.", _PROVEN),
         Kind("object_damaged", "An object was truncated or modified."),
         _note("objects_left", "There are orphaned objects older than a day.", "`retentive collect`"),
     )
@@ -135,7 +138,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """Name for `--discard`: the code, and the subject without its details."""
+        """Name for `--discard`: the code and the subject, without the details in parentheses."""
         return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 

@@ -1,7 +1,7 @@
 """Fork handling for all backends.
 
-SQLite's locks belong to a process, but a fork copies the bookkeeping of these locks: a child that closes or uses an
-inherited connection can delete the parent's log. Before a fork, every backend therefore stops work and closes all
+SQLite's locks belong to a process, but a fork copies the list of these locks. A child that closes or uses an inherited
+connection can therefore delete the parent's log. Before a fork, every backend therefore stops work and closes all
 connections; parent and child then open new ones. If another thread holds a lock during the fork, the lock is never
 released in the child, so objects with locks replace them in the child.
 """
@@ -21,7 +21,7 @@ class Forkable(Protocol):
     """Object that must be renewed in a forked child."""
 
     def renew_after_fork(self) -> None:
-        """Replace locks and other state that belongs to the threads of the parent. The child calls this method."""
+        """Replace locks and other state that belongs to threads of the parent. Called in the child."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Renew an object in every forked child from now on. During a fork, an object that is `Quietable` is `quiet`."""
+    """Register an object: it is renewed in every forked child and, if it is `Quietable`, is `quiet` during a fork."""
     _watched.add(forkable)
 
 

@@ -1,4 +1,4 @@
-"""Lookups that do not need a text, and so work for memories and versions whose text is damaged."""
+"""Lookups that need no text, so they work even for memories and versions whose text is damaged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from retentive.storage.contract import Entry, Snapshot, Version
 
 
 def locate(snapshot: Snapshot, path: str) -> Entry:
-    """Entry at a path as from `get`, but without bytes if they are damaged. Deletions and restores need no bytes."""
+    """Entry at a path, as `get` returns it, but without the bytes if they are damaged.
+
+    This is sufficient for deletions and restores, which do not need the bytes.
+    """
     try:
         return snapshot.get(path)
     except Damaged:

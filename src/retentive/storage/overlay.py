@@ -1,7 +1,7 @@
 """Base class of snapshots that modify another snapshot: decrypted texts, applied proposals, or an earlier state.
 
-A subclass overrides only the methods whose result differs. The base class delegates all methods, including those that
-`Snapshot` derives from other methods. A subclass that changes texts must therefore override `text`, `texts`, `sizes`
+A subclass overrides only the methods whose result differs. The base class delegates every method, even those that
+`Snapshot` implements with other methods. A subclass that changes texts must therefore override `text`, `texts`, `sizes`
 and `as_of` too.
 """
 
@@ -14,7 +14,7 @@ from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage
 
 
 class Overlay(Snapshot):
-    """Snapshot that delegates to `inner`."""
+    """Snapshot that delegates all methods to `inner`."""
 
     def __init__(self, inner: Snapshot) -> None:
         self._inner = inner

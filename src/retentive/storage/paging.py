@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
+from retentive.errors import Damaged
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Version
 from retentive.values.paths import ROOT
 
@@ -22,15 +23,39 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
-    """The present memories with these ids. If there are many ids, all memories of the store are read once."""
+    """The present memories with these ids. For many ids, all memories of the store are read in one pass."""
     if len(memory_ids) > FEW_MEMORIES:
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
     return {memory.id: memory for memory in looked_up if memory is not None}
 
 
+def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
+    """All memories with their bytes, in byte order of their paths. None for a text that is damaged."""
+    last = ""
+    try:
+        for memory, data in snapshot.texts(ROOT):
+            yield memory, data
+            last = memory.path
+    except Damaged as error:
+        if error.is_outdated:
+            raise
+    else:
+        return
+    for memory in snapshot.memories(ROOT):
+        if memory.path > last:
+            yield memory, _readable(snapshot, memory.path)
+
+
+def _readable(snapshot: Snapshot, path: str) -> bytes | None:
+    try:
+        return snapshot.get(path).data
+    except Damaged:
+        return None
+
+
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
-    """All versions of a store or of one memory, newest first."""
+    """All versions of a store, or of one memory, newest first."""
 
     def read(bound: str | None) -> list[Version]:
         return list(snapshot.versions(memory_id=memory_id, before=bound, limit=PAGE_VERSIONS))
@@ -39,7 +64,7 @@ def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: st
 
 
 def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
-    """Yield pages of versions, newest first. `read` returns the versions below an exclusive bound."""
+    """Yield pages of versions, newest first. `read` returns the versions with ids lower than the bound it gets."""
     while page := read(before):
         yield page
         if before is not None and page[-1].id >= before:  # rows out of order (damaged storage) would loop forever

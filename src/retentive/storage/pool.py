@@ -28,9 +28,9 @@ C = TypeVar("C", bound=Closable)
 
 
 class Pool(Generic[C]):
-    """Opens connections on demand and keeps some idle ones.
+    """Opens connections on demand and keeps idle connections for later use.
 
-    `limit` is the maximum number of open connections; with a limit, idle connections are never closed. Raises
+    `limit` is the maximum number of open connections. If there is a limit, idle connections are never closed. Raises
     `Unavailable` if no connection is free within `timeout_s`.
     """
 
@@ -64,7 +64,7 @@ class Pool(Generic[C]):
             while self._held or (self._limit is not None and self._busy >= self._limit):
                 left_s = None if self._held else deadline - time.monotonic()
                 if left_s is not None and left_s <= 0:
-                    raise Unavailable("all connections of this process are in use; try again later")
+                    raise Unavailable("all database connections of this process are in use; try again later")
                 self._change.wait(left_s)
             self._busy += 1
             return self._idle.pop() if self._idle else None
@@ -87,7 +87,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context in which no connection is borrowed or open."""
+        """Context in which no connection is in use or open."""
         with self._change:
             self._held = True
             while self._busy:

@@ -1,4 +1,4 @@
 """Test tools for your own backends and agents: a backend test suite and a scripted Claude.
 
-Import each module by its own name; this package does not import them.
+Import the modules directly; this package does not import them.
 """

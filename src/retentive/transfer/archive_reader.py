@@ -1,4 +1,4 @@
-"""Reading of export and backup files. The whole file is verified before any part of it is used."""
+"""Reading of export and backup files. The complete file is verified before any part of it is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retentive.transfer.tar import CHUNK, TarReader, shown
 from retentive.values.text import TextCheck
 
 T = TypeVar("T")
-Text: TypeAlias = tuple[str, str, bytes]
+ArchiveText: TypeAlias = tuple[str, str, bytes]
 """Prefix of the section, version id, and bytes of a text."""
 MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
 _STORE_ID = r"memstore_[A-Za-z0-9_-]{1,119}"
@@ -36,7 +36,7 @@ _OPTIONAL = {RECORDS, SIDE_RECORDS}
 
 @dataclass(slots=True)
 class Section:
-    """One memory store in a file. Its iterators share one position in the file: use only one of them at a time."""
+    """One memory store in a file. Its iterators share a position in the file, so use only one iterator at a time."""
 
     prefix: str
     _spool: IO[bytes]
@@ -51,7 +51,10 @@ class Section:
         return self.header.seal is not None
 
     def versions(self) -> Iterator[tuple[Version, str | None]]:
-        """The versions, oldest first, each with the id of the version whose entry contains its text."""
+        """The versions, oldest first, each with the id of the version whose entry contains its text.
+
+        A text is written only once for consecutive versions that share it.
+        """
         return self._lines("versions.jsonl", lines.parse_version)
 
     def memories(self) -> Iterator[tuple[Memory, str | None]]:
@@ -59,11 +62,11 @@ class Section:
         return self._lines("memories.jsonl", lines.parse_memory)
 
     def records(self, part: str) -> Iterator[Record]:
-        """The records in `RECORDS` or `SIDE_RECORDS`."""
+        """Read the records (`RECORDS`) or the side records (`SIDE_RECORDS`)."""
         return self._lines(part, lines.parse_record)
 
     def begin(self, name: str, text: str | None) -> None:
-        """Check the position of an entry. Raises `Damaged` if it is out of order or repeated."""
+        """Record that an entry begins. Raises `Damaged` if the entry is out of order or repeated."""
         part = _ORDER.index("texts" if text is not None else name)
         if part < self._part or (part == self._part and (text is None or text <= self._last_text)):
             raise _misplaced(self.prefix + name)
@@ -87,12 +90,12 @@ class Section:
 
     def _span(self, name: str) -> tuple[int, int]:
         if name not in self.spans:
-            raise Damaged(f"the entry {shown(self.prefix + name)} is missing")
+            raise Damaged(f"the entry {shown(self.prefix + name)} is missing in the file")
         return self.spans[name]
 
 
 class EntryFacts(NamedTuple):
-    """Hash and size of an entry. `is_text` is true if its bytes can be the text of a memory."""
+    """Hash and size of an entry. `is_text` is true if the bytes of the entry can be the text of a memory."""
 
     digest: str
     size: int
@@ -126,15 +129,17 @@ class Archive:
         return list(self._sections.values())
 
     def exported(self) -> Section:
-        """The memory store of an export. Raises `InvalidInput` for a backup, or if the texts are encrypted."""
+        """The memory store in an export. Raises `InvalidInput` for a backup, and for an export with encrypted texts."""
         if self.is_backup:
-            raise InvalidInput("the file is a backup: restore it with `retentive restore-backup`")
+            raise InvalidInput("the file is a backup, not an export; restore it with `retentive restore-backup`")
         (section,) = self.sections
         if section.is_raw:
-            raise InvalidInput("the memory store in the file is encrypted, and cannot be imported without its keys")
+            raise InvalidInput(
+                "the memory store in the file is encrypted; export it again from a location opened with keys"
+            )
         return section
 
-    def texts(self) -> Iterator[Text]:
+    def texts(self) -> Iterator[ArchiveText]:
         """Every text, in the order of the file.
 
         Raises `Damaged` if the file was modified after it was opened.
@@ -167,7 +172,7 @@ class Archive:
                 self._manifest = span
 
     def _take(self, tar: TarReader, name: str, size: int) -> tuple[int, int]:
-        """Read an entry and record its facts. Spool it unless it is a text. Returns the position in the spool."""
+        """Read an entry and record its facts. Unless it is a text, spool it. Returns the position in the spool."""
         section, part, text = self._section_of(name)
         if text is not None and size > MAX_TEXT_BYTES:
             raise Damaged(f"the entry {shown(name)} is larger than {MAX_TEXT_BYTES} bytes")
@@ -187,7 +192,7 @@ class Archive:
         return start, size
 
     def _section_of(self, name: str) -> tuple[Section | None, str, str | None]:
-        """The section of an entry, the part of the section, and the version id if the entry is a text."""
+        """The section to which an entry belongs, the part of the section, and the version id if the entry is a text."""
         if name in {EXPORT, BACKUP, MANIFEST}:
             if name in {EXPORT, BACKUP} and self._sections:
                 raise _misplaced(name)
@@ -225,10 +230,10 @@ class Archive:
             count += 1
         if left:
             missing = self._spool.readline(left).decode("ascii", "replace").rstrip("\n")[66:]
-            raise Damaged(f"the entry {shown(missing)} is missing")
+            raise Damaged(f"the entry {shown(missing)} is missing in the file")
         if head != f"# retentive {lines.FORMAT}: {count} entries\n".encode():
             self._read_about()  # raises if the format of the file is newer
-            raise Damaged("the manifest cannot be read")
+            raise Damaged("the manifest of the file cannot be decoded")
 
     def _read_about(self) -> None:
         self._facts.seek(0)
@@ -241,13 +246,13 @@ class Archive:
         for section in self._sections.values():
             section.read_header()
             if self.is_backup and section.prefix != f"stores/{section.header.id}/":
-                raise Damaged(f"the memory store {section.header.id} is in the folder of another store")
+                raise Damaged(f"in the file, the memory store {section.header.id} is in the folder of another store")
         self._facts.seek(0)
         texts = (known for line in self._facts if "texts/" in (known := EntryFacts.parse(line)).name)
         for section in self._sections.values():
             _SectionCheck(section).run(texts)
         if next(texts, None) is not None:
-            raise Damaged("the file has texts that belong to no version")
+            raise Damaged("the file contains texts that no version uses")
 
 
 class _SectionCheck:
@@ -261,7 +266,7 @@ class _SectionCheck:
         self._replay = Replay()
 
     def run(self, texts: Iterator[EntryFacts]) -> None:
-        """Check versions, memories and records. `texts` are the texts of the file that were not checked yet."""
+        """Check versions, memories and records. `texts` yields the texts of the file that are not checked yet."""
         header, count = self._section.header, 0
         for version, text_of in self._section.versions():
             self._check_order(version)
@@ -270,7 +275,7 @@ class _SectionCheck:
             self._newest[version.memory_id] = self._last = version
             count += 1
         if count != header.versions:
-            raise Damaged(f"the file has {count} of {header.versions} versions")
+            raise Damaged(f"the file contains {count} versions instead of {header.versions}")
         self._replay.check_history(header.revision)
         self._check_memories()
         for part in (RECORDS, SIDE_RECORDS):
@@ -284,10 +289,10 @@ class _SectionCheck:
                 last.id < version.id and last.created_at < version.created_at and last.revision <= version.revision
             )
         ):
-            raise Damaged(f"version {version.id} is not later than the one before it")
+            raise Damaged(f"version {version.id} is not later than the previous version")
         needs_seal = self._section.is_raw and version.redacted_at is None
         if (version.seal is not None) != needs_seal:
-            raise Damaged(f"version {version.id} is encrypted and its memory store is not, or the reverse")
+            raise Damaged(f"version {version.id} is encrypted but its memory store is not, or vice versa")
 
     def _check_text(self, version: Version, text_of: str | None, texts: Iterator[EntryFacts]) -> None:
         if version.redacted_at is not None or version.operation == "deleted":
@@ -324,7 +329,7 @@ class _SectionCheck:
             self._replay.check_present(memory)
             path, count, size = memory.path, count + 1, size + memory.size_bytes
         if (count, size) != (header.memories, header.size_bytes):
-            raise Damaged(f"the file has {count} memories of {size} bytes instead of {header.memories}")
+            raise Damaged(f"the file contains {count} memories with {size} bytes, which differs from its header")
 
 
 @contextmanager

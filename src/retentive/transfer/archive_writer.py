@@ -24,7 +24,7 @@ from retentive.transfer.tar import CHUNK, TarWriter
 from retentive.transfer.versions import VersionIndex, below_encryption, load, versions_between
 from retentive.values.paths import ROOT
 
-Progress = Callable[[int, int], None]
+TransferProgress = Callable[[int, int], None]
 """Function called with the number of versions, files or stores that are done, and their total number."""
 
 EXPORT, BACKUP, MANIFEST = "retentive-export.json", "retentive-backup.json", "retentive-manifest.txt"
@@ -85,7 +85,7 @@ class ArchiveWriter:
         self._tar.finish()
 
     def close(self) -> None:
-        """Release temporary files. If the file was not finished, it stays incomplete."""
+        """Release temporary files. A file that was not finished is incomplete."""
         self._tar.abandon()
         self._manifest.close()
 
@@ -111,12 +111,15 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
 
 @dataclass(frozen=True, slots=True)
 class SectionWriter:
-    """Writes the section of one memory store. `records` adds the records and side records of the store."""
+    """Writes the section of one memory store.
+
+    With `records`, it also writes the records and side records of the store.
+    """
 
     archive: ArchiveWriter
     backend: Backend
     info: StoreInfo
-    progress: Progress | None
+    progress: TransferProgress | None
     prefix: str
     header: str
     records: bool
@@ -124,7 +127,7 @@ class SectionWriter:
     def write(self) -> lines.Header:
         """Add the store at one revision. If the store does not exist, raises `NotFound` and adds nothing.
 
-        If an encrypted store is read without keys, its stored bytes are added.
+        If an encrypted store is read without keys, its data is added in encrypted form.
         """
         store_id = self.info.id
         record_external_edits(self.backend, store_id)
@@ -174,9 +177,10 @@ class SectionWriter:
         )
 
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
-        """Add all texts and spool the version lines. Returns the version whose entry has the text, by memory id.
+        """Add all texts and spool the version lines.
 
-        If a text equals that of the previous version, as after a rename, it is not added again.
+        Returns, by memory id, the version whose entry contains the text. If a text equals that of the previous version
+        of the memory, as after a rename, it is not added again.
         """
         last: dict[str, tuple[bytes, str]] = {}
         for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):
@@ -196,10 +200,10 @@ class SectionWriter:
 
 
 def record_external_edits(backend: Backend, store_id: str) -> None:
-    """Read the store once. A directory backend then records external edits in a short write of its own."""
+    """Read the store once, so that a directory backend records external edits in a short separate transaction."""
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 
 
 def about(what: str) -> dict[str, object]:
-    """The description at the start of a file."""
+    """Description at the start of a file: the format, and the kind of the file."""
     return {"format": lines.FORMAT, "what": what, "made_at": to_datetime(now_us()), "retentive": __version__}

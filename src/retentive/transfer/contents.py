@@ -26,7 +26,10 @@ Record: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The present memories of a store by id, its settings, its records by kind and key, and in a raw copy its seal."""
+    """Contents of a copied memory store other than its versions.
+
+    The contents are the present memories by id, the settings, the records by kind and key, and in a raw copy the seal.
+    """
 
     memories: Mapping[str, Memory]
     settings: str | None
@@ -35,25 +38,26 @@ class Contents:
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, raw: bool) -> Self:
-        """The contents of a snapshot."""
+        """Read the contents from a snapshot."""
         seal = snapshot.seal if raw else None
         return cls(_memories(snapshot), snapshot.settings, _records(snapshot), seal)
 
     def usage(self) -> Usage:
-        """The number and size of the memories."""
+        """The number and the total size of the memories."""
         return Usage(len(self.memories), sum(memory.size_bytes for memory in self.memories.values()))
 
     def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
-        """Complete a copy that has all versions. Returns a digest of its paths and hashes.
+        """Complete a copy that has all versions: write settings, seal and records.
 
-        Raises `Damaged` if the memories of the copy differ from these contents.
+        Returns a digest of its paths and hashes. Raises `Damaged` if the memories of the copy differ from these
+        contents.
         """
         target.write(store_id, self._apply)
         _replace_side_records(side_records, target, store_id)
         return target.read(store_id, self._check)
 
     def _apply(self, tx: Transaction) -> None:
-        """Drop memories whose deletion is missing, and set settings, seal and records."""
+        """Drop memories whose deletion is missing in the history, and store settings, seal and records."""
         extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if extra:
             tx.drop(extra)
@@ -84,9 +88,10 @@ class Contents:
 def create_copy(
     target: Backend, store_id: str, *, key: str | None, name: str, created_at: datetime, seal: str | None
 ) -> None:
-    """Create the memory store for a copy if the target does not have it. A `seal` is given for a raw copy.
+    """Create the memory store for a copy, unless the target has it. A `seal` is given for a raw copy.
 
-    A raw copy contains the stored bytes of an encrypted store. Raises `InvalidInput` if the id or the key is in use.
+    A raw copy contains the stored bytes of an encrypted store. Raises `InvalidInput` if another store uses the id or
+    the key.
     """
     created = target.create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
     check_same(created, store_id, key)
@@ -95,7 +100,7 @@ def create_copy(
 
 
 def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
-    """Raise `InvalidInput` if a store of the target is not a copy of the given store."""
+    """Raise `InvalidInput` if a store of the target cannot be a copy of the given store."""
     if info.erased_at is not None:
         raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
     if info.id != store_id:
@@ -120,7 +125,7 @@ def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
 
 
 def _replace_side_records(values: Iterable[Record], target: Backend, store_id: str) -> None:
-    """Replace all side records of a store with these."""
+    """Replace all side records of a store with `values`."""
     wanted: dict[str, dict[str, str | None]] = {kind: {} for kind in SIDE_RECORD_KINDS}
     for kind, key, value in values:
         wanted.setdefault(kind, {})[key] = value

@@ -1,4 +1,4 @@
-"""Exports of one memory store (as plain files, or complete in one file), and backups of a location in one file."""
+"""Exports of one memory store, as plain files or as one file with the history, and backups of a location."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from retentive.transfer import lines
 from retentive.transfer.archive_writer import (
     BACKUP,
     EXPORT,
-    Progress,
     SectionWriter,
+    TransferProgress,
     about,
     new_archive,
     record_external_edits,
@@ -41,8 +41,8 @@ _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, er
 class Exported:
     """Figures of an export. `left_out` lists the paths of memories that were not written, each with the reason.
 
-    `damaged` is the number of memories in this list whose text is damaged. The file system cannot store the names of
-    the others.
+    `damaged` is the number of memories in `left_out` whose text is damaged. The other memories in `left_out` have a
+    name that the file system cannot store.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Exported:
 
     @classmethod
     def of(cls, header: lines.Header) -> Self:
-        """The figures of a section of a file."""
+        """Figures of one section of an export file."""
         return cls(
             id=header.id,
             key=header.key,
@@ -67,11 +67,14 @@ class Exported:
         )
 
 
-def export_whole(store: MemoryStore, path: str, *, records: bool = False, progress: Progress | None = None) -> Exported:
+def export_whole(
+    store: MemoryStore, path: str, *, records: bool = False, progress: TransferProgress | None = None
+) -> Exported:
     """Write the store with its history, at one revision, to the new file `path`. The store may be in use.
 
     If the name ends in `.tar.gz` or `.tgz`, the file is compressed. `records` adds records and side records. The file
-    appears when it is complete. Texts are not encrypted in it, even if the store is encrypted.
+    appears under its name only when it is complete. Texts in the file are not encrypted, even if the store is
+    encrypted.
     """
     core = core_of(store)
     core.result_of(AuditOnly("export"))
@@ -81,12 +84,12 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
 
 
 def back_up(
-    backend: Backend, path: str, *, stores: Sequence[str] = (), progress: Progress | None = None
+    backend: Backend, path: str, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Exported]:
     """Write all memory stores, or those with these ids or keys, to the new file `path`.
 
-    Each store is written at one revision, with its history, settings and records. The stores may be in use. No keys are
-    needed: the stored bytes of encrypted stores are written. A store that is erased during the backup is left out.
+    Each store is written at one revision, with its history, settings and records. The stores may be in use. This needs
+    no keys: encrypted stores are written in encrypted form. A store that is erased during the backup is left out.
     Raises `NotFound` for an unknown id or key.
     """
     source = below_encryption(backend)
@@ -102,10 +105,10 @@ def back_up(
     return written
 
 
-def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
+def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:
     """Write the memories, at one revision, to files in the new or empty directory `path`.
 
-    `/memories/a/b` becomes `a/b`. The directory appears when all files are complete and durable.
+    `/memories/a/b` becomes `a/b`. The directory appears under its name only when all files are complete and durable.
     """
     target = os.path.abspath(expanded(path))
     core = core_of(store)
@@ -128,7 +131,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
     return done
 
 
-def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: Progress | None) -> Exported:
+def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: TransferProgress | None) -> Exported:
     shutil.rmtree(part, ignore_errors=True)  # a backend may run this function more than once
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()
@@ -147,7 +150,7 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
 
 
 def _write_file(snapshot: Snapshot, memory: Memory, part: str) -> str | None:
-    """Write the file of a memory. Returns the reason if its text is damaged or its name cannot be stored."""
+    """Write the file of a memory. If its text is damaged or its name cannot be stored, return the reason."""
     with suppress(Damaged, NotFound):
         _, data = load(snapshot, memory.version_id, raw=False)
         return _DAMAGED if data is None else _write_data(os.path.join(part, memory.path[len(ROOT) + 1 :]), data)
@@ -172,7 +175,7 @@ def _write_data(path: str, data: bytes) -> str | None:
 
 
 def _sync(part: str) -> None:
-    """Make the names of all files durable."""
+    """Sync the names of all files to disk."""
     for directory, _, _ in os.walk(part):
         with suppress(FileNotFoundError):
             sync_directory(directory)

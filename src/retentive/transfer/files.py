@@ -1,4 +1,4 @@
-"""Creation of files that appear only when they are complete, and mapping of the errors of the operating system."""
+"""Creation of files that appear only when they are complete, and mapping of operating system errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class NameTaken(AlreadyExists):
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """Create a file, readable by its owner only. It appears under its name when the block ends without an error.
+    """Create a file that only its owner can read.
 
-    The file is then complete and durable. After an error, nothing of the file remains. Raises `NameTaken`.
+    The file appears under its name when the block ends without an error, and is then complete and durable. After an
+    error, the file is removed. Raises `NameTaken`.
     """
     directory, name = os.path.split(os.path.abspath(path))
     check_free(path)
@@ -48,7 +49,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 def check_free(path: str) -> None:
     """Raise `NameTaken` if a file or directory has this name."""
     if os.path.lexists(path):
-        raise NameTaken("a file or directory of that name exists; nothing was overwritten")
+        raise NameTaken("a file or directory with this name exists and was not overwritten; choose another name")
 
 
 @contextmanager

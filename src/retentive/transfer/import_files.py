@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, Unpack, cast
 
-from retentive.engine.handlers import check_free
+from retentive.engine.command_handlers import check_free
 from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Actor, Transaction
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.archive_writer import Progress
+from retentive.transfer.archive_writer import TransferProgress
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
 from retentive.values.paths import MemoryPath, visible
@@ -27,10 +27,10 @@ Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "re
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """Result for one file. `why` has an explanation; a refused file always has one.
+    """Result for one file. `why` is an explanation, which every refused file has.
 
-    `exists` means that the memory exists with another text and was kept. `left` means a directory that never contains
-    memories, such as `.git`.
+    The outcome `exists` means that the memory exists with another text and was not changed. The outcome `left` means a
+    directory that is never imported, such as `.git`.
     """
 
     name: str
@@ -41,7 +41,7 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A file that may become a memory."""
+    """A file that was read and can become a memory."""
 
     name: str
     path: MemoryPath
@@ -50,7 +50,10 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True)
 class ImportFiles(WriteOperation[list[FileOutcome]]):
-    """Write files as memories in one transaction, with all guards. A refused file does not affect the other files."""
+    """Write files as memories in one transaction, with all guards.
+
+    The refusal of one file does not affect the others.
+    """
 
     name = "import"
     files: tuple[_Ready, ...]
@@ -61,7 +64,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     refused: tuple[FileOutcome, ...] = ()  # files that storage refused in earlier attempts
 
     def paths(self) -> tuple[str, ...]:
-        """The directory to which the files are imported."""
+        """The directory into which the files are imported."""
         return (self.under,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
@@ -72,7 +75,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         return outcomes
 
     def without(self, error: RetentiveError) -> ImportFiles | None:
-        """The import without the file that storage refused."""
+        """The same import, without the file that the storage refused."""
         if not isinstance(error, Refused) or not self.files:
             return None
         at = str(error.values.get("path", ""))
@@ -105,7 +108,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
 
 
 class Import:
-    """Import of files into a store, below the path `under`.
+    """Import of files into the directory `under` of a store.
 
     All files are written in one transaction. `dry_run` runs the same transaction and rolls it back. `source` and
     `session` are recorded in the provenance of each change.
@@ -127,7 +130,7 @@ class Import:
         self._overwrite = overwrite
         self._dry_run = dry_run
 
-    def run(self, source: Source, progress: Progress | None = None) -> Iterator[FileOutcome]:
+    def run(self, source: Source, progress: TransferProgress | None = None) -> Iterator[FileOutcome]:
         """Import all files and yield the outcome of each. One transaction at the end writes all files.
 
         If an error of storage is raised, nothing is imported.
@@ -164,7 +167,7 @@ class Import:
         return _Ready(name, path, data.decode())
 
     def _write(self, ready: Sequence[_Ready]) -> list[FileOutcome]:
-        """Write all files, except files that storage refuses."""
+        """Write all files, except those that the storage refuses."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
             return core_of(self._store).result_of(operation, IMPORT, **self._origin)
@@ -185,6 +188,6 @@ def _directory(replies: Replies, under: str) -> str:
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
-    """The sentence for a refusal, with the path of the memory."""
+    """Sentence that explains a refusal, with the path of the memory."""
     values = {"path": visible(path), **refusal.values}
     return replies.error(refusal.key, values).text.removeprefix("Error: ")

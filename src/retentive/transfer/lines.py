@@ -23,7 +23,10 @@ Parser: TypeAlias = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Description of a memory store at the start of its section. `settings` and `seal` are the stored values."""
+    """Description of a memory store at the start of its section.
+
+    `settings` and `seal` have the form in which the backend stores them.
+    """
 
     id: str
     key: str | None
@@ -38,23 +41,23 @@ class Header:
 
 
 def line(given: Mapping[str, object]) -> str:
-    """A JSON line."""
+    """Encode a value as a JSON line."""
     return json.dumps(given, separators=(",", ":"), default=_plain) + "\n"
 
 
 def header_line(header: Header, about: Mapping[str, object]) -> str:
-    """The line of a header. The description of the file comes first."""
+    """Encode a header as a line. The description of the file comes first in the line."""
     return line({**about, **{name: getattr(header, name) for name in _HEADER}})
 
 
 def value_line(value: Memory | Version, text_of: str | None) -> str:
-    """The line of a present memory or a version. `text_of` is the version whose entry contains the text."""
+    """Encode a present memory or a version as a line. `text_of` is the version whose entry contains the text."""
     names = _VERSION if isinstance(value, Version) else _MEMORY
     return line({name: getattr(value, name, text_of) for name in names})
 
 
 def record_line(record: Record) -> str:
-    """The line of a record or side record."""
+    """Encode a record or side record as a line."""
     return line(dict(zip(_RECORD, record, strict=True)))
 
 
@@ -115,7 +118,7 @@ def _parsed(text: bytes, fields: Mapping[str, Parser], what: str) -> dict[str, A
 def _format(value: object) -> int:
     number = _number(value)
     if number > FORMAT:
-        raise UnknownSchema(f"the file has format {number}; this version of retentive reads format {FORMAT}")
+        raise UnknownSchema(f"the file has format {number}, but this version of retentive reads format {FORMAT}")
     if number != FORMAT:
         raise ValueError
     return number
@@ -150,7 +153,7 @@ def _number(value: object) -> int:
 def _path(value: object) -> str:
     path = MemoryPath.parse(_text(value))
     if path.is_root or path.text != value:
-        raise InvalidInput("not canonical")
+        raise InvalidInput("the path is not in canonical form")
     return path.text
 
 

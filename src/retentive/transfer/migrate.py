@@ -1,7 +1,7 @@
 """Migration: copies memory stores to another location, with ids, versions and times, while they are in use.
 
-The target itself records the progress: a copy resumes after the newest version of the target. A migration can therefore
-be killed at any moment and run again. A later run also copies newer versions.
+The target itself shows the progress: an interrupted copy resumes after the newest version in the target. A migration
+can therefore be killed at any moment and run again. A later run also copies newer versions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.storage.paging import all_stores
-from retentive.transfer.archive_writer import Progress, record_external_edits
+from retentive.transfer.archive_writer import TransferProgress, record_external_edits
 from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
     ImportedVersion,
@@ -41,7 +41,8 @@ MAX_ROUNDS = 5  # if the source is written faster than it is copied, the copy en
 class Migrated:
     """Figures of a migrated store: its size, and the number of versions that this run copied.
 
-    `revision` is the revision of the source that was copied. `behind` is true if the source has later revisions.
+    `revision` is the revision of the source up to which versions were copied. `behind` is true if the source has later
+    revisions.
     """
 
     id: str
@@ -56,13 +57,14 @@ class Migrated:
 
 
 def migrate(
-    source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: Progress | None = None
+    source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Migrated]:
     """Copy all memory stores, or those with these ids or keys, and verify the copies.
 
-    If an encrypted store is read without keys, its stored bytes are copied and need the same keys as before; the target
-    must then be opened without keys too. Otherwise the store is decrypted, and encrypted again if the target has keys.
-    Raises `Locked`, `InvalidInput` if the target has other versions of a store, and `Damaged` if a copy differs.
+    If the source is opened without keys, an encrypted store is copied in encrypted form and needs the same keys as
+    before. The target must then be opened without keys too. If the source is opened with keys, the store is decrypted,
+    and encrypted again if the target is opened with keys. Raises `Locked`, `InvalidInput` if the target has other
+    versions of a store, and `Damaged` if a copy differs.
     """
     chosen = list(all_stores(source)) if not stores else [existing_store(source, name) for name in stores]
     return [_Copy(source, target, info).run(progress) for info in chosen]
@@ -72,8 +74,13 @@ def migrate(
 class SourceErasure:
     """A memory store that was erased in the source and has a copy in the target.
 
-    `outcome`: the copy was `erased`; or it was `kept` because that was not asked, because it has `newer` versions,
-    because it is `read_only`, or because it is `locked`: its versions and rules cannot be read without keys.
+    Values of `outcome`:
+
+    - `erased`: the copy was erased.
+    - `kept`: the copy was kept, because erasing was not requested.
+    - `newer`: the copy was kept, because it has newer versions of its own.
+    - `read_only`: the copy was kept, because it is read-only.
+    - `locked`: the copy was kept, because its versions and settings cannot be read without keys.
     """
 
     id: str
@@ -85,9 +92,9 @@ class SourceErasure:
 def source_erasures(
     source: Backend, target: Backend, *, stores: Sequence[str] = (), erase: bool = False
 ) -> list[SourceErasure]:
-    """Find the copies of stores that were erased in the source; with `erase`, erase those without newer versions.
+    """Find the copies of stores that were erased in the source. With `erase`, erase the copies without newer versions.
 
-    `stores` has ids or keys in the target; empty means all.
+    `stores` lists ids or keys in the target. An empty list means all stores.
     """
     return [
         SourceErasure(
@@ -117,7 +124,7 @@ def _erase_copy(target: Backend, store_id: str) -> Literal["erased", "newer", "r
 
 
 def _is_as_copied(found: Snapshot) -> bool:
-    """True if a copy has no versions of its own. Raises `ReadOnly` if its settings forbid the erasure."""
+    """True if all versions of a copy come from the source. Raises `ReadOnly` if its settings forbid the erasure."""
     rules = WriteRules(from_text(found.settings), None, TextExaminer())
     newest = newest_version(found)
     if newest is not None and newest != found.get_record(MARK, UNTIL):
@@ -127,7 +134,7 @@ def _is_as_copied(found: Snapshot) -> bool:
 
 
 class _Copy:
-    """Copies one memory store."""
+    """Copy of one memory store to the target."""
 
     def __init__(self, source: Backend, target: Backend, info: StoreInfo) -> None:
         self._source = source
@@ -138,13 +145,13 @@ class _Copy:
         self._copied = 0
         if self._raw and below_encryption(target) is not target:
             raise Locked(
-                "the source is encrypted: give its keys too, or no keys for the target to copy encrypted texts"
+                "the source is encrypted; pass its keys too, or pass no keys for the target to copy encrypted texts"
             )
         if not self._raw:
             capabilities.unlock(source, info)
 
-    def run(self, progress: Progress | None) -> Migrated:
-        """Copy in rounds until the source has no new versions, at most `MAX_ROUNDS` times."""
+    def run(self, progress: TransferProgress | None) -> Migrated:
+        """Copy in rounds until the source has no new versions, in at most `MAX_ROUNDS` rounds."""
         info = self._info
         seal = info.seal if self._raw else None
         create_copy(self._target, info.id, key=info.key, name=info.name, created_at=info.created_at, seal=seal)
@@ -171,7 +178,7 @@ class _Copy:
         )
 
     def _start(self) -> str | None:
-        """The newest version of the target. Raises `InvalidInput` if it was not copied from the source."""
+        """The newest version in the target. Raises `InvalidInput` if this version was not copied from the source."""
         newest, marked = self._target.read(self._id, lambda found: (newest_version(found), _marked(found)))
         if newest is not None and newest != marked:  # the source may have removed the marked version since
             try:
@@ -179,11 +186,11 @@ class _Copy:
             except NotFound:
                 store = self._info.key or self._id
                 raise InvalidInput(
-                    f"the memory store {store} has other versions in the target: erase it there"
+                    f"the memory store {store} has other versions in the target; erase it there before migrating"
                 ) from None
         return newest
 
-    def _copy(self, state: _SourceState, newest: str | None, progress: Progress | None) -> str | None:
+    def _copy(self, state: _SourceState, newest: str | None, progress: TransferProgress | None) -> str | None:
         """Copy the versions of one round. Returns the id of the newest version in the target."""
         created = {memory.id: memory.created_at for memory in state.contents.memories.values()}
         versions = state.history.oldest_first(
@@ -200,9 +207,9 @@ class _Copy:
         return newest
 
     def _copy_removals(self) -> int:
-        """Redact and prune the versions that the source has redacted and pruned. Returns the number of copied versions.
+        """Redact and prune the versions in the copy that are redacted or pruned in the source.
 
-        Raises `Damaged` if the copy lacks a version, or if a version differs.
+        Returns the number of copied versions. Raises `Damaged` if the copy lacks a version, or if a version differs.
         """
         history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []
@@ -227,22 +234,22 @@ class _Copy:
         return history.count - len(pruned)
 
     def _pairs(self, copy: VersionIndex) -> Iterator[tuple[Version, Version | None]]:
-        """Each version of the copy with its original, or with None if the original does not exist."""
+        """Each version of the copy with its original version, or with None if the source no longer has the original."""
         for ids in copy.ranges:
             read = partial(versions_between, ids=ids)
             copies = self._target.read(self._id, read)
             originals = {version.id: version for version in self._source.read(self._id, read)}
             yield from ((copied, originals.pop(copied.id, None)) for copied in copies)
             if originals:
-                raise Damaged(f"version {min(originals)} is missing in the copy")
+                raise Damaged(f"version {min(originals)} of the source is missing in the copy")
 
     def _facts(self, version: Version) -> Version:
-        """The fields of a version that a copy keeps. Only a raw copy keeps the seal."""
+        """The fields in which a version must equal its copy. The seal is one of them only in a raw copy."""
         return replace(version, seal=version.seal if self._raw else None, redacted_at=None, redacted_by=None)
 
 
 class _SourceState:
-    """The source at the start of a round: its contents, and the versions that the target does not have."""
+    """State of the source at the start of a round: its contents, and the versions that the target does not have."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None, raw: bool) -> None:
         self.contents = Contents.of(snapshot, raw=raw)
@@ -257,7 +264,7 @@ def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:
 
 
 def _marked(snapshot: Snapshot) -> str | None:
-    """The version that was copied last."""
+    """The version that was copied last, as recorded in the target."""
     try:
         return snapshot.get_record(MARK, UNTIL)
     except Damaged:  # a raw copy wrote the mark, and now the store is read with keys

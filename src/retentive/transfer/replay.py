@@ -10,8 +10,9 @@ from retentive.values.paths import ancestors, visible
 class Replay:
     """The present paths after versions are imported one by one, oldest first, as `versions.record_imported` does.
 
-    A memory at, above or below the path of a later memory is removed, because its own deletion may be among versions
-    that were removed from the history. In a history without removed versions, two such memories are impossible.
+    If the path of a new memory is at, above or below the path of an earlier memory, the earlier memory is removed: its
+    deletion may be among the versions that were removed from the history. In a history without removed versions, such
+    conflicts are impossible.
     """
 
     def __init__(self) -> None:
@@ -25,7 +26,7 @@ class Replay:
         self._redacted = False
 
     def add(self, version: Version) -> None:
-        """Replay one version, the next in order."""
+        """Replay one version. Versions must be added oldest first."""
         if version.revision != self._revision:
             self._end_revision()
             self._revision = version.revision
@@ -42,15 +43,15 @@ class Replay:
             self._put(version.memory_id, version.path)
 
     def check_history(self, revision: int) -> None:
-        """Raise `Damaged` if a history that is complete up to `revision` had two memories with conflicting paths."""
+        """Raise `Damaged` if two memories had conflicting paths in a history that is complete up to `revision`."""
         self._end_revision()
         if self._conflict is not None and not self._redacted and self._revisions == revision:
-            raise Damaged(f"its history has two memories with conflicting paths at {visible(self._conflict)}")
+            raise Damaged(f"the history has two memories with conflicting paths at {visible(self._conflict)}")
 
     def check_present(self, memory: Memory) -> None:
-        """Raise `Damaged` if an import would remove a present memory because another memory has a conflicting path."""
+        """Raise `Damaged` if an import would remove a present memory, because another memory has a conflicting path."""
         if self._paths.get(memory.id) != memory.path:
-            raise Damaged(f"another memory is at, above or below the path {visible(memory.path)}")
+            raise Damaged(f"another memory is at, above or below the path of the memory {visible(memory.path)}")
 
     def _end_revision(self) -> None:
         if self._displaced and self._conflict is None:

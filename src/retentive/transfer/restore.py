@@ -1,4 +1,7 @@
-"""Restore of backups, and import of exports with their history: memory stores with ids, versions and times."""
+"""Restore of backups, and import of exports with their history.
+
+Both restore memory stores with ids, versions and times.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,18 @@ from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Backend, Memory, plain_name
-from retentive.transfer.archive_reader import Archive, Section, Text
-from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, Progress
+from retentive.transfer.archive_reader import Archive, ArchiveText, Section
+from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, TransferProgress
 from retentive.transfer.contents import Contents, check_same, create_copy, newest_version
 from retentive.transfer.versions import ImportedVersion, batches, below_encryption, record_imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Figures of a restored store: `added` versions were new to the target; `digest` covers paths and hashes."""
+    """Figures of a restored store. `added` counts the versions that the target did not have.
+
+    `digest` covers the paths and hashes of the memories.
+    """
 
     id: str
     key: str | None
@@ -28,15 +34,18 @@ class Restored:
 
 
 def restore(
-    archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: Progress | None = None
+    archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Restored]:
-    """Restore the memory stores of a backup, or those with these ids or keys, to a location without these stores.
+    """Restore the memory stores of a backup, or only those with the given ids or keys.
 
-    An interrupted restore resumes. Encrypted stores stay encrypted, and no keys are needed. If the versions of a store
-    in the target differ from the backup, raises `InvalidInput` before anything is written.
+    The target must not have these stores. An interrupted restore resumes if it is run again. Encrypted stores stay
+    encrypted, and no keys are needed. If the versions of a store in the target differ from the backup, raises
+    `InvalidInput` before anything is written.
     """
     if not archive.is_backup:
-        raise InvalidInput("the file is an export of one memory store: import it with `retentive import --whole`")
+        raise InvalidInput(
+            "the file is an export of one memory store, not a backup; import it with `retentive import --whole`"
+        )
     target = below_encryption(target)
     chosen = _chosen(archive, [plain_name("a store key", name) for name in stores])
     for section in chosen:
@@ -46,12 +55,12 @@ def restore(
 
 
 def import_whole(
-    archive: Archive, target: Backend, *, key: str | None = None, progress: Progress | None = None
+    archive: Archive, target: Backend, *, key: str | None = None, progress: TransferProgress | None = None
 ) -> Restored:
     """Import the memory store of an export with its history, optionally under `key`.
 
-    The target must not have the store. An interrupted import resumes. The guards of the target do not apply to the
-    imported history, only to later writes.
+    The target must not contain the store. An interrupted import resumes if it is run again. The guards of the target do
+    not apply to the imported history, only to later writes.
     """
     section = archive.exported()
     key = section.header.key if key is None else plain_name("a store key", key)
@@ -60,9 +69,9 @@ def import_whole(
 
 
 def _import(
-    target: Backend, section: Section, key: str | None, texts: Iterator[Text], progress: Progress | None
+    target: Backend, section: Section, key: str | None, texts: Iterator[ArchiveText], progress: TransferProgress | None
 ) -> Restored:
-    """Create the store of a section, import the versions that it lacks, and check the result."""
+    """Create the store of a section, import the versions that are missing in it, and check the result."""
     header = section.header
     memories = {memory.id: memory for memory, _ in section.memories()}
     records = {(kind, name): value for kind, name, value in section.records(RECORDS)}
@@ -87,7 +96,7 @@ def _import(
 
 
 def _versions_after(
-    newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[Text]
+    newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[ArchiveText]
 ) -> Iterator[tuple[int, ImportedVersion]]:
     """The versions of a section after `newest`, each with its number. `texts` are in the same order as the versions."""
     for number, (version, text_of) in enumerate(section.versions(), start=1):
@@ -114,7 +123,7 @@ def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
 
 
 def _check_target(target: Backend, section: Section, key: str | None) -> None:
-    """Raise `InvalidInput` if the target has another store with this id or key, or other versions of this store."""
+    """Raise `InvalidInput` if the target has another store with this id or key, or a store with other versions."""
     header = section.header
     present = target.get_store(header.id)
     if present is not None and present.id == header.id:

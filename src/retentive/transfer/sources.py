@@ -42,7 +42,7 @@ _FILES = {"100644", "100755", "100664"}
 class Item:
     """A file of a source: its name relative to the source, separated by `/`, and a function that reads it.
 
-    `expected` is true for a file or directory that is never imported, which needs no attention.
+    `expected` is true for a file or directory that is never imported, such as `.git`, and needs no warning.
     """
 
     name: str
@@ -57,9 +57,10 @@ def refused(name: str, why: str, *, expected: bool = False) -> Item:
 
 
 class DirectorySource:
-    """The files below a directory. If it contains a directory `memories`, `inside` is true and only that is read.
+    """The files below a directory.
 
-    Symbolic links and devices are not read. Raises `NotFound`.
+    If the directory contains a directory `memories`, only that directory is read and `inside` is true. Symbolic links
+    and devices are not read. Raises `NotFound`.
     """
 
     def __init__(self, path: str) -> None:
@@ -76,7 +77,10 @@ class DirectorySource:
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """All files, and the directories that are not read. Read each file before requesting the next one."""
+        """All files, and the directories that are not read.
+
+        The caller must read each file before it requests the next one.
+        """
         with closing(self._walk()) as walked:
             for directory, unfollowed, files, descriptor in walked:
                 below = os.path.relpath(directory, self._root)
@@ -90,7 +94,7 @@ class DirectorySource:
                     yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """For each directory: its path, the directories in it that are not read, its files, and its descriptor."""
+        """Yield each directory: its path, the directories in it that are not read, its files, and its descriptor."""
 
         def failed(error: OSError) -> None:
             raise error
@@ -130,7 +134,7 @@ class _Entry(NamedTuple):
 
 
 class GitSource:
-    """The files of a tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
+    """The files of a Git tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
 
     If the tree contains a directory `memories`, only the files in that directory are read. Raises `InvalidInput`,
     `NotFound`, `Unavailable`.
@@ -159,7 +163,7 @@ class GitSource:
         return len(self._entries)
 
     def items(self) -> Iterator[Item]:
-        """All files. Read each file before requesting the next one."""
+        """All files. The caller must read each file before it requests the next one."""
         with self._run("cat-file", "--batch") as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -183,7 +187,7 @@ class GitSource:
             yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
 
     def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Start git, which ends when its input ends. The end of a `with` block closes the input."""
+        """Context with the running git process. When the block ends, the input of git is closed, so git ends too."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
         command = [*self._command, *arguments]
         pipe = subprocess.PIPE
@@ -232,7 +236,7 @@ def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
 
 
 def _failure(errors: bytes) -> Exception:
-    """The error for the message that git printed, without the paths in it."""
+    """Convert the message that git printed to an error without the local paths in the message."""
     if b"not a git repository" in errors:
         return NotFound("the directory is not a Git repository")
     if b"dubious ownership" in errors:

@@ -1,7 +1,7 @@
 """Tar files of exports. They contain only regular files, and every byte is checked.
 
-Python's own reader loads headers of any size and skips unknown entries, which is unsafe for files from other people.
-Any tar program can read the files that this module writes.
+The module `tarfile` of Python loads headers of any size and skips unknown entries, which is unsafe for files from other
+people. Any tar program can read the files that this module writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last pa
 
 
 class TarWriter:
-    """Writes a tar file. Entries after a mark can be rolled back, since a read that supplies entries may run again."""
+    """Writes a tar file.
+
+    Entries added after a mark can be removed again, because a read that supplies entries may be repeated.
+    """
 
     def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
         self._raw = raw
@@ -43,10 +46,10 @@ class TarWriter:
     def add(self, name: str, size: int, chunks: Iterable[bytes], *, mtime: int) -> None:
         """Add a file of `size` bytes. Raises OSError, `InvalidInput`."""
         if size > _MAX_BYTES:
-            raise InvalidInput("the memory store is too large for one file")
+            raise InvalidInput("the memory store is too large for an export or backup file")
         header = _header(name, size, mtime)
         if header is None:
-            raise InvalidInput("an id is too long for the name of an entry")
+            raise InvalidInput("an id is too long for the name of an entry in the file")
         self._out.write(header)
         written = 0
         for chunk in chunks:
@@ -83,7 +86,10 @@ class TarWriter:
 
 
 class TarReader:
-    """Reads the entries of a tar file in order. For an unexpected byte, raises `Damaged` that names the entry."""
+    """Reads the entries of a tar file in order.
+
+    Raises `Damaged` for any unexpected byte; the message names the entry.
+    """
 
     def __init__(self, raw: IO[bytes]) -> None:
         raw.seek(0)
@@ -109,7 +115,7 @@ class TarReader:
             yield self._name, self._left
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes of the entry; empty at its end."""
+        """Read at most `size` bytes of the current entry. Returns no bytes at the end of the entry."""
         data = self._take(min(size, self._left))
         self._left -= len(data)
         return data
@@ -146,14 +152,14 @@ class TarReader:
         try:
             info = tarfile.TarInfo.frombuf(header, "ascii", "strict")
         except (tarfile.HeaderError, ValueError):
-            raise Damaged(f"the bytes after {self._name} are not an entry of an export") from None
+            raise Damaged(f"the bytes after {self._name} are not an entry of an export or backup") from None
         if header != _header(info.name, info.size, info.mtime):
             raise Damaged(f"the entry {shown(info.name)} is not a regular file written by retentive")
         return info.name, info.size
 
 
 def _header(name: str, size: int, mtime: float) -> bytes | None:
-    """The header of a file, or None if the format cannot express the name or the size."""
+    """Header of an entry, or None if the tar format cannot express the name or the size."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, mtime
     try:
@@ -163,5 +169,5 @@ def _header(name: str, size: int, mtime: float) -> bytes | None:
 
 
 def shown(name: str) -> str:
-    """A name from the file, with characters that are not safe to print escaped."""
+    """Name of an entry, with unsafe characters escaped for printing."""
     return ascii(name[:200])

@@ -1,4 +1,4 @@
-"""Histories copied from one memory store to another: versions are read oldest first and recorded one by one."""
+"""Copying of histories between memory stores: versions are read oldest first and recorded one by one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Range: TypeAlias = "tuple[str | None, str | None]"
 
 @dataclass(frozen=True, slots=True)
 class ImportedVersion:
-    """A version to record, with its text or with `text_of`, the id of an imported version that has the same text.
+    """A version to record: with its text, or with `text_of`, the id of an imported version that has the same text.
 
-    If `raw` is true, the bytes are those of an encrypted version, and are stored unchanged together with the seal.
+    If `raw` is true, the bytes are encrypted, and are stored unchanged together with the seal.
     """
 
     version: Version
@@ -36,7 +36,7 @@ class ImportedVersion:
 
 
 def below_encryption(backend: Backend) -> Backend:
-    """The backend that an encryption layer wraps. Without such a layer, `backend` itself."""
+    """The backend below the encryption layer. If there is no encryption layer, `backend` itself."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, Encrypting):
@@ -46,7 +46,7 @@ def below_encryption(backend: Backend) -> Backend:
 
 
 class VersionIndex:
-    """The versions of a snapshot after a given version, as ranges of ids, newest first. Versions are read on demand."""
+    """Index of the versions after a given version: ranges of ids, newest first. Versions are read on demand."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
@@ -64,7 +64,7 @@ class VersionIndex:
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:
-        """The versions, oldest first. `read` returns the versions strictly between two ids, newest first."""
+        """Yield the versions, oldest first. `read` returns the versions strictly between two ids, newest first."""
         for ids in reversed(self.ranges):
             yield from reversed(read(ids))
 
@@ -75,7 +75,10 @@ def versions_between(snapshot: Snapshot, ids: Range) -> list[Version]:
 
 
 def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[list[T]]:
-    """Group items into batches for one transaction each, limited in number and bytes. A batch ends with a revision."""
+    """Group items into batches, limited in number and bytes, for one transaction each.
+
+    A batch ends only at the end of a revision.
+    """
     batch: list[T] = []
     size = 0
     for item in items:
@@ -91,7 +94,7 @@ def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[
 
 
 def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, bytes | None]:
-    """A version and its verified text. Raises `NotFound`, and `Damaged` if it is not the recorded one."""
+    """Read a version and its verified text. Raises `NotFound`, and `Damaged` if the text does not match the version."""
     version, data = snapshot.version(version_id)
     if raw:
         return version, data
@@ -103,7 +106,7 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
 def load_all(
     snapshot: Snapshot, batch: Sequence[Version], created: Mapping[str, datetime], *, raw: bool
 ) -> list[ImportedVersion]:
-    """The versions of a batch with their texts, except versions that were removed during the copy.
+    """Read the versions of a batch with their texts. Versions that were removed during the copy are left out.
 
     `created` has the creation times of the present memories, because their first versions may have been removed.
     """
@@ -118,8 +121,8 @@ def load_all(
 def record_imported(tx: Transaction, imported: Iterable[ImportedVersion]) -> None:
     """Record versions with their ids, times and actors, oldest first.
 
-    A history has gaps where versions were redacted or removed. A memory whose deletion is in a gap stays present until
-    a later version needs its path; it is dropped then.
+    A history has gaps where versions were redacted or removed. If the deletion of a memory is in a gap, the memory
+    stays present until a later version needs its path, and is then dropped.
     """
     for one in imported:
         tx.record([_change(tx, one)], None)
@@ -137,7 +140,7 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
     _free_path(tx, version)
     data = one.data if one.text_of is None else tx.text(one.text_of)
     if data is None:
-        raise Damaged(f"version {version.id} has no text")
+        raise Damaged(f"version {version.id} in the history has no text, although it is not a deletion")
     if before is not None and before.path != version.path:
         if tx.get(before.path).data == data:
             return Change(before, version.path, sealing=_sealing(one, None), origin=version)
@@ -150,7 +153,10 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
 
 
 def _free_path(tx: Transaction, version: Version) -> None:
-    """Drop other memories at, above or below the path of a version: their deletions are in a gap."""
+    """Drop memories that conflict with the path of a version, because they are at, above or below it.
+
+    The deletions of these memories are in a gap of the history.
+    """
     entry = tx.get(version.path)
     above = None if entry.above is None else tx.get(entry.above).memory
     below = tx.memories(version.path) if entry.below else ()
@@ -161,7 +167,7 @@ def _free_path(tx: Transaction, version: Version) -> None:
 
 
 def _sealing(one: ImportedVersion, data: bytes | None) -> Sealing | None:
-    """Stores a raw version unchanged; None for one that is not raw."""
+    """Sealing that stores a raw version unchanged. None if the version is not raw."""
     if not one.raw or one.version.seal is None:
         return None
     version = one.version

@@ -1,7 +1,7 @@
-"""The six commands and the parser of raw tool input.
+"""The six commands, and the parser of raw tool input.
 
 A `Command` is always valid: its paths are parsed, its numbers are integers and its texts can be stored. The accepted
-variations follow no general rule, so the parser is a table (docs/commands.md, "Accepted input").
+variations of the input follow no general rule, so the parser is a table (docs/commands.md, "Accepted input").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show a memory (whole, or the lines of `view_range`) or a directory."""
+    """Show a directory or a memory. `view_range` limits the view of a memory to these lines."""
 
     name: ClassVar[str] = "view"
     path: MemoryPath
@@ -56,7 +56,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a memory, or a directory with all below it."""
+    """Delete a memory, or a directory with everything below it."""
 
     name: ClassVar[str] = "delete"
     path: MemoryPath
@@ -64,7 +64,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Move a memory, or a directory with all below it."""
+    """Move a memory, or a directory with everything below it."""
 
     name: ClassVar[str] = "rename"
     old_path: MemoryPath
@@ -73,7 +73,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Delete all memories. Only applications send this command; a tool call cannot."""
+    """Delete all memories. Only applications can send this command, not models."""
 
     name: ClassVar[str] = "clear"
 
@@ -105,7 +105,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
-    """Paths of a command. If the outcome is unknown, the reply tells the model to view the last one."""
+    """Paths of a command. If the outcome is unknown, the reply tells the model to view the last of these paths."""
     match command:
         case Rename():
             return (command.old_path, command.new_path)
@@ -115,7 +115,7 @@ def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
 
 
 def command_name(raw: object) -> str | None:
-    """Name of the command in the raw input of a tool call; None if it is unknown."""
+    """Name of the command in the raw input of a tool call. None if the command is unknown."""
     name = raw.get("command") if isinstance(raw, Mapping) else None
     return name if isinstance(name, str) and name in _COMMANDS else None
 
@@ -212,7 +212,7 @@ def _range(value: object) -> tuple[int, int]:
 
 
 def _describe(value: object) -> str:
-    """Short description of a wrong value: scalars as written, other values by their type."""
+    """Short description of a wrong value for an error: scalars as written, other values by their type."""
     match value:
         case None:
             return "nothing"

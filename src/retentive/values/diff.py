@@ -1,11 +1,11 @@
 r"""Line-based comparison of texts: changes, unified diff, blame and three-way merge.
 
-Pure functions on str. Lines end at `\n` and nowhere else. A last line without `\n` differs from the same line with it,
-so results are exact to the byte. Line positions are half-open ranges from 0.
+Pure functions on str. Lines end only at `\n`. A last line without `\n` differs from the same line with `\n`, so results
+are exact to the byte. Line positions are half-open ranges from 0.
 
 The longest common subsequence is computed bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004):
 each line of one text is compared with all lines of the other in a few integer operations. The time depends only on the
-number of lines, so there is no bad case: 3,000 lines against 3,000 take some milliseconds.
+number of lines, so there is no slow worst case: comparing 3,000 lines with 3,000 lines takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from retentive.errors import InvalidInput
 
 K = TypeVar("K")
-Kind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
-Span: TypeAlias = tuple[int, int]
-_LineMarks: TypeAlias = Mapping[int, Sequence[Span]]
+LineKind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
+LineSpan: TypeAlias = tuple[int, int]
+_LineMarks: TypeAlias = Mapping[int, Sequence[LineSpan]]
 
 NOWHERE = "/dev/null"  # name of a text that does not exist
 NO_NEWLINE = "\\ No newline at end of file"
 MAX_MARKED_WORDS = 5_000  # on each side of a change; larger changes are not marked by word
 _MAX_CELLS = 200_000_000  # lines times lines that are compared exactly: 25 MB of bits, 0.1 s
-_SIGNS: dict[Kind, str] = {"context": " ", "removed": "-", "added": "+"}
+_SIGNS: dict[LineKind, str] = {"context": " ", "removed": "-", "added": "+"}
 
 # Scripts without spaces (Thai to Khmer, kana, Han): each character is a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -66,40 +66,40 @@ class LineChange:
 class DiffLine:
     """Row of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the spans of `text` that differ from the other side; they are empty if most of the text differs.
-    `newline` is False for a last line without a newline.
+    `marks` are the spans of `text` that differ from the matching line of the other text. If most of the text differs,
+    `marks` is empty. `newline` is False for a last line without a newline.
     """
 
-    kind: Kind
+    kind: LineKind
     text: str = field(repr=False)
-    marks: tuple[Span, ...] = ()
+    marks: tuple[LineSpan, ...] = ()
     newline: bool = True
 
     @property
     def row(self) -> str:
-        """The row as a diff shows it: the sign, then the text."""
+        """The row as a diff prints it: the sign, then the text."""
         return _SIGNS.get(self.kind, "") + self.text
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """Range of lines that both sides changed differently, with its lines in each of the three versions."""
+class MergeConflict:
+    """Range of lines that both sides changed differently, with the lines of the base and of both sides."""
 
-    base: Span
-    ours: Span
-    theirs: Span
+    base: LineSpan
+    ours: LineSpan
+    theirs: LineSpan
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Result of a merge: the text, or None and the conflicts in their order."""
+    """Result of a merge: the merged text, or the conflicts in their order. `text` is None if there are conflicts."""
 
     text: str | None = field(repr=False)
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[MergeConflict, ...] = ()
 
 
 def lines(text: str) -> list[str]:
-    r"""Split a text into lines, each with its `\n`. Only the last may be without."""
+    r"""Split a text into lines, each with its `\n`. Only the last line may lack a `\n`."""
     ended = text.split("\n")
     last = ended.pop()
     kept = [line + "\n" for line in ended]
@@ -109,9 +109,9 @@ def lines(text: str) -> list[str]:
 def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    A text that is None does not exist; the diff shows it as empty and named `NOWHERE`. Other names are printed
-    unchanged: `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a control character or a negative
-    `context`.
+    None in place of a text means that the text does not exist: it is shown as an empty text with the name `NOWHERE`.
+    Other names are printed unchanged, such as `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a
+    control character or a negative `context`.
     """
     if context < 0:
         raise InvalidInput("context must be an integer of at least 0")
@@ -128,15 +128,15 @@ def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, c
 
 
 def as_text(diff: Iterable[DiffLine]) -> str:
-    """The diff as text that `patch` and `git apply` accept."""
+    """Format the diff as text that `patch` and `git apply` accept."""
     return "".join(f"{line.row}\n" if line.newline else f"{line.row}\n{NO_NEWLINE}\n" for line in diff)
 
 
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
-    """For each line of the last text, the key of the version that added it. Versions are ordered oldest first.
+    """Key of the version that added the line, for each line of the last text. `texts` are ordered oldest first.
 
-    The text of a deletion is empty. A line that was removed and added again is attributed to the version that added it
-    again.
+    A deletion has the empty text. A line that was removed and added again is attributed to the version that added it
+    last.
     """
     keys: list[K] = []
     present: list[str] = []
@@ -154,12 +154,12 @@ def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
 def merge(base: str, ours: str, theirs: str) -> Merged:
     """Three-way merge of the changes of both sides since `base`.
 
-    A change of one side is applied; the same change on both sides is applied once. Different changes that overlap or
-    are adjacent (no unchanged line between them) conflict, as in Git.
+    A change made by only one side is applied. A change made by both sides is applied once. Different changes that
+    overlap or are adjacent (no unchanged line between them) conflict, as in Git.
     """
     before, sides = lines(base), (lines(ours), lines(theirs))
     text: list[str] = []
-    conflicts: list[Conflict] = []
+    conflicts: list[MergeConflict] = []
     at, shifts = 0, [0, 0]  # line in base + shift of a side = line on that side
     for start, end, edits in _touching(before, sides):
         firsts = [start + shift for shift in shifts]
@@ -169,7 +169,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
         parts = [rows[slice(*span)] for rows, span in zip(sides, spans, strict=True)]
         changed = {side for _, side in edits}
         if len(changed) == 2 and parts[0] != parts[1]:
-            conflicts.append(Conflict((start, end), spans[0], spans[1]))
+            conflicts.append(MergeConflict((start, end), spans[0], spans[1]))
         text += before[at:start] + parts[min(changed)]
         at = end
     return Merged(None, tuple(conflicts)) if conflicts else Merged("".join(text + before[at:]))
@@ -178,7 +178,10 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
 def _touching(
     before: Sequence[str], sides: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
-    """Groups of overlapping or adjacent changes, each with its side, and the base lines each group covers."""
+    """Groups of overlapping or adjacent changes.
+
+    Each group has its changes with their sides, and the base lines it covers.
+    """
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))
     together: list[tuple[LineChange, int]] = []
@@ -210,13 +213,16 @@ def _hunk(before: Sequence[str], changes: Sequence[LineChange], context: int) ->
     return [DiffLine("hunk", f"@@ {ranges} @@"), *rows]
 
 
-def _rows(kind: Kind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffLine]:
+def _rows(kind: LineKind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffLine]:
     for at, text in enumerate(texts):
         yield DiffLine(kind, text.removesuffix("\n"), tuple(marks.get(at, ())), text.endswith("\n"))
 
 
 def _range(start: int, count: int) -> str:
-    """Range in a hunk header, counted from 1. An empty range names the line before it; a single line has no count."""
+    """Line range in a hunk header, counted from 1.
+
+    For an empty range, the line before it; a single line has no count.
+    """
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 
 
@@ -236,7 +242,10 @@ class _Word(NamedTuple):
 
 
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
-    """Spans of the words that differ, by line; empty if less than half of the shorter side occurs in the other side."""
+    """Spans of the words that differ, by line.
+
+    Empty if less than half of the shorter side also occurs in the other side.
+    """
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:
         return {}, {}
@@ -256,8 +265,8 @@ def _words(rows: Sequence[str]) -> list[_Word]:
 
 
 def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
-    """Spans of the words by line. Words separated only by white space share a span."""
-    marks: dict[int, list[Span]] = {}
+    """Spans of words by line. Words that are separated only by white space share a span."""
+    marks: dict[int, list[LineSpan]] = {}
     for number, group in groupby(words, key=attrgetter("line")):
         spans = marks[number] = []
         for word in group:
@@ -282,7 +291,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
-    """The same changes, each moved down as far as possible. Changes that meet are merged."""
+    """The same changes, each moved down as far as possible. Changes that then touch are merged."""
     low: list[_Range] = []  # from the last to the first
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change
@@ -300,7 +309,7 @@ def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -
     return low[::-1]
 
 
-def _common(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _common(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     """Position pairs (old, new) of the lines in a longest common subsequence."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -316,10 +325,10 @@ def _common(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     ]
 
 
-def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _longest(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     if len(old) * len(new) <= _MAX_CELLS:
         return _by_bits(old, new)
-    pairs: list[Span] = []
+    pairs: list[LineSpan] = []
     left = right = 0
     for anchor in [*_anchors(old, new), (len(old), len(new))]:
         if (anchor[0] - left) * (anchor[1] - right) <= _MAX_CELLS:  # otherwise this part is one large change
@@ -330,8 +339,8 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return pairs[:-1]
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Longest sequence of lines that are unique on each side and in the same order on both (patience diff)."""
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
+    """Longest sequence of lines that are unique in each text and in the same order in both texts (patience diff)."""
     once_new = {line for line, count in Counter(new).items() if count == 1}
     place = {line: at for at, line in enumerate(new) if line in once_new}
     counts = Counter(old)
@@ -343,7 +352,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
         ends[length : length + 1] = [at]
         runs.append(length)
     wanted = len(ends) - 1
-    chosen: list[Span] = []
+    chosen: list[LineSpan] = []
     for pair, length in zip(reversed(pairs), reversed(runs), strict=True):
         if length == wanted:  # the last sequence of this length has the lowest position, so it precedes the chosen one
             chosen.append(pair)
@@ -351,8 +360,11 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return chosen[::-1]
 
 
-def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Longest common subsequence. Bit i of row j is 0 if old line i makes it longer, given the new lines up to j."""
+def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
+    """Longest common subsequence.
+
+    Bit i of row j is 0 if old line i makes the subsequence longer, given new lines up to j.
+    """
     places: dict[str, int] = {}
     for at, line in enumerate(old):
         places[line] = places.get(line, 0) | 1 << at
@@ -363,7 +375,7 @@ def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
         found = row & places.get(line, 0)
         row = (row + found | row - found) & full
         rows.append(row)
-    pairs: list[Span] = []
+    pairs: list[LineSpan] = []
     left, right = len(old), len(new)
     while left and right:
         if rows[right - 1] >> left - 1 & 1:

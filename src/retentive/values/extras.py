@@ -1,4 +1,4 @@
-"""Packages of optional dependencies, for errors that say what to install. A test compares these to pyproject.toml."""
+"""Packages of optional dependencies, for errors that name what to install. A test compares them with pyproject.toml."""
 
 from __future__ import annotations
 
@@ -16,5 +16,8 @@ EXTRAS = {
 
 
 def pip_install(*extras: str) -> str:
-    """`pip install` command for the packages of these extras. It names the packages, not an extra of retentive."""
+    """The `pip install` command for the packages of these extras.
+
+    The command names the packages, not an extra of retentive.
+    """
     return " ".join(["pip install", *(f"'{package}'" for extra in extras for package in EXTRAS[extra])])

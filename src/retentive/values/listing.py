@@ -1,4 +1,7 @@
-"""Rows of a directory view: two levels of names with sizes, computed from the memories below it. Pure functions."""
+"""Rows of a directory view: two levels of names with sizes, computed from the memories below the directory.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ _UNITS = ("K", "M", "G", "T")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows of a directory view, beginning with the viewed directory, and the number of rows without a limit."""
+    """Rows of a directory view, the directory itself first, and the total number of rows without a limit."""
 
     rows: tuple[str, ...]
     total: int
@@ -30,9 +33,9 @@ def human_size(size_bytes: int) -> str:
 def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int, shown: str | None = None) -> Listing:
     """Rows for the directory `path`, which the caller sees as `shown`.
 
-    `memories` are the canonical paths and sizes of all memories below it, in the byte order of the paths. A path with a
-    trailing `/` is an empty directory, such as a mount point. In this order, the row of a directory with its trailing
-    `/` comes directly before the rows of its contents, so no sorting is needed. `max_rows` = 0 shows all rows.
+    `memories` are the canonical paths and sizes of all memories below the directory, in byte order of the paths. A path
+    with a trailing `/` is an empty directory, such as a mount point. In this order, the row of a directory with its
+    trailing `/` comes directly before the rows of its contents, so no sorting is needed. `max_rows` = 0 shows all rows.
     """
     sizes: dict[str, int] = {}
     start = len(path) + 1

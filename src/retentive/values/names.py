@@ -12,7 +12,7 @@ MAX_NAME_CHARS = 255
 def plain_name(what: str, text: str) -> str:
     """Return `text` if it is a valid name: 1 to 255 characters without control characters. Raises `InvalidInput`."""
     if not isinstance(text, str):
-        raise InvalidInput(f"{what} must be a text, not {type(text).__name__}")
+        raise InvalidInput(f"{what} must be a string, not {type(text).__name__}")
     if not 1 <= len(text) <= MAX_NAME_CHARS:
         raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
     if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):

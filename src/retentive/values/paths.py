@@ -1,7 +1,7 @@
 """Memory paths and their parser.
 
-A `MemoryPath` is always valid: it is the root `/memories` or below it, it is in Unicode NFC, and no later decoding of
-its segments leads out of the root. Rules: docs/commands.md, "Paths".
+A `MemoryPath` is always valid: it is `/memories` (the root) or a path below it, it is in Unicode NFC, and no later
+decoding of its segments leads out of the root. Rules: docs/commands.md, "Paths".
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MemoryPath:
 
     @classmethod
     def known(cls, text: str) -> MemoryPath:
-        """Wrap a path that is already canonical, such as one from storage."""
+        """Wrap a path that is already canonical, such as a path from storage."""
         return cls(text, text)
 
     def __str__(self) -> str:
@@ -88,22 +88,28 @@ class MemoryPath:
         return other.text.startswith(self.text + "/")
 
     def within(self, mount: str) -> MemoryPath:
-        """This path inside the store mounted at `mount`, the canonical path of a mount point at or above this path."""
+        """This path inside the store mounted at `mount`.
+
+        `mount` is the canonical path of this path or of a directory above it.
+        """
         return MemoryPath(ROOT + self.text[len(mount) :], self.written, mount)
 
     def outward(self, text: str) -> str:
-        """Convert `text`, a canonical path in the same store, to the path that the caller uses."""
+        """Convert `text`, a canonical path in the same store, to the form of the path that the caller uses."""
         return self.mount + text[len(ROOT) :]
 
     def leading_to(self, text: str) -> MemoryPath:
-        """The path `text` of the same store, with `written` in the form that the caller uses."""
+        """Return a `MemoryPath` for the canonical path `text` in the same store.
+
+        `written` has the form that the caller uses.
+        """
         return MemoryPath(text, self.outward(text), self.mount)
 
     def moved(self, text: str, new: MemoryPath) -> str:
-        """New canonical path of `text`, which is this path or one below it, when this path is renamed to `new`.
+        """Path that `text` gets when this path is renamed to `new`. `text` is this path or a path below it.
 
-        Raises `Refused` if the new path exceeds a limit. The path that the caller uses is checked, since it can be
-        longer.
+        Raises `Refused` if the new path exceeds a limit. The limit is checked for the form that the caller uses,
+        because this form can be longer.
         """
         path = new.text + text[len(self.text) :]
         excess = exceeded_limit(new.outward(path))
@@ -120,7 +126,7 @@ def ancestors(text: str) -> tuple[str, ...]:
 
 
 def exceeded_limit(text: str) -> Phrase | None:
-    """The reason if a canonical path exceeds a limit of length or depth, or None."""
+    """Reason why a canonical path exceeds a limit of length or depth, or None."""
     below = text[len(ROOT) + 1 :]
     segments = below.split("/")
     if any(len(segment.encode("utf-8", "surrogatepass")) > MAX_SEGMENT_BYTES for segment in segments):
@@ -133,7 +139,7 @@ def exceeded_limit(text: str) -> Phrase | None:
 
 
 def visible(text: str) -> str:
-    r"""Text with every invisible character escaped as `\uXXXX` (a surrogate pair above U+FFFF, as in JSON)."""
+    r"""Escape every invisible character in a text as `\uXXXX`. Above U+FFFF this is a surrogate pair, as in JSON."""
     return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
 
 
@@ -143,7 +149,7 @@ def _leads_above_root(written: str) -> bool:
 
 
 def _check_size(written: str) -> None:
-    """Refuse paths that are too long before they are normalised, because normalising takes quadratic time."""
+    """Refuse a path that is too long before it is normalised, because normalising takes quadratic time."""
     segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
     if any(len(segment) > MAX_SEGMENT_BYTES * _MAX_COMPOSED for segment in segments):
         raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)

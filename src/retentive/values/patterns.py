@@ -36,7 +36,9 @@ def check_path_pattern(pattern: object) -> str:
     if normal != ROOT and not normal.startswith(ROOT + "/"):
         raise InvalidInput(f"path pattern {pattern!r} must start with {ROOT}/")
     if normal.endswith("/") or "//" in normal or "***" in normal:
-        raise InvalidInput(f"path pattern {pattern!r} contains an empty name or ***")
+        raise InvalidInput(
+            f"path pattern {pattern!r} contains an empty name or ***; use names, * or ** between single slashes"
+        )
     names = normal.split("/")
     if any(_NAMES in name for name in names if name != _NAMES):
         raise InvalidInput(f"path pattern {pattern!r} has ** next to other characters; ** replaces whole names")
@@ -48,7 +50,7 @@ def check_path_pattern(pattern: object) -> str:
 
 
 def _mismatch(pattern: str) -> Phrase | None:
-    """The reason why no path can match a pattern, or None. It is found with short texts in place of the wildcards."""
+    """Reason why no path can match a pattern, or None. To find it, wildcards are replaced by short texts."""
     reason = None
     for filler in ("a", ""):
         try:
@@ -62,14 +64,20 @@ def _mismatch(pattern: str) -> Phrase | None:
 
 
 def check_name_pattern(pattern: object) -> str:
-    """Return the pattern of a source, session, integration or flag. Raises `InvalidInput` if it is none or too long."""
+    """Return the pattern of a source, session, integration or flag.
+
+    Raises `InvalidInput` if it is not a string or too long.
+    """
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
-        raise InvalidInput("a pattern must be a string such as web:*")
+        raise InvalidInput(f"a pattern must be a string of 1 to {MAX_PATTERN_CHARS} characters, such as web:*")
     return pattern
 
 
 def check_actor_pattern(pattern: object) -> str:
-    """Return the pattern. Raises `InvalidInput` if it is not a pattern such as `session:*`, or if no actor matches."""
+    """Return the pattern.
+
+    Raises `InvalidInput` if it does not have a form such as `session:*`, or if no actor can match it.
+    """
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
         raise InvalidInput("an actor pattern must be a string such as session:* or user:ann")
     kind, colon, _ = pattern.partition(":")
@@ -83,7 +91,7 @@ def check_actor_pattern(pattern: object) -> str:
 
 
 def check_trust_pattern(pattern: object) -> str:
-    """Return the pattern. Raises `InvalidInput` if it matches neither actors nor sources nor flags."""
+    """Return the pattern. Raises `InvalidInput` if it is not a pattern for actors, sources or flags."""
     if not isinstance(pattern, str) or pattern in {"", "source:", "flag:"} or len(pattern) > MAX_TRUST_PATTERN_CHARS:
         raise InvalidInput("a trust pattern must be a string such as session:*, source:web:* or flag:instructions")
     return pattern
@@ -95,13 +103,16 @@ def covers(patterns: Iterable[str], path: str) -> bool:
 
 
 def matches_actor(pattern: str, actor: str) -> bool:
-    """Return whether the pattern matches an actor, given as text. The text of an unknown actor is empty."""
+    """Return whether the pattern matches an actor, given as a string. An unknown actor is the empty string."""
     return _actor_pattern(pattern).match(actor) is not None
 
 
 @lru_cache(maxsize=1_024)
 def _path_pattern(pattern: str) -> re.Pattern[str]:
-    """Regular expression that matches a path or a directory above it. Each `**` matches as few names as possible."""
+    """Regular expression that matches a path or a directory above it.
+
+    Each `**` matches as few names as possible.
+    """
     if pattern.endswith("/**"):
         pattern = pattern[:-1]  # a path has one more name; the pattern covers everything below that name
     parts = [part.split("/")[1:] for part in re.split(r"(?:/\*\*)+(?=/)", pattern)]
@@ -117,8 +128,8 @@ def _actor_pattern(pattern: str) -> re.Pattern[str]:
 def _regex(pattern: str, *, star: str, end: str) -> str:
     """Regular expression for a pattern: literal pieces separated by stars.
 
-    The first match of a piece leaves the most text to the later pieces, so no other match is tried. With plain
-    backtracking, a pattern with many stars could take hours.
+    Each literal piece is matched at its first occurrence, which leaves the most text for later pieces, so no other
+    match is tried. With plain backtracking, a pattern with many stars could take hours.
     """
     first, *pieces = (re.escape(piece).replace(r"\?", "[^/]") for piece in re.split(r"\*+", pattern))
     if not pieces:

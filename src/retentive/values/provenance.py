@@ -22,9 +22,9 @@ Flags: TypeAlias = Sequence[tuple[int, str]]
 
 
 class Contributor(NamedTuple):
-    """A contribution to a text: actor, session, source, and kinds of text flagged in it. Unknown names are empty.
+    """A contribution to a text: actor, session, source, and the kinds of flags on the text. Unknown names are empty.
 
-    `at` is the revision of the store before it, so that a later contribution by the same actor differs.
+    `at` is the revision of the store before the contribution. It distinguishes contributions of the same actor.
     """
 
     at: str
@@ -35,20 +35,21 @@ class Contributor(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str, str, tuple[str, ...]]:
-        """Everything but the revision."""
+        """All fields except the revision."""
         return self[1:]
 
     @property
     def mark(self) -> str:
-        """Digest that names this contribution in a confirmation."""
+        """Digest that identifies this contribution in a confirmation."""
         return hashlib.blake2b(json.dumps(self).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Origin of a version, as the engine recorded it: integration, tool_use id, and what the application named.
+    """Origin of a version: integration, tool_use id, and the source and session that the application named.
 
-    `flags` has line numbers and kinds. `contributors` has everybody whose changes the text builds on, newest last.
+    `flags` contains line numbers and kinds. `contributors` contains everybody whose changes the text builds on, newest
+    last.
     """
 
     integration: str = ""
@@ -63,15 +64,15 @@ NOTHING = Provenance()
 _NAMES = "integration", "tool_use_id", "session", "source"
 
 
-class Recorded(Protocol):
-    """A version, or a memory or proposal with the provenance of one."""
+class HasProvenance(Protocol):
+    """Version, memory or proposed change that stores a provenance."""
 
     @property
     def provenance_text(self) -> str | None:
-        """Stored provenance."""
+        """Provenance in its stored form."""
 
 
-def provenance_of(recorded: Recorded) -> Provenance:
+def provenance_of(recorded: HasProvenance) -> Provenance:
     """Provenance of a version, a memory or a proposed change; empty if none was recorded."""
     text = recorded.provenance_text
     return NOTHING if text is None else _parsed(text)
@@ -79,7 +80,7 @@ def provenance_of(recorded: Recorded) -> Provenance:
 
 @lru_cache(maxsize=4_096)
 def _parsed(text: str) -> Provenance:
-    """Parse a stored provenance. What another program stored there is no provenance."""
+    """Parse a stored provenance. Empty if another program wrote the value."""
     try:
         given = json.loads(text)
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
@@ -95,7 +96,7 @@ def _contributor(at: str, actor: str = "", session: str = "", source: str = "", 
 
 
 def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[str]]:
-    """Stored contributors of a change to texts with these provenances: the earlier ones, each once, and its own."""
+    """Contributors to store with a change: those of the earlier texts, each once, then that of the change itself."""
     found = {each.names: each for text in earlier if text is not None for each in _parsed(text).contributors}
     found.pop(_contributor(*own).names, None)
     known = [(each.at, each.actor, each.session, each.source, *each.flags) for each in found.values()]
@@ -124,6 +125,6 @@ def origin_of(source: object = None, session: object = None) -> Origin:
         origin["source"] = source
     if session is not None:
         if not isinstance(session, str):
-            raise InvalidInput(f"a session must be a text, not {type(session).__name__}")
+            raise InvalidInput(f"a session must be a string, not {type(session).__name__}")
         origin["session"] = plain_name("a session", session)
     return origin

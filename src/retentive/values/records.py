@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HIGHEST_COUNTER = 1 << 53
+"""A stored time (year 2255) or revision from here on is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,11 @@ class Actor:
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:
-    """Convert a text such as `user:ann` to an actor. Raises `InvalidInput`, also for an invalid `Actor`."""
+    """Convert a string such as `user:ann` to an actor. Raises `InvalidInput`, also for an invalid `Actor`."""
     if actor is None or isinstance(actor, str):
         return None if actor is None else Actor.parse(actor)
     if not isinstance(actor, Actor):
-        raise _not_an_actor(f"an actor must be an Actor or a text, not {type(actor).__name__}")
+        raise _not_an_actor(f"an actor must be an Actor or a string, not {type(actor).__name__}")
     if actor.kind not in ACTOR_KINDS:
         raise _not_an_actor(f"the actor {str(actor)[:80]!r} has an unknown kind")
     plain_name("actor", actor.id)
@@ -73,9 +75,9 @@ EXTERNAL = Actor("job", "external")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreInfo:
-    """Memory store, as recorded by the backend. `seal` has the data of the encryption layer.
+    """Memory store, as recorded by the backend. `seal` contains the data of the encryption layer.
 
-    `erased_at` is set for an erased store; only the id of that store remains.
+    An erased store has only its id and `erased_at`.
     """
 
     id: str
@@ -96,7 +98,7 @@ class StoreInfo:
 class Memory:
     """Current state of a memory, without its text. `id` survives renames.
 
-    `seal` and `provenance_text` are those of its newest version.
+    `seal` and `provenance_text` are those of the newest version.
     """
 
     id: str
@@ -114,7 +116,7 @@ class Memory:
 
     @classmethod
     def of(cls, version: Version, created_at: datetime) -> Memory:
-        """The memory whose newest version is `version`, which must not be a deletion."""
+        """Build the memory whose newest version is `version`. The version must not be a deletion."""
         size_bytes, sha256 = version.size_bytes or 0, version.sha256 or ""
         times = created_at, version.created_at
         kept = version.seal, version.provenance_text
@@ -132,8 +134,8 @@ class Memory:
 class Version:
     """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
-    The path of a redacted version is empty. `seal` holds the data of the encryption layer, `provenance_text` that of
-    the engine; the backend does not interpret them.
+    The path of a redacted version is empty. `seal` contains data of the encryption layer, and `provenance_text` data of
+    the engine. The backend interprets neither.
     """
 
     id: str
@@ -180,7 +182,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Current size of a memory store."""
+    """Number and total size of the memories in a store."""
 
     memories: int
     size_bytes: int
@@ -203,7 +205,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Stored form of a change. `data` is None for a rename or a deletion."""
+    """Form in which a backend stores a change. `data` is None for a rename or a deletion."""
 
     data: bytes | None = field(repr=False)
     sha256: str | None
@@ -215,8 +217,8 @@ class Kept:
 class Sealing:
     """Encrypted replacement for `Change.data`, provided by the encryption layer.
 
-    `keep` returns the stored form, which is bound to the ids of the memory and the version. `size_bytes` is the length
-    of the plain text, or None if the bytes do not change.
+    `keep` returns the form to store, which can be decrypted only with the ids of the memory and the version.
+    `size_bytes` is the length of the plain text, or None if the bytes do not change.
     """
 
     size_bytes: int | None
@@ -232,7 +234,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Deleted memory that a change recreates, with its id and creation time."""
+    """Deleted memory that a change recreates: its id and its creation time."""
 
     id: str
     created_at: datetime
@@ -242,9 +244,9 @@ class Again:
 class Change:
     """Change to record: `before` becomes a memory at `path` with the bytes `data`.
 
-    - `before` is None: the memory is created. `path` is None: it is deleted.
+    - `before` is None: a memory is created. `path` is None: the memory is deleted.
     - Neither `data` nor a size in `sealing` is set: the bytes stay and the path changes (a rename).
-    - Bytes and another path are set: both change in one version.
+    - The change has bytes and a path that differs from `before`: one version records both.
 
     A backend stores the result of `kept`. The changes of one `record` call are applied in order.
 
@@ -273,7 +275,7 @@ class Change:
 
     @property
     def size_bytes(self) -> int | None:
-        """Length of the new text, or None if the bytes do not change or are deleted."""
+        """Length of the new text. None if the change has no new text."""
         if self.sealing is not None:
             return self.sealing.size_bytes
         return None if self.data is None else len(self.data)
@@ -284,7 +286,7 @@ class Change:
         return self.provenance_text if self.origin is None else self.origin.provenance_text
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Stored form of this change for a memory and a version with these ids."""
+        """Form to store of this change, for the given ids of the memory and the version."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
@@ -297,14 +299,17 @@ def sortable_id(prefix: str, time_us: int) -> str:
 
 
 def time_in_id(text: str) -> int | None:
-    """Time in microseconds that an id of `sortable_id` has in it; None for any other id."""
+    """Time in microseconds contained in an id that `sortable_id` created; None for any other id."""
     found = _SORTABLE.fullmatch(text)
     return None if found is None else int(found[1], 16)
 
 
 def to_datetime(time_us: int) -> datetime:
-    """Convert microseconds since 1970 to a UTC time."""
-    return EPOCH + timedelta(microseconds=time_us)
+    """Convert microseconds since 1970 to a UTC time. Raises `Damaged` for a stored value that is no time."""
+    try:
+        return EPOCH + timedelta(microseconds=time_us)
+    except (OverflowError, TypeError, ValueError):
+        raise Damaged("a stored time cannot be read") from None
 
 
 def to_us(at: datetime) -> int:
@@ -319,9 +324,9 @@ def now_us(clock: Clock = time.time) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call: its actor, its tool_use id, its integration, and the source and session that the application names.
+    """Context of one call: actor, tool_use id, integration, and the source and session that the application named.
 
-    Without an actor, the actor that the store was opened with applies.
+    If `actor` is None, the actor that the store was opened with is recorded.
     """
 
     actor: Actor | None = None

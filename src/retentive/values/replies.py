@@ -1,7 +1,7 @@
-"""Catalogue of every sentence a model reads.
+"""Catalogue of all sentences in replies to models.
 
-`Replies` holds templates with `{names}`. The defaults are the contract of the tool `memory_20250818`, exact to the
-byte (docs/commands.md). An application can replace single templates: `Replies(file_header="Contents of {path}:")`.
+`Replies` holds templates with `{names}`. The defaults are the contract of the tool `memory_20250818`, exact to the byte
+(docs/commands.md). An application can replace single templates: `Replies(file_header="Contents of {path}:")`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retentive.errors import InvalidInput, Phrase, error_of
 MAX_ECHO_CHARS = 2_000
 _LOOKAHEAD_CHARS = 1_000  # checked beyond a cut echo, so that a sensitive value at the cut is found whole
 _ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "value"})
-Redact: TypeAlias = Callable[[str], str]
+Redactor: TypeAlias = Callable[[str], str]
 """Function that removes sensitive values from a text."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
@@ -196,12 +196,12 @@ class Replies:
         return f"<Replies, replaced: {', '.join(replaced) or 'none'}>"
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
-        """Fill the template `key`. Values from the input are cut after 2,000 characters."""
+        """Fill the template `key`. Values from the input are truncated after 2,000 characters."""
         template: str = getattr(self, key)
         return template.format(**{name: self._shown(value) for name, value in values.items()})
 
     def error(self, key: str, values: Mapping[str, object]) -> Reply:
-        """Error reply made from the template `key`."""
+        """Build an error reply from the template `key`."""
         return Reply(self.phrase(key, values), is_error=True, code=ERROR_CODES[key])
 
     def _shown(self, value: object) -> object:
@@ -210,12 +210,12 @@ class Replies:
         return echo(value) if isinstance(value, str) else value
 
 
-def redact_echoes(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
-    """Redact the values of a template that echo the input: paths, `old_str`, fields."""
+def redact_echoes(values: Mapping[str, object], redact: Redactor) -> dict[str, object]:
+    """Redact those values of a template that come from the input: paths, `old_str`, fields."""
     return {name: _redact_echo(name, value, redact) for name, value in values.items()}
 
 
-def _redact_echo(name: str, value: object, redact: Redact) -> object:
+def _redact_echo(name: str, value: object, redact: Redactor) -> object:
     if isinstance(value, Phrase):
         return Phrase(value.key, redact_echoes(value.values, redact))
     if not isinstance(value, str) or name not in _ECHOED:
@@ -230,7 +230,7 @@ def _redact_echo(name: str, value: object, redact: Redact) -> object:
 
 
 def echo(text: str) -> str:
-    """Cut a text after 2,000 characters and add `…`."""
+    """Truncate a text after 2,000 characters and append `…`."""
     return text if len(text) <= MAX_ECHO_CHARS else text[:MAX_ECHO_CHARS] + "…"
 
 
@@ -240,7 +240,7 @@ def _placeholders(template: str) -> set[str]:
     except ValueError as error:
         raise InvalidInput(f"invalid reply template: {error}") from None
     if any(spec or conversion for _, _, spec, conversion in parts):
-        raise InvalidInput("a reply template takes plain {names} without format specification or conversion")
+        raise InvalidInput("a reply template may use only plain {names}, without a format specification or conversion")
     return {name for _, name, _, _ in parts if name is not None}
 
 

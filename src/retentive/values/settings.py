@@ -1,4 +1,7 @@
-"""Settings of a memory store: limits and guards. They are stored in it and apply to every process that opens it."""
+"""Settings of a memory store: limits and guards.
+
+Settings are stored with the memory store and apply to every process that opens it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise InvalidInput(f"{name} must be a list of names, or null for the default kinds")
+        raise InvalidInput(f"{name} must be a list of kinds of sensitive values, or null for the default kinds")
     return tuple(value)
 
 
@@ -54,7 +57,9 @@ def _allowances(name: str, value: object) -> tuple[str, ...]:
         if each.startswith("/"):
             _pattern(name, check_path_pattern, each)
         elif not _ALLOWANCE.fullmatch(each):
-            raise InvalidInput(f"every entry of {name} must be a kind, a path pattern or a hash from `scan --allow`")
+            raise InvalidInput(
+                f"every entry of {name} must be a kind of sensitive value, a path pattern or a hash from `scan --allow`"
+            )
     return tuple(value)
 
 
@@ -73,14 +78,16 @@ def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
 
 def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must map actor patterns to path patterns: {{"session:*": ["/memories/notes/**"]}}')
+        raise InvalidInput(
+            f'{name} must map actor patterns to lists of path patterns, such as {{"session:*": ["/memories/notes/**"]}}'
+        )
     by_actor = ((_pattern(name, check_actor_pattern, actor), paths) for actor, paths in value.items())
     return {actor: _path_patterns(f"{name} of {actor}", paths) for actor, paths in by_actor}
 
 
 def _days_by_pattern(name: str, value: object) -> dict[str, int]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must map path patterns to days: {{"/memories/scratch/**": 7}}')
+        raise InvalidInput(f'{name} must map path patterns to numbers of days, such as {{"/memories/scratch/**": 7}}')
     by_pattern = ((_pattern(name, check_path_pattern, pattern), days) for pattern, days in value.items())
     return {pattern: _number(f"{name} of {pattern}", days) for pattern, days in by_pattern}
 
@@ -93,7 +100,7 @@ def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
 
 def _levels(name: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must map patterns to levels: {{"session:*": "unconfirmed"}}')
+        raise InvalidInput(f'{name} must map patterns to trust levels, such as {{"session:*": "unconfirmed"}}')
     for pattern, level in value.items():
         if level not in TRUST_LEVELS:
             raise InvalidInput(f"{name} of {pattern} must be one of {', '.join(TRUST_LEVELS)}")
@@ -113,7 +120,7 @@ def _setting(default: Any, check: Checker, text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, validated. Raises `InvalidInput` with the name of a wrong setting and the expected value."""
+    """All settings, validated. Raises `InvalidInput` that names the invalid setting and the expected value."""
 
     view_chars: int = _setting(16_000, _number, "characters of text in one view of a memory; 0 = all")
     list_rows: int = _setting(1_000, _number, "rows in one view of a directory; 0 = all")
@@ -165,12 +172,15 @@ class Settings:
             object.__setattr__(self, spec.name, checked)
 
     def changed(self, changes: Mapping[str, object]) -> Settings:
-        """A copy with some settings changed. Raises `InvalidInput`."""
+        """Copy with some settings changed. Raises `InvalidInput`."""
         check_names(changes)
         return replace(self, **cast("dict[str, Any]", changes))
 
     def to_text(self) -> str | None:
-        """JSON of the settings that differ from the defaults, or None. Raises `InvalidInput` if it is too long."""
+        """JSON of the settings that differ from the defaults, or None if no setting differs.
+
+        Raises `InvalidInput` if the JSON is too long.
+        """
         defaults, values = asdict(DEFAULTS), asdict(self)
         text = json.dumps({name: value for name, value in values.items() if value != defaults[name]}, sort_keys=True)
         if len(text.encode()) > MAX_SETTINGS_BYTES:
@@ -181,7 +191,7 @@ class Settings:
 
 
 class Pins(TypedDict, total=False):
-    """Settings as keyword arguments, with the names of `Settings`."""
+    """Types of the settings as keyword arguments."""
 
     view_chars: int
     list_rows: int
@@ -213,7 +223,7 @@ class Pins(TypedDict, total=False):
 def check_names(changes: object) -> None:
     """Raise `InvalidInput` unless `changes` maps names of settings to values."""
     if not isinstance(changes, Mapping):
-        raise InvalidInput('settings must be a mapping from names to values: {"max_memories": 500}')
+        raise InvalidInput('settings must be a mapping from names to values, such as {"max_memories": 500}')
     unknown = changes.keys() - NAMES
     if unknown:
         raise InvalidInput(f"unknown settings {sorted(map(str, unknown))}; the known settings are {', '.join(NAMES)}")
@@ -227,7 +237,7 @@ DEFAULTS = Settings()
 def from_text(text: str | None) -> Settings:
     """Parse the stored settings of a store. Raises `UnknownSchema` for an unknown setting.
 
-    An unknown setting may be a guard, so it must not be ignored.
+    An unknown setting may restrict changes, so it must not be ignored.
     """
     if text is None:
         return DEFAULTS

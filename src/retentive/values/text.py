@@ -1,7 +1,7 @@
 r"""Pure functions to view and edit the text of a memory.
 
-Lines end at `\n` and nowhere else. A final `\n` ends the last line and does not start another. An edit changes no
-byte outside the edited part.
+Lines end only at `\n`. A final `\n` ends the last line and does not start another line. An edit changes no byte outside
+the edited part.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEAR = 1_000  # positions of the last lines are found faster by searching backw
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TextPage:
     """Result of a view: numbered lines, and a notice if lines were left out."""
 
     numbered: str
@@ -58,28 +58,28 @@ class LineCounts:
         return lines
 
 
-def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:
+def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> TextPage:
     """Return the lines in `view_range`, at most `max_chars` characters of them (0 = no limit).
 
     `view_range` gives the first and the last line; -1 is the end. The text is given as bytes, so that only the visible
-    part of a large text is decoded. `lines` is the line count, if known. Raises `Refused` for an invalid range and
-    `UnicodeDecodeError` for bytes that are not UTF-8.
+    part of a large text is decoded. `lines` is the number of lines in the text, if known. Raises `Refused` for an
+    invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
     """
     lines = count_lines(data) if lines is None else lines
     if lines > MAX_LINES:
         raise Refused("too_many_lines")
     if not data:
-        return Page("")
+        return TextPage("")
     first, last = view_range or (1, -1)
     if not (1 <= first <= lines) or (last < first and last != -1):
         raise Refused("bad_view_range", view_range=f"[{first}, {last}]", lines=lines)
     end = lines if last == -1 else min(last, lines)
     start, stop = line_start(data, first, lines), line_start(data, end + 1, lines)
     if max_chars == 0 or (view_range is not None and first == last):
-        return Page(numbered(data[start:stop].decode(), first))
+        return TextPage(numbered(data[start:stop].decode(), first))
     head = _first_chars(data, start, stop, max_chars + 1)
     if len(head) <= max_chars:
-        return Page(numbered(head, first))
+        return TextPage(numbered(head, first))
     cut = head.rfind("\n", 0, max_chars)
     if cut == -1 and head[max_chars] == "\n":
         cut = max_chars  # a first line with exactly max_chars characters is shown in full
@@ -88,21 +88,21 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
     shown_end = first + head.count("\n", 0, cut)
     page = numbered(head[: cut + 1], first)
     if shown_end == end:
-        return Page(page)
+        return TextPage(page)
     values = {"first": first, "last": shown_end, "lines": lines, "next": shown_end + 1, "end": last}
-    return Page(page, Phrase("page_cut", values))
+    return TextPage(page, Phrase("page_cut", values))
 
 
-def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page:
+def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> TextPage:
     first, end, asked_end, total = lines
     length = len(data.split(b"\n", 1)[0].decode())
     rest = Phrase("line_cut_rest", {"next": first + 1, "end": asked_end}) if first < end else ""
     values = {"line": first, "lines": total, "length": length, "shown": len(shown), "rest": rest}
-    return Page(numbered(shown, first), Phrase("line_cut", values))
+    return TextPage(numbered(shown, first), Phrase("line_cut", values))
 
 
 def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
-    """The first `count` characters of a slice of a text. If the slice is shorter, all of its characters."""
+    """The first `count` characters of a slice of a text, or all characters if the slice is shorter."""
     end = min(stop, start + count * _MAX_CHAR_BYTES)
     while end < stop and data[end] & 0xC0 == 0x80:  # do not split a character
         end += 1
@@ -110,13 +110,16 @@ def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
 
 
 def numbered(text: str, first: int) -> str:
-    """The lines of a text. Each line follows its number, right-aligned to 6 characters, and a tab."""
+    """Format the lines of a text, each after its line number (right-aligned to 6 characters) and a tab."""
     lines = text.removesuffix("\n").split("\n")
     return "\n".join([f"{number:6d}\t{line}" for number, line in enumerate(lines, first)])
 
 
 def replace(text: str, old: str, new: str) -> tuple[str, int]:
-    """Replace the only occurrence of `old`; return the new text and the position. Raises `Refused`."""
+    """Replace the only occurrence of `old`. Returns the new text and the position of the replacement.
+
+    Raises `Refused`.
+    """
     if not old:
         raise Refused("empty_old_str")
     at = text.find(old)
@@ -141,7 +144,10 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Numbered lines around the `length` new characters at `at`. None if the text is empty or they are too long."""
+    """Numbered lines around the `length` new characters at `at`.
+
+    Returns None if the text is empty or these lines are too long.
+    """
     lines = count_lines(text)
     if not lines:
         return None
@@ -155,7 +161,7 @@ def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
 
 
 def insert(text: str, line: int, inserted: str) -> str:
-    """Insert `inserted` as separate lines after line `line` (0 = at the top) and return the new text."""
+    """Insert `inserted` as separate lines after line `line` (0 = at the top). Returns the new text."""
     lines = count_lines(text)
     if not 0 <= line <= lines:
         raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
@@ -169,7 +175,7 @@ def _with_final_newline(text: str) -> str:
 
 
 def line_start(text: AnyStr, line: int, lines: int) -> int:
-    """Position of line `line` (from 1) in a text of `lines` lines. For `lines` + 1, the end of the text."""
+    """Position where line `line` (from 1) starts in a text of `lines` lines. For `lines` + 1, the end of the text."""
     newline = _newline(text)
     if line > lines:
         return len(text)
@@ -197,7 +203,7 @@ def is_text(data: bytes) -> bool:
 
 
 class TextCheck:
-    """Checks, chunk by chunk, that bytes can be the text of a memory. It never decodes all of them at once."""
+    """Check, chunk by chunk, that bytes can be the text of a memory. The bytes are never decoded all at once."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")()
@@ -212,7 +218,7 @@ class TextCheck:
 
 
 def decoded(data: bytes | None, *, path: str | None = None) -> str:
-    """Decode a stored text. Raises `Damaged` if it is not UTF-8; the message names `path` if given."""
+    """Decode a stored text. Raises `Damaged` if it is not UTF-8; the message contains `path`, if given."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError:
@@ -220,9 +226,10 @@ def decoded(data: bytes | None, *, path: str | None = None) -> str:
 
 
 def verified(data: object, sha256: str | None, seal: bytes | None, name: str) -> bytes:
-    """The stored bytes of a text, if they match the hash of its version. Costs about 1 us per KB.
+    """Return the stored bytes of a text if they match the hash of its version. This takes about 1 us per KB.
 
-    A sealed text is returned unread: the encryption layer authenticates it. Raises `Damaged` with `name`, a path or id.
+    An encrypted text is returned without a check, because the encryption layer authenticates it. Raises `Damaged` with
+    `name`, a path or id.
     """
     if isinstance(data, bytes) and (hashlib.sha256(data).hexdigest() == sha256 or (seal is not None and not sha256)):
         return data

@@ -8,7 +8,7 @@ from typing import Any
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.requests import Place, Requests
+from retentive.storage.objects.requests import ObjectLocation, Requests
 
 SMALL = Sizes(log=4, page=6, fan_out=3)
 
@@ -18,7 +18,7 @@ DAY_S = 86_400.0
 
 def small(url: str, **options: Any) -> ObjectsBackend:
     """A backend that compacts after a few writes."""
-    return ObjectsBackend(Place.parse(url), sizes=SMALL, **options)
+    return ObjectsBackend(ObjectLocation.parse(url), sizes=SMALL, **options)
 
 
 def manifest_of(url: str, store_id: str) -> Manifest:
@@ -30,7 +30,7 @@ class Bottom:
     """Direct access to the objects, without a backend."""
 
     def __init__(self, url: str) -> None:
-        self.store: Any = Requests(Place.parse(url)).client(retries=False)
+        self.store: Any = Requests(ObjectLocation.parse(url)).client(retries=False)
 
     def listed(self, under: str | None = None) -> list[str]:
         return [found["path"] for found in self.store.list(under).collect()]

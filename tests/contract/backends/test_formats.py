@@ -97,7 +97,9 @@ def test_a_newer_sqlite_file_is_not_changed(tmp_path: Path) -> None:
     created(f"sqlite:///{tmp_path}/memory.db")
     database(tmp_path / "memory.db", "PRAGMA user_version = 2", "CREATE TABLE newer (a TEXT)")
     before = files_in(tmp_path)
-    refused(f"sqlite:///{tmp_path}/memory.db", "schema 2, but this version of retentive knows 1; upgrade")
+    refused(
+        f"sqlite:///{tmp_path}/memory.db", "schema 2, but this version of retentive supports only schema 1; upgrade"
+    )
     assert files_in(tmp_path) == before
 
 
@@ -107,7 +109,7 @@ def test_a_version_in_the_log_is_read(tmp_path: Path) -> None:
     created(f"sqlite:///{path}")
     with closing(sqlite3.connect(path, isolation_level=None)) as newer:
         newer.execute("PRAGMA user_version = 2")
-        refused(f"sqlite:///{path}", "schema 2, but this version of retentive knows 1; upgrade")
+        refused(f"sqlite:///{path}", "schema 2, but this version of retentive supports only schema 1;")
 
 
 def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
@@ -129,9 +131,9 @@ def test_a_directory_carries_its_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("2\n", "format 2, but this version of retentive knows 1; upgrade"),
-        ("", "cannot be read"),
-        ("one\n", "cannot be read"),
+        ("2\n", "format 2, but this version of retentive supports only format 1; upgrade"),
+        ("", "contains no number"),
+        ("one\n", "contains no number"),
     ],
 )
 def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str, tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
     created(place)
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute("INSERT INTO retentive_schema (number, applied_at) VALUES (7, 0)")
-    refused(place, "schema 7, but this version of retentive knows 1; upgrade")
+    refused(place, "schema 7, but this version of retentive supports only schema 1; upgrade")
     with psycopg.connect(place, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
 

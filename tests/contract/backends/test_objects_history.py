@@ -17,7 +17,7 @@ from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transac
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import reachable
-from retentive.storage.objects.requests import Place
+from retentive.storage.objects.requests import ObjectLocation
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
@@ -258,7 +258,7 @@ def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) ->
 
 def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     """The pages of the compaction contain the state before the redaction. They are deleted and never used."""
-    store = Opened(ObjectsBackend(Place.parse(url), sizes=Sizes(log=10_000)))
+    store = Opened(ObjectsBackend(ObjectLocation.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     committer = other._committer
@@ -277,7 +277,7 @@ def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> N
 
     The purge of a later redaction finds and deletes them.
     """
-    store = Opened(ObjectsBackend(Place.parse(url), sizes=Sizes(log=10_000)))
+    store = Opened(ObjectsBackend(ObjectLocation.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     prepared = other._committer.prepare(other._manifests.now(store.id))

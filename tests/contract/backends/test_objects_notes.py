@@ -16,7 +16,7 @@ from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import reachable
-from retentive.storage.objects.requests import Place
+from retentive.storage.objects.requests import ObjectLocation
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 from support import servers
@@ -39,7 +39,7 @@ def far(wire: Wire) -> str:
 
 def few(url: str) -> ObjectsBackend:
     """A backend that keeps few records in the manifest."""
-    return ObjectsBackend(Place.parse(url), sizes=FEW)
+    return ObjectsBackend(ObjectLocation.parse(url), sizes=FEW)
 
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
@@ -180,7 +180,7 @@ def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> Non
     """
 
     def opened() -> ObjectsBackend:
-        return ObjectsBackend(Place.parse(far), sizes=Sizes(log=8, page=7))
+        return ObjectsBackend(ObjectLocation.parse(far), sizes=Sizes(log=8, page=7))
 
     store = Opened(opened())
     for number in range(100):

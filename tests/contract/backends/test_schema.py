@@ -58,7 +58,7 @@ def test_older_tables_are_migrated_only_on_request(
         with retentive.open(place) as opened:
             assert opened.store().read("/memories/a") == "kept"
     for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
-        with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive knows 1"):
+        with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive supports only schema 1"):
             attempt()
 
 
@@ -113,7 +113,10 @@ def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: P
 def test_other_places_need_no_migration(tmp_path: Path) -> None:
     """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
-    assert "partitions need a database server" in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
+    assert (
+        "partitions need a location on a database server"
+        in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryS
         list(snapshot.sizes("/memories"))
         seen.append(True)
 
-    with (place / ".retentive" / "lock").open() as lock:
+    with (place / ".retentive" / "journal").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a write would wait for this lock
         store._core.backend.read(store.id, work)
     assert seen == [True]

@@ -12,7 +12,21 @@ import pytest
 
 import retentive
 from retentive import InvalidInput, MemoryStore
-from retentive.agent import Agent, ApiFailed, AsyncAgent, Event, Finished, RequestRefused, Text, ToolCall, ToolReply
+from retentive.agent import (
+    Agent,
+    ApiFailed,
+    AsyncAgent,
+    Event,
+    Finished,
+    RequestRefused,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ThinkingText,
+    ToolCall,
+    ToolReply,
+    UsageReport,
+)
 from retentive.agent.turns import DECLINED
 from support.fixed_api import VIEW, Api, message, streamed_call, text, use
 
@@ -213,3 +227,32 @@ def test_an_unknown_tool_is_reported_only_to_the_model(kind: str, store: MemoryS
     (reply,) = [event for event in events if isinstance(event, ToolReply)]
     assert (reply.is_error, reply.text) == (True, "Error: Tool 'ghost\nof' not found")
     assert last(events).text == "No ghosts."
+
+
+@both
+@pytest.mark.parametrize("stop_reason", ["end_turn", "max_tokens"])
+def test_thinking_and_server_tools_are_reported_in_order(kind: str, stop_reason: str, store: MemoryStore) -> None:
+    """A call of a server tool without its result is reported, and not sent back once the turn has ended."""
+    blocks: list[dict[str, Any]] = [
+        {"type": "thinking", "thinking": "Where?", "signature": "s"},
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tea"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "s1",
+            "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+        },
+        text("Nothing."),
+        {"type": "server_tool_use", "id": "s2", "name": "web_search", "input": {"query": "green tea"}},
+    ]
+    api = Api(message(blocks, stop_reason), message([text("Well.")]))
+    asked = FixedApiAgent(kind, api, store)
+    events = asked.run("Search.")
+    assert [event for event in events if not isinstance(event, UsageReport | Finished)] == [
+        ThinkingText("Where?"),
+        ServerToolCall("s1", "web_search", {"query": "tea"}),
+        ServerToolResult("s1", "web_search_tool_result", is_error=True),
+        Text("Nothing."),
+        ServerToolCall("s2", "web_search", {"query": "green tea"}),
+    ]
+    asked.run("And now?")
+    assert api.sent[1]["messages"][1]["content"] == blocks[:4]

@@ -34,8 +34,8 @@ from retentive.agent import (
     InputTokens,
     OtherEdit,
     TokenCount,
+    TokenUsage,
     ToolUses,
-    Usage,
     applied_edits,
     billed_tokens,
     compactions,
@@ -184,7 +184,7 @@ def test_the_default_excludes_the_memory_tool() -> None:
         (lambda: ClearThinking(keep=WORD), "a number of turns or 'all', not 'some'"),
         (lambda: Compact(trigger=InputTokens(49_999)), "at least 50,000"),
         (lambda: Compact(trigger=TOOL_USES), r"must be InputTokens\(n\)"),
-        (lambda: Compact(instructions="  "), "leave them out to use the API's own"),
+        (lambda: Compact(instructions="  "), "omit them to use the default summary prompt"),
         (ContextManagement, "at least one edit"),
         (lambda: ContextManagement(LISTED), "must be a ClearThinking, ClearToolUses or Compact"),
         (lambda: ContextManagement(Compact(), Compact()), "each type of edit is allowed only once"),
@@ -243,11 +243,11 @@ def test_applied_edits_are_parsed(response: object) -> None:
     assert isinstance(other, OtherEdit)
     assert (other.type, other.fields["forgotten"]) == ("forget_20300101", 4)
     assert compactions(response) == ("They build a shop.", None)
-    assert usage(response) == Usage("message", 23_000, 1_000, 7, 5)
+    assert usage(response) == TokenUsage("message", 23_000, 1_000, 7, 5)
     assert iterations(response) == (
-        Usage("compaction", 180_000, 3_500),
-        Usage("message", 23_000, 1_000, 7),
-        Usage("dream", 2),
+        TokenUsage("compaction", 180_000, 3_500),
+        TokenUsage("message", 23_000, 1_000, 7),
+        TokenUsage("dream", 2),
     )
     assert billed_tokens(response) == 183_500 + 24_007 + 2
 
@@ -280,7 +280,7 @@ def test_a_token_count_includes_the_original() -> None:
 )
 def test_malformed_responses_do_not_raise(response: object) -> None:
     assert (applied_edits(response), compactions(response), iterations(response)) == ((), (), ())
-    assert (usage(response), billed_tokens(response)) == (Usage("message"), 0)
+    assert (usage(response), billed_tokens(response)) == (TokenUsage("message"), 0)
     assert token_count(response) == TokenCount(0, None)
 
 

@@ -73,7 +73,7 @@ def test_an_unknown_language_is_rejected(language: str) -> None:
 
 @pytest.mark.parametrize("topic", ["", "  \n"])
 def test_an_empty_topic_is_rejected(topic: str) -> None:
-    with pytest.raises(InvalidInput, match="leave it out"):
+    with pytest.raises(InvalidInput, match="omit it"):
         topic_guidance(topic)
 
 

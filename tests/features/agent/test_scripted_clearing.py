@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import ClearToolUses, Trigger
+from retentive.testing.scripted_claude.edits import ClearToolUsesEdit, Trigger
 from retentive.testing.scripted_claude.messages import Message
 from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses
 
@@ -17,7 +17,7 @@ from .histories import NAMES, blocks_of, histories, results_of, size
 CHOICES = Choices(placeholder="-")  # shorter than almost every generated result
 ALWAYS = Trigger("tool_uses", 0)
 EDITS = st.builds(
-    ClearToolUses,
+    ClearToolUsesEdit,
     trigger=st.builds(Trigger, st.sampled_from(["input_tokens", "tool_uses"]), st.integers(1, 20)),
     keep=st.integers(0, 5),
     clear_at_least=st.just(0) | st.integers(0, 100),
@@ -34,7 +34,7 @@ OPEN = st.builds(
 TURNS = st.none() | st.integers(0, 4)
 
 
-def clear(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices = CHOICES) -> Cleared:
+def clear(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices = CHOICES) -> Cleared:
     return clear_tool_uses(messages, edit, choices, size=size(messages))
 
 
@@ -53,14 +53,16 @@ def changed_ids(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[
 
 
 @given(histories(), EDITS, OPEN)
-def test_clearing_twice_changes_nothing(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> None:
+def test_clearing_twice_changes_nothing(
+    messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices
+) -> None:
     once = clear(messages, edit, choices)
     assert clear(once.messages, edit, choices) == Cleared(once.messages)
 
 
 @given(histories(), EDITS, OPEN)
 def test_only_results_and_selected_inputs_change(
-    messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
+    messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices
 ) -> None:
     """Roles, order, ids, names, texts and thinking stay the same. A cleared result becomes the placeholder."""
     after = clear(messages, edit, choices).messages
@@ -79,12 +81,12 @@ def test_only_results_and_selected_inputs_change(
 _ALL = ("text", "thinking", "tool_use", "tool_result")
 
 
-def _set(edit: ClearToolUses) -> frozenset[str]:
+def _set(edit: ClearToolUsesEdit) -> frozenset[str]:
     return edit.clear_inputs if isinstance(edit.clear_inputs, frozenset) else frozenset()
 
 
 @given(histories(), EDITS)
-def test_the_oldest_are_cleared_first(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+def test_the_oldest_are_cleared_first(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
     """The cleared results are the oldest ones that can be cleared. The newest `keep` results are unchanged."""
     after = clear(messages, edit).messages
     may_go = [use_id for use_id, name in names_of(messages).items() if name not in edit.exclude_tools]
@@ -96,41 +98,43 @@ def test_the_oldest_are_cleared_first(messages: tuple[Message, ...], edit: Clear
 
 
 @given(histories(), EDITS, OPEN)
-def test_excluded_tools_are_never_cleared(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> None:
+def test_excluded_tools_are_never_cleared(
+    messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices
+) -> None:
     names = names_of(messages)
     gone = changed_ids(messages, clear(messages, edit, choices).messages)
     assert {names[use_id] for use_id in gone} & edit.exclude_tools == set()
 
 
 @given(histories(), EDITS)
-def test_a_prompt_at_the_trigger_is_not_cleared(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+def test_a_prompt_at_the_trigger_is_not_cleared(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
     """The prompt must exceed the trigger, which is a number of tokens or of tool uses."""
     measured = size(messages) if edit.trigger.kind == "input_tokens" else len(names_of(messages))
-    reached = ClearToolUses(Trigger(edit.trigger.kind, measured), edit.keep)
+    reached = ClearToolUsesEdit(Trigger(edit.trigger.kind, measured), edit.keep)
     assert clear(messages, reached) == Cleared(messages)
     may_go = list(results_of(messages).values())[: max(0, len(names_of(messages)) - edit.keep)]
-    exceeded = ClearToolUses(Trigger(edit.trigger.kind, measured - 1), edit.keep)
+    exceeded = ClearToolUsesEdit(Trigger(edit.trigger.kind, measured - 1), edit.keep)
     assert clear(messages, exceeded).count == len([text for text in may_go if text != "-"])
 
 
 @given(histories(), EDITS)
-def test_clear_at_least_is_all_or_nothing(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+def test_clear_at_least_is_all_or_nothing(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
     cleared = clear(messages, edit)
     assert cleared == Cleared(messages) or cleared.tokens >= edit.clear_at_least
-    freely = clear(messages, ClearToolUses(edit.trigger, edit.keep, 0, edit.exclude_tools, edit.clear_inputs))
+    freely = clear(messages, ClearToolUsesEdit(edit.trigger, edit.keep, 0, edit.exclude_tools, edit.clear_inputs))
     if freely.tokens >= edit.clear_at_least:
         assert cleared == freely
 
 
 @given(histories(), EDITS)
-def test_counts_match_the_messages(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+def test_counts_match_the_messages(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
     cleared = clear(messages, edit)
     assert cleared.count == len(changed_ids(messages, cleared.messages))
     assert cleared.tokens == max(0, size(messages) - size(cleared.messages))
 
 
 @given(histories(), EDITS, st.integers(0, 10))
-def test_cleared_results_stay_cleared(messages: tuple[Message, ...], edit: ClearToolUses, length: int) -> None:
+def test_cleared_results_stay_cleared(messages: tuple[Message, ...], edit: ClearToolUsesEdit, length: int) -> None:
     """The server has no state, and a longer history never restores a cleared result."""
     early = messages[: 2 * length + 1]
     gone = changed_ids(early, clear(early, edit).messages)
@@ -149,7 +153,7 @@ def test_excluded_tools_can_count_for_keep() -> None:
     Such calls are never cleared.
     """
     messages = (*use(0, "memory"), *use(1), *use(2), *use(3, "memory"))
-    edit = ClearToolUses(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))
+    edit = ClearToolUsesEdit(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))
     assert changed_ids(messages, clear(messages, edit).messages) == {"t1"}
     greedy = clear(messages, edit, Choices(placeholder="-", excluded_use_up_keep=True))
     assert changed_ids(messages, greedy.messages) == {"t1", "t2"}
@@ -157,14 +161,14 @@ def test_excluded_tools_can_count_for_keep() -> None:
 
 def test_excluded_tools_can_be_ignored_for_the_trigger() -> None:
     messages = (*use(0), *use(1), *use(2, "memory"))
-    edit = ClearToolUses(Trigger("tool_uses", 2), keep=0, exclude_tools=frozenset({"memory"}))
+    edit = ClearToolUsesEdit(Trigger("tool_uses", 2), keep=0, exclude_tools=frozenset({"memory"}))
     assert clear(messages, edit).count == 2
     assert clear(messages, edit, Choices(excluded_count_for_trigger=False)).count == 0
 
 
 def test_placeholder_and_cleared_input_can_be_chosen() -> None:
     choices = Choices(placeholder="gone", cleared_input={"cleared": True})
-    after = clear(use(0), ClearToolUses(ALWAYS, keep=0, clear_inputs=frozenset({"read"})), choices).messages
+    after = clear(use(0), ClearToolUsesEdit(ALWAYS, keep=0, clear_inputs=frozenset({"read"})), choices).messages
     assert after[0].blocks[0] == {"type": "tool_use", "id": "t0", "name": "read", "input": {"cleared": True}}
     assert after[1].blocks[0] == {"type": "tool_result", "tool_use_id": "t0", "content": "gone", "is_error": True}
 
@@ -173,7 +177,7 @@ def test_short_results_can_be_kept() -> None:
     """By default, a result shorter than the placeholder is also replaced, although that saves no tokens."""
     call, _ = use(0)
     short = (call, Message("user", ({"type": "tool_result", "tool_use_id": "t0", "content": "ok"},)))
-    edit = ClearToolUses(ALWAYS, keep=0)
+    edit = ClearToolUsesEdit(ALWAYS, keep=0)
     assert results_of(clear(short, edit, Choices()).messages) == {"t0": Choices().placeholder}
     assert clear(short, edit, Choices(short_results_are_cleared=False)) == Cleared(short)
 

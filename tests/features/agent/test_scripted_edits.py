@@ -9,7 +9,14 @@ from anthropic import BadRequestError
 
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import BETAS, ClearThinking, ClearToolUses, Compact, Trigger, parse_edits
+from retentive.testing.scripted_claude.edits import (
+    BETAS,
+    ClearThinkingEdit,
+    ClearToolUsesEdit,
+    CompactEdit,
+    Trigger,
+    parse_edits,
+)
 from retentive.testing.scripted_claude.errors import ApiError
 
 from .requests import COMPACT_BETA, CONTEXT, CONTEXT_BETA, WAYS, ask, clearing, compacting, management, post, thinking
@@ -25,10 +32,10 @@ def edits(*given: object, choices: Choices | None = None, **body: object) -> Any
 
 def test_defaults_match_the_documentation() -> None:
     assert edits({"type": CLEAR}) == (
-        ClearToolUses(Trigger("input_tokens", 100_000), 3, 0, frozenset(), clear_inputs=False),
+        ClearToolUsesEdit(Trigger("input_tokens", 100_000), 3, 0, frozenset(), clear_inputs=False),
     )
-    assert edits({"type": "compact_20260112"}) == (Compact(150_000, pause=False, instructions=None),)
-    assert edits(thinking()) == (ClearThinking(None),)
+    assert edits({"type": "compact_20260112"}) == (CompactEdit(150_000, pause=False, instructions=None),)
+    assert edits(thinking()) == (ClearThinkingEdit(None),)
 
 
 def test_every_field_is_read() -> None:
@@ -40,15 +47,15 @@ def test_every_field_is_read() -> None:
         "exclude_tools": ["memory"],
         "clear_tool_inputs": True,
     }
-    expected = ClearToolUses(Trigger("tool_uses", 7), 1, 500, frozenset({"memory"}), clear_inputs=True)
+    expected = ClearToolUsesEdit(Trigger("tool_uses", 7), 1, 500, frozenset({"memory"}), clear_inputs=True)
     assert edits(full) == (expected,)
     assert edits({**full, "clear_tool_inputs": ["read"]})[0].clear_inputs == {"read"}
     assert edits({**full, **dict.fromkeys(full), "type": CLEAR}) == edits({"type": CLEAR})
     compact = compacting(over=60_000, pause_after_compaction=True, instructions="Keep names.")
-    assert edits(compact) == (Compact(60_000, pause=True, instructions="Keep names."),)
+    assert edits(compact) == (CompactEdit(60_000, pause=True, instructions="Keep names."),)
     for keep in ("all", {"type": "all"}):
-        assert edits(thinking(keep)) == (ClearThinking("all"),)
-    assert edits(thinking({"type": "thinking_turns", "value": 2})) == (ClearThinking(2),)
+        assert edits(thinking(keep)) == (ClearThinkingEdit("all"),)
+    assert edits(thinking({"type": "thinking_turns", "value": 2})) == (ClearThinkingEdit(2),)
 
 
 def test_no_edits_differ_from_an_empty_list() -> None:

@@ -157,7 +157,7 @@ def test_an_edit_of_the_database_is_found(name: str, tmp_path: Path) -> None:
         assert scene.findings() == []
         edit(place_directory)
         assert any(expected in each for each in scene.findings()), scene.findings()
-        with pytest.raises(Damaged, match="nothing was anchored"):
+        with pytest.raises(Damaged, match="no anchor was written"):
             scene.anchor()
 
 
@@ -206,10 +206,10 @@ def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:
     AnchorKey.create(other)
     with pytest.raises(InvalidInput, match="another key"):
         verify(anchor=scene.file, key=other)
-    with pytest.raises(InvalidInput, match="needs the key"):
+    with pytest.raises(InvalidInput, match="can be read only with the key"):
         verify(anchor=scene.file)
     for key_file in (scene.file, __file__):
-        with pytest.raises(InvalidInput, match="not a key"):
+        with pytest.raises(InvalidInput, match="not an anchor key"):
             verify(anchor=scene.file, key=key_file)
     with pytest.raises(InvalidInput, match="exists"):
         AnchorKey.create(scene.key)
@@ -219,7 +219,7 @@ def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:
     with pytest.raises(Damaged, match="a line is missing"):
         verify(anchor=scene.file, key=scene.key)
     file.write_text(first + second.replace('"time":"20', '"time":"21'))
-    with pytest.raises(Damaged, match="line 2 of the anchor file was altered"):
+    with pytest.raises(Damaged, match="line 2 of the anchor file was modified"):
         verify(anchor=scene.file, key=scene.key)
     for text in ("text\n", "{}\n", "[]\n", first + "\n"):
         file.write_text(text)

@@ -22,7 +22,7 @@ import pytest
 import retentive
 from retentive import MemoryStore, Mounts
 from retentive.audit.reader import AuditEntry
-from retentive.engine.handlers import HANDLERS
+from retentive.engine.command_handlers import HANDLERS
 from retentive.engine.operation import Operation, ReadOperation, WriteOperation
 from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError

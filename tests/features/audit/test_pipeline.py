@@ -12,11 +12,11 @@ import pytest
 import retentive
 from retentive import MemoryStore, pipeline
 from retentive.audit.stage import audited
-from retentive.engine.attempt import Attempt
+from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.idempotency import idempotent
 from retentive.engine.operation import Outcome
 from retentive.engine.writer import GuardedWriter
-from retentive.pipeline import STAGES, Proceed, applied
+from retentive.pipeline import STAGES, applied
 from retentive.review.stage import under_review
 from retentive.values.settings import DEFAULTS
 

@@ -32,6 +32,8 @@ OTHER = b"other"
 ALWAYS_REPAIRED = {"age_wrong", "usage_wrong", "revision_wrong"}
 NONE: frozenset[str] = frozenset()
 ONLY_ROWS, REVISION = frozenset({"rows_left"}), frozenset({"order_wrong", "revision_wrong"})
+NO_TIME = 1 << 61
+ONE = hashlib.sha256(b"one\n").hexdigest()
 LATER_US = 4_000_000_000_000_000  # in 2096
 
 
@@ -85,6 +87,18 @@ CASES = [
         frozenset({"order_wrong", "revision_wrong"}),
     ),
     Case("its time", _STORE.format("last_at"), (1,), {"revision_wrong": "its time"}),
+    Case("its future", _STORE.format("last_at"), (NO_TIME,), {"revision_wrong": "its time"}),
+    Case("its creation", _STORE.format("created_at"), (NO_TIME,), {"time_wrong": "the memory store itself"}, NONE),
+    Case("no time", _VERSION.format("created_at"), (NO_TIME, OLD), {"unreadable": OLD}, NONE),
+    Case(
+        "hash of another",
+        _VERSION.format("sha256"),
+        (ONE, "{a.new}"),
+        {"version_differs": A, "old_text_wrong": A},
+        NONE,
+    ),
+    Case("provenance", _VERSION.format("provenance"), ("{", OLD), {"provenance_wrong": OLD}),
+    Case("never created", _VERSION.format("operation"), ("modified", OLD), {"sequence_wrong": OLD}),
     Case("behind", _STORE.format("revision"), (1,), {"revision_wrong": "1, "}),
     Case("operation", _VERSION.format("operation"), ("exploded", OLD), {"operation_wrong": OLD}),
     Case("half redacted", _VERSION.format("redacted_at"), (1, OLD), {"redaction_left": OLD}),
@@ -265,6 +279,7 @@ def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
     rows = sql(place, "SELECT path, text_of FROM memories")
     texts = {str(path): str(text) for path, text in rows}
     names = {"a": present[A].id, "a.old": old, "x.redacted": redacted, "e.version": present[E].version_id}
+    names["a.new"] = present[A].version_id
     return place, names | {"c.text": texts[C], "e.text": texts[E]}
 
 

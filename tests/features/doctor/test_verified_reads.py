@@ -67,6 +67,21 @@ def test_every_reply_says_that_the_memory_is_damaged_and_nothing_changes(place: 
     assert texts_stored(place) == before
 
 
+def test_search_and_scan_answer_for_the_others_and_name_it(place: str) -> None:
+    """A redaction changes the others too."""
+    key = "AKIAQ3EGVSNB6RTKX2ZP"
+    with reopened(place) as found:
+        store = found.store()
+        store.change_settings({"sensitive": "off"})
+        assert not store.execute(create("/memories/c.md", f"bee {key}\n")).is_error
+        results = store.search("bee")
+        assert ([hit.path for hit in results.hits], results.damaged) == (["/memories/c.md", B], (A,))
+        for redact in (False, True):
+            scanned = {one.path: (one.damaged, bool(one.kinds)) for one in store.scan(redact=redact, history=True)}
+            assert scanned == {A: (True, False), "/memories/c.md": (False, True)}
+        assert key not in store.read("/memories/c.md")
+
+
 def test_doctor_names_the_memory_and_its_version(place: str) -> None:
     findings = look(place)
     assert codes(findings) == {"text_wrong", "old_text_wrong"}

@@ -11,7 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from retentive.redaction.detector import Detector
-from retentive.redaction.numbers import IBANS, is_iban
+from retentive.redaction.issuers import IBANS
+from retentive.redaction.numbers import is_iban
 from retentive.redaction.vendors import VENDORS
 
 from .sensitive_values import BECH32, LOWER, URL64, card, crc62, iban, jwt, of, uuid

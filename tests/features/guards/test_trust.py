@@ -223,7 +223,7 @@ def test_log_and_blame_filter_by_origin(local: MemoryStore) -> None:
     assert [len(log(integration="other")), len(log(trust="unconfirmed")), len(log(flag="*"))] == [1, 1, 0]
     assert [line.text for line in local.history.blame(A, source="web:*")] == ["2\n"]
     assert [line.text for line in local.history.blame(A, trust="trusted")] == ["one\n"]
-    with pytest.raises(InvalidInput, match="level of trust"):
+    with pytest.raises(InvalidInput, match="a trust level must be"):
         log(trust="some")  # type: ignore[arg-type] # the mistake
 
 

@@ -138,14 +138,14 @@ def test_the_memory_and_the_key_have_the_right_types(place: str, open_place: Ope
 
 def test_a_number_is_no_key(place: str, open_place: OpenPlace) -> None:
     for select in (open_place(place).store, open_place(place).erase):
-        with pytest.raises(InvalidInput, match="must be a text, not int"):
+        with pytest.raises(InvalidInput, match="must be a string, not int"):
             select(42)  # type: ignore[arg-type]
 
 
 def test_an_open_store_needs_no_location(place: str, open_place: OpenPlace) -> None:
     store = open_place(place).store()
     for given in ({"location": place}, {"base_path": "./memory"}):
-        with pytest.raises(InvalidInput, match="pass only one of them"):
+        with pytest.raises(InvalidInput, match="which already has a location"):
             MemoryTool(store=store, **given)  # type: ignore[arg-type]
 
 

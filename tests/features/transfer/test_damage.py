@@ -142,8 +142,8 @@ REPLACED: list[tuple[str, Callable[[bytes], bytes], str]] = [
         lambda data: b"".join(reversed(data.splitlines(keepends=True))),
         "differs from its newest version",
     ),
-    ("memories.jsonl", lambda data: data.split(b"\n", 1)[1], "memories of"),
-    ("memories.jsonl", lambda data: b"", "memories of"),
+    ("memories.jsonl", lambda data: data.split(b"\n", 1)[1], "memories with"),
+    ("memories.jsonl", lambda data: b"", "memories with"),
     ("records.jsonl", lambda data: b"{}\n", "a record in the file cannot be read"),
     ("side_records.jsonl", lambda data: b"{}\n", "a record in the file cannot be read"),
 ]

@@ -222,7 +222,7 @@ def test_exported_files_are_imported_unchanged(store: MemoryStore, files: Path, 
     with retentive.open("sqlite://") as other:
         run(other.store(), DirectorySource(str(tmp_path / "out")))
         assert tree(other.store()) == TREE
-    with pytest.raises(InvalidInput, match="of that name exists"):
+    with pytest.raises(InvalidInput, match="with this name exists"):
         export_files(store, str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".out")) == []
 

@@ -1,21 +1,21 @@
 """Rules for text that reads as instructions to the model, as data: language, kind, words, pattern and an example.
 
-`words`: a rule applies to a line only if one of them is in it. `...` in a pattern stands for up to 40 characters.
-Patterns are matched in folded text: lower case, NFKC, without invisible characters, with single spaces.
+A rule applies only to lines that contain one of its `words`. `...` in a pattern matches up to 40 characters. Patterns
+are matched against folded text: lower case, NFKC, without invisible characters, with single spaces.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["override", "role", "markup", "secrecy", "command", "exfiltration"]
+InstructionKind: TypeAlias = Literal["override", "role", "markup", "secrecy", "command", "exfiltration"]
 
 
 class InstructionRule(NamedTuple):
-    """One rule. `example` is a text that it flags."""
+    """One rule. `example` is a text that the rule flags."""
 
     language: str
-    kind: Kind
+    kind: InstructionKind
     words: tuple[str, ...]
     pattern: str
     example: str

@@ -1,4 +1,4 @@
-"""Guard that flags text which reads as instructions to the model. It never changes a text."""
+"""Guard that flags text which reads as instructions to the model. The guard never changes a text."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def flagged_lines(text: str) -> list[int]:
 
 
 def _spans(pattern: re.Pattern[str], first: str, second: str) -> bool:
-    """Return whether a pattern matches across two lines, and neither of them alone."""
+    """Return whether a pattern matches across two lines but matches neither of the lines alone."""
     if not first or not second or not pattern.search(f"{first[-_NEAR:]} {second[:_NEAR]}"):
         return False
     return not _fits(pattern, first) and not _fits(pattern, second)
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Positions of a word, at most one in a line."""
+    """Positions of a word in a text, at most one for each line."""
     at = text.find(word)
     while at >= 0:
         yield at
@@ -54,14 +54,14 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """Flags of the lines of a text, and their kinds if one of the lines was not in the text before."""
+    """Flagged lines of a text with their kinds, and the kinds of the flagged lines that `before` does not contain."""
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()
     return [(number, KIND) for number in found], [KIND] if any(lines[each - 1] not in known for each in found) else []
 
 
 def fold(text: str) -> str:
-    """The text in lower case and NFKC, without invisible characters, with the same lines."""
+    """Text in lower case and NFKC, without invisible characters. Line breaks stay where they are."""
     if not text.isascii():
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u2019", "'")
     return _SPACES.sub(" ", text.casefold())

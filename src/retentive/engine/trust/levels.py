@@ -1,4 +1,4 @@
-"""Trust levels: how far the settings trust the contributors to a text."""
+"""Trust levels of the contributors to a text, according to the settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def is_used(settings: Settings) -> bool:
 
 
 class Levels:
-    """Levels of contributors by the settings of a store.
+    """Trust levels of contributors according to the settings of a store.
 
-    A contributor in quarantine is quarantined. Otherwise the patterns of flags decide, if one matches, then those of
-    sources, then those of actors and sessions; of several matching ones the longest.
+    A contributor is quarantined if it matches a pattern of the setting `quarantine`, or one to which the setting
+    `trust` gives this level. Otherwise the patterns for flags are tried first, then those for sources, then those for
+    actors and sessions. If several patterns of one kind match, the longest pattern decides.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -38,14 +39,14 @@ class Levels:
         self._known: dict[object, Level] = {}
 
     def of(self, contributor: Contributor) -> Level:
-        """Level of one contributor."""
+        """Trust level of one contributor."""
         level = self._known.get(contributor.names)
         if level is None:
             level = self._known[contributor.names] = self._found(list(_names(contributor)))
         return level
 
     def least(self, contributors: Iterable[Contributor]) -> Level:
-        """Lowest level of several contributors; without any, trusted."""
+        """Lowest level of several contributors; `trusted` if there are no contributors."""
         return max(map(self.of, contributors), key=LEVELS.index, default=TRUSTED)
 
     def _found(self, names: list[str]) -> Level:
@@ -60,39 +61,42 @@ class Levels:
 
 
 def session_of(version: Version) -> str:
-    """Session of a version: the one the application named, or the id of an actor that is a session."""
+    """Session of a version: the session given by the application, or the id of the actor if the actor is a session."""
     actor = version.actor
     return version.provenance.session or (actor.id if actor is not None and actor.kind == "session" else "")
 
 
 def author_of(version: Version) -> Contributor:
-    """Contributor that one version stands for: its own change, without those before it."""
+    """Contributor that describes only the change of one version, without earlier contributors to the text."""
     made = version.provenance
     actor = "" if version.actor is None else str(version.actor)
     return Contributor("", actor, made.session, made.source, tuple(sorted({kind for _, kind in made.flags})))
 
 
 def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
-    """Contributors that are not trusted, without those whose contribution is confirmed."""
+    """Contributors that are not trusted and whose contribution is not confirmed."""
     known = set(confirmed)
     return [each for each in provenance.contributors if each.mark not in known and levels.of(each) != TRUSTED]
 
 
 def check_level(level: object) -> None:
-    """Raise `InvalidInput` for an unknown level; None is any."""
+    """Raise `InvalidInput` for an unknown level. None is allowed and means any level."""
     if level is not None and level not in LEVELS:
-        raise InvalidInput(f"a level of trust must be one of {', '.join(LEVELS)}")
+        raise InvalidInput(f"a trust level must be one of {', '.join(LEVELS)}")
 
 
 def has_source(found: Memory | Version, pattern: str | None) -> bool:
-    """Return whether a contributor named a source that matches a pattern; None matches all."""
+    """Return whether a contributor to the text named a source that matches the pattern.
+
+    The pattern None always matches.
+    """
     if pattern is None:
         return True
     return any(each.source and matches_actor(pattern, each.source) for each in found.provenance.contributors)
 
 
 def described(contributor: Contributor) -> str:
-    """Short text for a contributor: its source, flags, and its actor or session."""
+    """Short description of a contributor: its source, its flags, and its actor or session."""
     actor = contributor.actor or "an actor without a name"
     names = [name for name in _names(contributor) if name not in {contributor.actor, ""}]
     return " ".join([actor, *names])
@@ -112,5 +116,8 @@ def _kind(text: str) -> str:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name of its kind; a pattern for actors never matches a source or flag."""
+    """Return whether a pattern matches a name of the same kind.
+
+    A pattern for actors never matches a source or a flag.
+    """
     return _kind(pattern) == _kind(name) and (pattern == name or matches_actor(pattern, name))

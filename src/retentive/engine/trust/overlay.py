@@ -1,4 +1,4 @@
-"""View of a memory store without the memories hidden from an actor, and the guard that keeps those unchanged."""
+"""Snapshot without the memories hidden from an actor, and the guard that refuses changes to hidden memories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FEW = 8  # confirmations read one at a time; for more, all are read once
 
 
 class Assessment:
-    """Levels of the memories of one state, with their confirmations, as they concern one actor."""
+    """Trust levels of the memories in one snapshot, from the settings and the confirmations, for one actor."""
 
     def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
         self._snapshot = snapshot
@@ -47,11 +47,15 @@ class Assessment:
         return unconfirmed_in(self._levels, found.provenance, self._marks(memory_id))
 
     def level(self, found: Memory | Version) -> Level:
-        """Level of a memory, or of the text of a version."""
+        """Trust level of a memory, or of the text of a version."""
         return self._levels.least(self.open_contributors(found))
 
     def shows(self, found: Memory | Version) -> bool:
-        """Return whether the actor sees a memory: not in quarantine, and not the unconfirmed text of somebody else."""
+        """Return whether a memory is visible to the actor.
+
+        Memories in quarantine are hidden. If `hide_unconfirmed` matches the actor, unconfirmed texts of other actors
+        are hidden too.
+        """
         doubted = self.open_contributors(found)
         level = self._levels.least(doubted)
         if level == UNCONFIRMED and self._hides_unconfirmed:
@@ -69,7 +73,7 @@ class Assessment:
 
 
 def marks_of(value: str | None) -> frozenset[str]:
-    """Marks in the record of a confirmation; a damaged record confirms nothing."""
+    """Marks in the record of a confirmation. A damaged record has no marks, so it confirms nothing."""
     try:
         return frozenset() if value is None else frozenset(map(str, json.loads(value)["marks"]))
     except (ValueError, KeyError, TypeError):
@@ -77,7 +81,7 @@ def marks_of(value: str | None) -> frozenset[str]:
 
 
 class TrustedSnapshot(Overlay):
-    """A snapshot without the memories that are hidden from an actor. History, records and usage stay."""
+    """Snapshot without the memories hidden from an actor. History, records and usage are not filtered."""
 
     def __init__(self, inner: Snapshot, settings: Settings, actor: Actor | None) -> None:
         super().__init__(inner)
@@ -110,14 +114,14 @@ class TrustedSnapshot(Overlay):
 
 
 class HiddenMemories:
-    """Guard against changes at, above and below the memories that are hidden from an actor."""
+    """Guard against changes to hidden memories, and to paths above or below them."""
 
     def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
         self._snapshot = snapshot
         self._assessed = Assessment(snapshot, settings, actor)
 
     def blocks(self, path: str) -> bool:
-        """Return whether a change of a path, or of what is below it, would meet a hidden memory."""
+        """Return whether a change to a path, or to anything below it, would affect a hidden memory."""
         if path == ROOT:
             return self._is_any_hidden(path)
         entry = self._snapshot.get(path)
@@ -131,15 +135,16 @@ class HiddenMemories:
 
 
 def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
-    """Return whether a view of a memory carries the note for unconfirmed ones."""
+    """Return whether a view of the memory must include the note about unconfirmed contributors."""
     return bool(Assessment(snapshot, settings, None).open_contributors(memory))
 
 
 def levels_by_path(
     snapshot: Snapshot, settings: Settings, actor: Actor | None, *, source: str | None, only: Level | None
 ) -> dict[str, Level]:
-    """Levels of the memories that an actor may find, by path; all at a level, and with a source, if these are given.
+    """Trust levels, by path, of the memories that a search of the actor may find.
 
+    `only` and `source` limit the memories. Memories in quarantine are included only if `only` asks for this level.
     Raises `InvalidInput` for an unknown level.
     """
     check_level(only)

@@ -1,11 +1,11 @@
 """Directory backend: memories as plain files that can be edited, with the guarantees of the SQLite backend.
 
-`{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others are in
-`{root}/stores/{key}/memories/...`. `{root}/.retentive/` holds metadata, history and texts in SQLite.
+`{root}/memories/...` contains the default store, in the layout of the official SDK's local tool. Other stores are in
+`{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains metadata, history and texts in SQLite.
 
 Files are written after the database commits (`observer.py`). During recovery, a file is stale if it is missing or
-empty, or if its text equals a recorded version of its path or the beginning of one. A stale file is rewritten. Any
-other text is an external edit and becomes a version.
+empty, or if its text equals the text or the beginning of the text of a recorded version of its path. A stale file is
+rewritten. Any other text is an external edit and becomes a version.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         self.check_open()
         return count_quarantined(self._base)
 
-    def check(self) -> Iterator[Finding]:
-        yield from super().check()
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from super().check(quick=quick)
         with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
@@ -179,7 +179,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
     """Memory stores below the directory `root`, read-only. Nothing is written, created or recovered.
 
-    It serves to examine a directory that may be damaged, and to find external edits without recording them.
+    Used to examine a directory that may be damaged, and to find external edits without recording them.
     """
 
     def __init__(self, root: str) -> None:
@@ -204,8 +204,8 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
     def quarantined(self) -> int:
         return count_quarantined(self._base)
 
-    def check(self) -> Iterator[Finding]:
-        yield from super().check()
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from super().check(quick=quick)
         with self._lock:
             yield from examine_files(self._connection, self._base)
 
@@ -227,7 +227,7 @@ def _delete_all(tx: Transaction, actor: Actor | None) -> None:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory, so that external edits are recorded or, in an encrypted store, undone."""
+    """Read every memory. This records external edits or, in an encrypted store, reverses them."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 
@@ -239,10 +239,10 @@ def _own_directory(name: str, base: int) -> None:
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
     except NotADirectoryError:
-        raise InvalidInput(f"{name} in the memory directory must be a directory, not a link or a file") from None
+        raise InvalidInput(f"{name} in the location must be a directory, not a link or a file") from None
 
 
 def _refuse_links(private: str) -> None:
     with os.scandir(private) as entries:
         if any(entry.is_symlink() for entry in entries):
-            raise InvalidInput(f"{PRIVATE} in the memory directory must not contain links")
+            raise InvalidInput(f"{PRIVATE} in the location must not contain symbolic links; remove them")

@@ -12,11 +12,11 @@ from contextlib import closing, suppress
 from retentive.storage.contract import StoreInfo
 from retentive.storage.files.comparison import is_recorded
 from retentive.storage.files.exchange import Scratch
-from retentive.storage.files.journal import LockFile
+from retentive.storage.files.journal import JournalFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import stale_paths
-from retentive.storage.files.tree import MAX_FILE_BYTES, FileTree, Kind, count_quarantined, is_memory_path, opened
+from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path, opened
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
@@ -29,7 +29,7 @@ _MOST = 1_000  # limit for the findings of each code in one store
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
-    """Compare the files below the directory open as `base` with the database. Unknown entries are reported too."""
+    """Compare the files below the directory open as `base` with the database, and report unknown entries."""
     synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
@@ -41,7 +41,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
     if (left := _left_over(base)) > 0:
         yield found("files_left", None, f"{left} files")
     behind = paths_changed_since(connection, min(synced, newest))
-    with closing(LockFile(f"{PRIVATE}/lock", read_only=True, directory=base)) as lock:
+    with closing(JournalFile(f"{PRIVATE}/{JournalFile.name}", read_only=True, directory=base)) as lock:
         for info in select_stores(connection, None, None):
             store = _StoreFiles(connection, base, info, lock, behind.get(info.id, set()))
             try:
@@ -52,7 +52,10 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 
 
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Limit findings to a thousand of each code. One more finding counts the rest."""
+    """Limit findings to 1,000 of each code.
+
+    If there are more, a last finding of that code has the number of omitted findings.
+    """
     counts: Counter[str] = Counter()
     for one in findings:
         counts[one.code] += 1
@@ -64,9 +67,12 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 class _StoreFiles:
-    """Files of one store, to be compared with its records. Files at the paths in `behind` may not be written yet."""
+    """Files of one store, to be compared with its records.
 
-    def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: LockFile, behind: set[str]) -> None:
+    The files at the paths in `behind` may be older than the records.
+    """
+
+    def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: JournalFile, behind: set[str]) -> None:
         self._snapshot = SqlSnapshot(connection, info.id)
         self._id = info.id
         self._base, self._parts = base, parts_of(info)
@@ -83,14 +89,14 @@ class _StoreFiles:
                 with self._lock.held(shared=True):  # a commit may be in progress, so compare again under the lock
                     if self._differs(path):
                         kind = self._tree.state(path).kind
-                        instead = "" if kind is Kind.FILE else f" ({kind.value})"
+                        instead = "" if kind is FileKind.FILE else f" ({kind.value})"
                         yield found(self._code(path), self._id, visible(path) + instead)
 
     def _differs(self, path: str) -> bool:
         (entry, _), state = self._snapshot.get_marked(path), self._tree.state(path)
         if entry.memory is None:
-            return path in self._behind and state.kind is Kind.FILE
-        return state.kind is not Kind.FILE or not is_recorded(self._tree.read(path), entry)
+            return path in self._behind and state.kind is FileKind.FILE
+        return state.kind is not FileKind.FILE or not is_recorded(self._tree.read(path), entry)
 
     def _code(self, path: str) -> str:
         """Finding code for a file that differs: stale, altered or an external edit. Recovery uses the same rules."""
@@ -116,12 +122,12 @@ class _StoreFiles:
             return
         with self._lock.held(shared=True):  # it may have been recorded or removed meanwhile
             has_record = self._snapshot.get_marked(path)[0].memory is not None
-            if not has_record and self._tree.state(path).kind is Kind.FILE:
+            if not has_record and self._tree.state(path).kind is FileKind.FILE:
                 yield found("file_new", self._id, path)
 
 
 def restore_texts(connection: Connection, store_id: str, read: Callable[[str], bytes | None]) -> None:
-    """Replace recorded texts that differ from their hash by those of the files, where these match it.
+    """Replace each damaged text in the database by the text of its file, if the file matches the recorded hash.
 
     The caller commits.
     """
@@ -138,14 +144,14 @@ def restore_texts(connection: Connection, store_id: str, read: Callable[[str], b
 
 
 def _no_text(data: bytes | None) -> str | None:
-    """Reason that data cannot be the text of a memory, or None."""
+    """Reason why data cannot be the text of a memory, or None if it can."""
     if data is None:
         return "cannot be read"
     return None if is_text(data) else "binary"
 
 
 def _left_over(base: int) -> int:
-    """Number of temporary files left by killed processes."""
+    """Number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
     with suppress(OSError), opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
         return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)
@@ -153,7 +159,10 @@ def _left_over(base: int) -> int:
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
-    """Yield paths in name order, each with the reason if it cannot be a memory. An empty directory ends with `/`."""
+    """Yield the paths of all entries in name order, each with the reason why it cannot be a memory, or None.
+
+    The path of an empty directory ends with `/`.
+    """
     with os.scandir(directory) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     if not inside and under != ROOT:
@@ -176,7 +185,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _why_not(path: str, status: os.stat_result) -> str | None:
-    """Reason that an entry is neither a directory nor a file that can be a memory, or None."""
+    """Reason why an entry is neither a directory nor a file that can be a memory, or None if it is one of them."""
     if stat.S_ISLNK(status.st_mode):
         return "a link"
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):

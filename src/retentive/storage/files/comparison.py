@@ -1,7 +1,7 @@
 """Comparison of the files that a command touches with their records, by stat.
 
-A file is unchanged if its mark (inode, size, times) equals the last mark seen. A mark that was read within a clock tick
-of the last change does not count (Git's rule for racy timestamps); then the text is compared.
+A file is unchanged if its mark (inode, size, times) equals the last mark seen. If the last mark was read within one
+clock tick of a change of the file, the text is compared instead (Git's rule for racy timestamps).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import TypeAlias, cast
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Change, Entry, verified
 from retentive.storage.files.known import KnownFiles
-from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
+from retentive.storage.files.tree import MISSING, FileKind, Found, Mark, found_of, mark_of
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.provenance import joined
 
 _MAX_TRIES = 5
-Row: TypeAlias = tuple[str, str, int]
+MemoryRow: TypeAlias = tuple[str, str, int]
 """Path, version, and size in bytes of a memory."""
 
 
 @dataclass(slots=True)
-class Verified:
+class VerifiedFiles:
     """Marks of files that match their records, and paths that have no file."""
 
     marks: dict[str, Mark] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
 
     def add(self, path: str, found: Found) -> None:
-        """Record that the file at a path matches."""
+        """Record that the file at a path matches its record."""
         self.marks[path] = found.mark
-        if found.kind is Kind.MISSING:
+        if found.kind is FileKind.MISSING:
             self.free.add(path)
 
 
@@ -43,18 +43,18 @@ class Verified:
 class Comparison:
     """Compares the records of one store with its files.
 
-    If files at, above or below a path differ, `differs` is called with the path. It raises, or resolves the difference.
-    Writers pass `verified`, which collects the matches.
+    If a file at, above or below a path differs from its record, `differs` is called with the path. `differs` either
+    raises or resolves the difference. Writers pass `verified`, which collects the files that match.
     """
 
     records: SqlSnapshot
     known: KnownFiles
     differs: Callable[[str], None]
-    verified: Verified | None = None
+    verified: VerifiedFiles | None = None
     _clean_below: set[str] = field(default_factory=set)
 
     def get(self, path: str) -> Entry:
-        """The entry at a path, after its file was compared."""
+        """Entry at a path, after its file was compared with the record."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
@@ -65,7 +65,10 @@ class Comparison:
         return entry
 
     def external_edits(self, path: str) -> list[Change]:
-        """Changes that make the records match the files at, above and below a path. Deletions come first."""
+        """Changes that make the records match the files at, above and below a path.
+
+        Deletions come first in the list.
+        """
         found = {one: self.known.tree.state(one) for one in _and_above(path)}
         found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
         found |= {one: found_of(status) for one, status in self.known.tree.scan(path).items()}
@@ -86,7 +89,10 @@ class Comparison:
         return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 
     def repair(self, path: str) -> None:
-        """Restore the recorded files at, above and below a path of an encrypted store; altered ones are quarantined."""
+        """Restore the recorded files at, above and below a path of an encrypted store.
+
+        Modified files are quarantined.
+        """
         for one in (*_and_above(path), *(row[0] for row in self.rows(path))):
             entry, mark = self.records.get_marked(one)
             if entry.memory is None or entry.data is None:
@@ -94,8 +100,8 @@ class Comparison:
             if not self.holds(one, entry.memory.version_id, mark, self.known.tree.state(one), entry):
                 self.known.tree.repair(one, entry.data)
 
-    def rows_checked(self, under: str) -> list[Row]:
-        """Memories below a path, after their files were compared."""
+    def rows_checked(self, under: str) -> list[MemoryRow]:
+        """Recorded memories below a path. Their files are compared first."""
         rows = self.rows(under)
         if under in self._clean_below or self.known.database_wins(under):
             return rows
@@ -104,14 +110,14 @@ class Comparison:
             rows = self.rows(under)
         return rows
 
-    def rows(self, under: str) -> list[Row]:
+    def rows(self, under: str) -> list[MemoryRow]:
         """Recorded memories below a path."""
-        return cast("list[Row]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
+        return cast("list[MemoryRow]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, entry: Entry) -> bool:
-        """True if the file at a path holds this version, the one of `entry`."""
+        """True if the file at a path contains the text of this version, which is the version of `entry`."""
         if not self.known.trusts(path, version, mark, found):
-            if found.kind is not Kind.FILE or found.size_bytes not in _sizes(entry):
+            if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):
                 return False
             if not is_recorded(self.known.tree.read(path), entry):
                 return False
@@ -138,26 +144,29 @@ class Comparison:
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
         """Return whether the file system matches the records at a path where no memory is recorded."""
         match found.kind:
-            case Kind.MISSING:
+            case FileKind.MISSING:
                 return not entry.below and entry.above is None
-            case Kind.BELOW_FILE:
+            case FileKind.BELOW_FILE:
                 return not entry.below and entry.above is not None
-            case Kind.DIRECTORY:
+            case FileKind.DIRECTORY:
                 return entry.above is None and self._is_clean_below(path, self.rows(path))
             case _:
                 return False
 
     def _taken(self, path: str, found: Found) -> bool:
-        if found.kind is Kind.BELOW_FILE:
+        if found.kind is FileKind.BELOW_FILE:
             states = [(above, self.known.tree.state(above)) for above in ancestors(path)]
-            return any(state.kind is Kind.FILE and self._text(above, state) is None for above, state in states)
-        return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
+            return any(state.kind is FileKind.FILE and self._text(above, state) is None for above, state in states)
+        return found.kind is FileKind.OTHER or (found.kind is FileKind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
-        """Text of a file that may be a new memory, otherwise None. Encrypted stores accept no new files."""
+        """Text of a file that may be a new memory, otherwise None.
+
+        In an encrypted store, no file can be a new memory.
+        """
         return None if self.records.seal is not None else self.known.text(path, found)
 
-    def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
+    def _is_clean_below(self, under: str, rows: list[MemoryRow]) -> bool:
         marks = self.known.marks
         files = self.known.tree.scan(under, marks)
         for path, version, size in rows:
@@ -183,9 +192,9 @@ class Comparison:
 
 
 def is_recorded(text: bytes | None, entry: Entry) -> bool:
-    """True if the text of a file is the recorded one.
+    """True if the text of a file is the recorded text.
 
-    If the recorded text is damaged, its hash decides: damage is no external edit.
+    If the recorded text is damaged, its hash decides, so that damage is not mistaken for an external edit.
     """
     if text == entry.data or text is None or entry.memory is None:
         return text == entry.data
@@ -193,11 +202,11 @@ def is_recorded(text: bytes | None, entry: Entry) -> bool:
 
 
 def _sizes(entry: Entry) -> tuple[int, ...]:
-    """Possible sizes of the file of a memory: encryption makes it longer than the text."""
+    """Possible file sizes for the memory of an entry: an encrypted file is longer than the text."""
     stored = len(entry.data or b"")
     return (stored,) if entry.memory is None else (stored, entry.memory.size_bytes)
 
 
 def _and_above(path: str) -> tuple[str, ...]:
-    """A path and the paths above it. For the root, which cannot be a memory, an empty tuple."""
+    """A path and the paths above it. Empty for the root, which cannot be a memory."""
     return () if path == ROOT else (*ancestors(path), path)

@@ -1,8 +1,8 @@
 """Temporary files, and two renames that never overwrite a file: exchange of two names, and rename to a free name.
 
-Linux offers both through `renameat2`, which Python lacks. A plain rename onto an existing file also makes ext4 flush
-the new file at once (`auto_da_alloc`). This takes 3 ms of the command and has no benefit, since the text is already
-durable in the database.
+On Linux both use the system call `renameat2`, which the Python library lacks. A plain rename onto an existing file
+would make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3 ms and has no benefit, since the text
+is already durable in the database.
 
 A text is written to a temporary file, which is then exchanged with the target. The replaced file is checked once more
 before it is removed. Reusing the replaced file for the next text would avoid creating a file but is unsafe: after a
@@ -71,12 +71,12 @@ class Scratch:
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:
-    """Exchange two names. False if the file system does not support it. Raises OSError."""
+    """Exchange two names. Returns False if the file system does not support this. Raises OSError."""
     return _rename(name, directory, other, other_directory, _EXCHANGE)
 
 
 def rename_if_free(name: str, directory: int, new: str, new_directory: int) -> None:
-    """Rename to a free name. Raises `FileExistsError` if the name is taken."""
+    """Rename a file to a new name. Raises `FileExistsError` if the new name exists."""
     if _rename(name, directory, new, new_directory, _NO_REPLACE):
         return
     try:

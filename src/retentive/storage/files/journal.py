@@ -2,8 +2,9 @@
 
 The versions of a commit name the files to write (`numbering.py`). After each sync of the file system, the database
 records the version up to which the files are durable. For later versions, the journal records which of them were
-written. The journal is in the lock file and is never synced. It is trusted only while at least one process has kept the
-directory open without a gap (`live`), since unsynced writes to files may be lost in a gap.
+written. The journal is the file `journal`, which is never synced; its lock is the lock of the directory. It is trusted
+only if at least one process has had the directory open at all times since it was written (lock file `live`). Otherwise
+the system may have crashed and lost unsynced writes.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ _LAYOUT = struct.Struct("<qqB")
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Numbers of versions: up to `applied` they are written to the files, up to `synced` they are durable in the files.
+    """Progress of writing files, as version numbers.
 
-    If `busy` is true, a process may have committed versions after `applied`.
+    Versions up to `applied` are written, and those up to `synced` are durable. If `busy` is true, a process may have
+    committed versions after `applied`.
     """
 
     applied: int = 0
@@ -37,14 +39,17 @@ class Journal:
 
 
 class LockFile:
-    """Lock file for the database and files of one directory, used by all processes. It also contains the journal."""
+    """Lock file of one directory, used by all processes."""
 
     def __init__(self, path: str, *, read_only: bool = False, directory: int | None = None) -> None:
         mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
         self._descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=directory)
 
     def acquire(self, *, shared: bool = False) -> None:
-        """Acquire the lock, or change its kind. Raises `Unavailable` if another process does not release it in time."""
+        """Acquire the lock, or change it between shared and exclusive.
+
+        Raises `Unavailable` if other processes hold it too long.
+        """
         wait_until(partial(self.try_to_acquire, shared=shared), "another process holds the memory store")
 
     def try_to_acquire(self, *, shared: bool = False) -> bool:
@@ -64,12 +69,23 @@ class LockFile:
 
     @contextmanager
     def held(self, *, shared: bool = False) -> Iterator[None]:
-        """Context with the lock. Raises `Unavailable` if another process does not release it in time."""
+        """Context that holds the lock. Raises `Unavailable` if another process does not release it in time."""
         self.acquire(shared=shared)
         try:
             yield
         finally:
             self.release()
+
+    def close(self) -> None:
+        """Close the file, which also releases the lock."""
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+
+class JournalFile(LockFile):
+    """The file with the journal of a directory. Its lock guards the database and the files."""
+
+    name = "journal"
 
     def read(self) -> Journal:
         """Read the journal. Raises OSError."""
@@ -83,16 +99,11 @@ class LockFile:
         """Replace the journal. Raises OSError."""
         data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy)
         if os.pwrite(self._descriptor, data, 0) != len(data):
-            raise OSError("short write")
-
-    def close(self) -> None:
-        """Close the file, which also releases the lock."""
-        with suppress(OSError):
-            os.close(self._descriptor)
+            raise OSError("only a part of the journal was written")
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Flush the file system of `descriptor` to disk on Linux (`syncfs`), all file systems elsewhere.
+    """Flush the file system of `descriptor` to disk (`syncfs`) on Linux. On other systems, flush all file systems.
 
     Raises OSError.
     """

@@ -1,10 +1,10 @@
-"""In-memory state of the files of one memory store: trusted marks, and paths of files still to be written."""
+"""In-memory state of the files of one memory store: trusted marks, and paths of files that are not written yet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retentive.storage.files.tree import FileTree, Found, Kind, Mark
+from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
 from retentive.values.text import is_text
 
 _MAX_MARKS = 100_000
@@ -14,9 +14,9 @@ _MAX_MARKS = 100_000
 class KnownFiles:
     """State of the files of one store. Threads may share it; entries are replaced, never modified.
 
-    `unwritten` are paths whose file could not be written after the commit. `pending` are paths of the running batch.
-    At, above and below all these paths, the records of the database apply, not the files. If `folds` is true, the file
-    system ignores case or changes the Unicode form.
+    `unwritten` contains the paths whose file could not be written after the commit, and `pending` the paths of the
+    running batch. At, above and below these paths, the records in the database are valid, not the files. If `folds` is
+    true, the file system ignores case or changes the Unicode form of names.
     """
 
     tree: FileTree
@@ -28,7 +28,7 @@ class KnownFiles:
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that is not the text of a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file at a path contains this version, if the mark of the file is settled."""
+        """Remember that the file at a path contains this version, if the mark of the file can be trusted."""
         if found.settled:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
@@ -36,7 +36,10 @@ class KnownFiles:
             self.marks[path] = self.unsaved[path] = (version, found.mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
-        """Return whether the mark proves that the file has this version. `mark` is the one stored with the memory."""
+        """Return whether the mark of the file proves that it contains this version.
+
+        `mark` is the mark stored in the database.
+        """
         if self.marks.get(path) == (version, found.mark):
             return True
         if mark is None or mark_text(found.mark) != mark:
@@ -54,10 +57,10 @@ class KnownFiles:
     def text(self, path: str, found: Found) -> bytes | None:
         """Text of a file that can be a memory, UTF-8 without NUL; None for any other file.
 
-        A file with a second hard link may belong to something outside the store. It is read only to compare it with its
+        A file with a second hard link may belong to another application, so it is read only to compare it with its
         record.
         """
-        if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
+        if found.kind is not FileKind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
             return None
         data = self.tree.read(path)
         if data is not None and is_text(data):
@@ -68,5 +71,5 @@ class KnownFiles:
 
 
 def mark_text(mark: Mark) -> str:
-    """Encode a mark for the database."""
+    """Encode a mark as a string for the database."""
     return ":".join(map(str, mark))

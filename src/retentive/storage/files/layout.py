@@ -26,7 +26,7 @@ _MAX_BYTES = 64
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """Path components of a store below the root: its key if the key is a portable name, otherwise its id."""
+    """Path components of the directory of a store: the store key if it is a portable name, otherwise the store id."""
     if store.key == DEFAULT_KEY:
         return ("memories",)
     key = store.key or ""
@@ -34,15 +34,20 @@ def parts_of(store: StoreInfo) -> tuple[str, ...]:
 
 
 def check_format(private: str) -> None:
-    """Raise `UnknownSchema` if the bookkeeping folder has an unknown or foreign format. Raises OSError too."""
+    """Raise `UnknownSchema` if the format of the bookkeeping folder is unknown or was not written by retentive.
+
+    Raises OSError too.
+    """
     number = _number(private)
     if number is None:
         others = [name for name in os.listdir(private) if not name.startswith(_NAME)]
         number = _number(private)  # read again, since another process may be creating the folder
         if number is None and others:
-            raise ForeignSchema("the bookkeeping folder has no format number, so retentive did not create it")
+            raise ForeignSchema(
+                "the folder .retentive has no format number, so retentive did not create it; use another directory"
+            )
     if number is not None and number != FORMAT:
-        known = f"this version of retentive knows {FORMAT}"
+        known = f"this version of retentive supports only format {FORMAT}"
         raise UnknownSchema(f"the directory has format {number}, but {known}; upgrade retentive")
 
 
@@ -69,4 +74,4 @@ def _number(private: str) -> int | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise UnknownSchema("the format number of the directory cannot be read") from None
+        raise UnknownSchema("the file with the format number in the folder .retentive contains no number") from None

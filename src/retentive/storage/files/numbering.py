@@ -1,7 +1,9 @@
-"""Numbers of versions. They increase with every version in the database, so they show which files are written.
+"""Numbers of versions.
 
-`synced` in the database is the number up to which all versions are durable in the files too. Later versions name the
-files that may still have to be written.
+Each new version in the database gets a higher number, so the numbers show which files are written.
+
+`synced` in the database is the highest number such that all versions up to it are durable in the files. Later versions
+name the files that may still have to be written.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from retentive.storage.sql.connection import Connection
 
 
 def newest_number(connection: Connection) -> int:
-    """Number of the newest version, 0 in an empty database."""
+    """Number of the newest version; 0 for an empty database."""
     return cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0]) or 0
 
 
 def synced_number(connection: Connection) -> int:
-    """Number up to which versions are durable in the files."""
+    """Number of the version up to which all versions are durable in the files."""
     return cast("int", connection.rows("SELECT seq FROM synced")[0][0])
 
 
@@ -29,7 +31,7 @@ def are_synced(connection: Connection, store: int, newest: str) -> bool:
 
 
 def lower_synced(connection: Connection) -> None:
-    """Lower `synced` to the newest version, so that no future version counts as durable."""
+    """Set `synced` to the newest version if it is higher, so that no future version counts as durable."""
     newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
     connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
 
@@ -37,7 +39,8 @@ def lower_synced(connection: Connection) -> None:
 def keep_numbering(connection: Connection) -> None:
     """Prevent reuse of the numbers of deleted versions.
 
-    SQLite reuses the highest number after its row is deleted; a placeholder row without a store reserves it.
+    SQLite would reuse the highest number after its row is deleted, so a placeholder row without a store reserves this
+    number.
     """
     connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
     connection.run(

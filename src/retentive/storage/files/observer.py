@@ -1,7 +1,7 @@
 """Writes plain files after the commits of a SQLite backend.
 
-A command first commits to the database, where its versions name the files to write. Then it writes the files, while it
-holds the same lock. The text is durable in the database, so the command does not sync files, and an error in writing a
+A command first commits to the database, where its versions name the files to write. Then the command writes the files
+under the same lock. The text is durable in the database, so the command does not sync files, and a failure to write a
 file does not change the reply.
 """
 
@@ -16,11 +16,11 @@ from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.files.exchange import Scratch
-from retentive.storage.files.journal import Journal, LockFile, sync_file_system
+from retentive.storage.files.journal import Journal, JournalFile, LockFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
 from retentive.storage.files.layout import parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
-from retentive.storage.files.sync import Plan, recover, sync
+from retentive.storage.files.sync import SyncPlan, recover, sync
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
 from retentive.storage.files.tree import FileTree
 from retentive.storage.sql.connection import Connection
@@ -35,9 +35,9 @@ SYNC_AFTER = 512  # number of versions; a sync of the file system then adds abou
 
 
 class FilesObserver(CommitObserver):
-    """Files below the directory `base`, a descriptor, with the locks in the directory `private`.
+    """Writes the files below the directory `base`, a descriptor. The locks are in the directory `private`.
 
-    If `folds`, the file system ignores case or Unicode form.
+    If `folds` is true, the file system ignores case or changes the Unicode form of names.
     """
 
     def __init__(self, private: str, base: int, scratch: Scratch, *, folds: bool) -> None:
@@ -48,30 +48,30 @@ class FilesObserver(CommitObserver):
         self._stores: dict[str, KnownFiles] = {}  # readers may add stores at any time, so iterate over copies
         self._journal = Journal()
         self._newest = 0
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, SyncPlan] = {}
         self._closed = False
         self._open_locks()
         forking.watch(self)
 
     def _open_locks(self) -> None:
-        self._lock = LockFile(os.path.join(self._private, "lock"))
+        self._journal_file = JournalFile(os.path.join(self._private, JournalFile.name))
         self._live = LockFile(os.path.join(self._private, "live"))  # shared by each process that has the directory open
         self._is_alone = self._live.try_to_acquire()
         if not self._is_alone:
             self._live.acquire(shared=True)  # exclusive until a sole process has finished its recovery
 
     def renew_after_fork(self) -> None:
-        """Reopen the lock files in a forked child, because it shares the locks of its parent."""
+        """Reopen the lock files in a forked child, which otherwise shares the locks of its parent."""
         if not self._closed:
-            lock, live = self._lock, self._live
+            journal_file, live = self._journal_file, self._live
             self._open_locks()  # before the old locks are closed, so that the directory stays open without a gap
-            lock.close()
+            journal_file.close()
             live.close()
 
     def close(self) -> None:
-        """Close the locks."""
+        """Close the lock files."""
         self._closed = True
-        self._lock.close()
+        self._journal_file.close()
         self._live.close()
 
     @property
@@ -85,9 +85,9 @@ class FilesObserver(CommitObserver):
         """Recover after a killed process, unless another process has the directory open and recovers."""
         try:
             if self._is_alone:
-                with self._lock.held():
+                with self._journal_file.held():
                     self._scratch.clean()
-                    self._lock.write(Journal())
+                    self._journal_file.write(Journal())
                 with suppress(RetentiveError), exclusive() as writer:
                     if not self._journal.busy and self._journal.applied > self._journal.synced:
                         self.make_durable(writer)
@@ -97,7 +97,7 @@ class FilesObserver(CommitObserver):
 
     def restart(self) -> None:
         """Reset the journal, so that the next command recovers from the database. Raises OSError."""
-        self._lock.write(Journal())
+        self._journal_file.write(Journal())
 
     def tree(self, store: StoreInfo) -> FileTree:
         """File tree of a store."""
@@ -124,13 +124,13 @@ class FilesObserver(CommitObserver):
         return DirectoryTransaction(connection, store_id, head, known, clock=clock, new_id=new_id)
 
     def lock(self, writer: Writer) -> None:
-        self._lock.acquire()
+        self._journal_file.acquire()
         try:
-            self._journal = self._lock.read()
+            self._journal = self._journal_file.read()
             if self._journal.busy:
                 self._recover(writer.connection)
         except BaseException as error:
-            self._lock.release()
+            self._journal_file.release()
             if isinstance(error, OSError):
                 raise os_error(error) from None
             raise
@@ -138,7 +138,7 @@ class FilesObserver(CommitObserver):
     def unlock(self) -> None:
         for known in tuple(self._stores.values()):
             known.pending = frozenset()
-        self._lock.release()
+        self._journal_file.release()
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
         self._plans = {}
@@ -149,7 +149,7 @@ class FilesObserver(CommitObserver):
                     first.absorb(transaction.plan)
         self._newest = newest_number(writer.connection)
         try:
-            self._lock.write(Journal(self._journal.applied, self._journal.synced, busy=True))
+            self._journal_file.write(Journal(self._journal.applied, self._journal.synced, busy=True))
         except OSError as error:
             raise os_error(error) from None
 
@@ -161,22 +161,22 @@ class FilesObserver(CommitObserver):
             ]
             if all(whole) and not self._journal.busy:
                 self._journal = Journal(self._newest, self._journal.synced, busy=False)
-                self._lock.write(self._journal)
+                self._journal_file.write(self._journal)
             if self._newest - self._journal.synced >= SYNC_AFTER:
                 self.make_durable(writer)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files of commits whose process was killed, or failed to write them."""
+        """Write the files of committed versions that a process did not write because it was killed or got an error."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
             whole &= recover(connection, self._known(connection, store_id), store_id, list(paths))
         if whole:
             self._journal = Journal(newest_number(connection), synced, busy=False)
-            self._lock.write(self._journal)
+            self._journal_file.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files, and record in the database that they are durable. If it fails, a later call tries again."""
+        """Sync the files, and record in the database that they are durable. If this fails, a later call tries again."""
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)
@@ -184,7 +184,7 @@ class FilesObserver(CommitObserver):
             for known in tuple(self._stores.values()):
                 known.unsaved = {}
             self._journal = Journal(applied, applied, busy=self._journal.busy)
-            self._lock.write(self._journal)
+            self._journal_file.write(self._journal)
 
     def _note_durable(self, connection: SqliteConnection, applied: int) -> None:
         connection.run("UPDATE synced SET seq = ?", (applied,))

@@ -9,36 +9,45 @@ from functools import partial
 from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Change
 from retentive.storage.files.known import KnownFiles
-from retentive.storage.files.tree import FileTree, Found, Kind, Mark
+from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
-_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # kinds that may be overwritten or removed
+_OURS = set(FileKind) - {FileKind.OTHER}  # kinds that may be overwritten or removed
 _CHUNK = 500  # number of values in one statement
 
 
 @dataclass(slots=True)
-class Plan:
-    """Last change of each path, and the mark of its file before the first. Without a mark, the file is examined."""
+class SyncPlan:
+    """Last change to each path, and the mark that its file had before the first change.
+
+    A file without a mark is examined.
+    """
 
     changes: dict[str, Change] = field(default_factory=dict)
     expected: dict[str, Mark] = field(default_factory=dict)
     touched_twice: set[str] = field(default_factory=set)
 
     def add(self, path: str, change: Change) -> None:
-        """Add a change of a path."""
+        """Add a change to a path."""
         if path in self.changes:
             self.touched_twice.add(path)
         self.changes[path] = change
 
-    def absorb(self, later: Plan) -> None:
-        """Add the plan of a later transaction of the same commit. Later changes and earlier marks have precedence."""
+    def absorb(self, later: SyncPlan) -> None:
+        """Add the plan of a later transaction of the same commit.
+
+        If both plans contain a path, the later change and the earlier mark are used.
+        """
         self.touched_twice |= later.touched_twice | (self.changes.keys() & later.changes.keys())
         self.changes |= later.changes
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """New path -> old path of files that changed in one rename only. These are moved instead of rewritten."""
+        """Old path by new path, for memories that were only renamed, and only once.
+
+        The files of these memories are moved instead of rewritten.
+        """
         moves: dict[str, str] = {}
         known = self.expected.keys() - self.touched_twice
         for path, change in self.changes.items():
@@ -49,11 +58,11 @@ class Plan:
         return moves
 
 
-def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -> bool:
+def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPlan) -> bool:
     """Apply a committed plan to the files. True if every step succeeded.
 
-    Paths that failed become `unwritten`: the record in the database applies until the file is written. A file that was
-    edited after the transaction examined it is not overwritten; the next comparison finds the edit.
+    Paths that failed become `unwritten`: reads use the record in the database until the file is written. If a file was
+    edited after the transaction examined it, the file is not overwritten, and the next comparison finds the edit.
     """
     changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
@@ -79,9 +88,9 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
     """Rewrite files that may lack a committed change. True if every step succeeded.
 
-    Only stale files are changed: missing or empty files, and files whose text is a recorded version of the path or the
-    beginning of one. In tests with power failures, hundreds of files had an earlier version and dozens were empty; no
-    file had any other text.
+    Only stale files are changed: missing or empty files, and files that contain the text, or the beginning of the text,
+    of a recorded version of the path. In tests with power failures, hundreds of files had an earlier version and dozens
+    were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -104,7 +113,10 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
 
 
 def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
-    """Recorded texts by path, and the paths whose text is damaged: their files may be the only good copies."""
+    """Recorded texts by path, and the paths whose text is damaged in the database.
+
+    The files at these paths may be the only good copies.
+    """
     texts: dict[str, bytes | None] = {}
     damaged: set[str] = set()
     for path in paths:
@@ -116,7 +128,7 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file is a text once recorded at the path, or the beginning of one."""
+    """Paths whose file contains an earlier recorded text of the path, or the beginning of one."""
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):
@@ -142,10 +154,10 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:
-    """Write or remove a stale file, unless it was changed after it was examined."""
+    """Write or remove a stale file, unless the file changed after it was examined."""
     if text is None:
         tree.drop(path, seen.mark)
         return
-    if seen.kind is Kind.DIRECTORY:
+    if seen.kind is FileKind.DIRECTORY:
         tree.prune(path)
     tree.put(path, text, seen.mark)

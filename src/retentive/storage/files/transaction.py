@@ -1,4 +1,4 @@
-"""Snapshot and transaction of a memory store in a directory: its records, after comparison with the files."""
+"""Snapshot and transaction of a memory store in a directory. They compare the files with the records first."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded
-from retentive.storage.files.comparison import Comparison, Row, Verified
+from retentive.storage.files.comparison import Comparison, MemoryRow, VerifiedFiles
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.numbering import are_synced, keep_numbering
-from retentive.storage.files.sync import Plan
-from retentive.storage.files.tree import Kind
+from retentive.storage.files.sync import SyncPlan
+from retentive.storage.files.tree import FileKind
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import Head, SqlSnapshot
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 
 
@@ -21,13 +21,13 @@ class ExternalEdit(Exception):
 
 
 class Unsynced(Exception):
-    """Versions cannot be removed yet, because their files may not be durable."""
+    """Versions cannot be removed yet, because the files may not be durable and recovery may need the versions."""
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that compares the files that a query concerns. Raises `ExternalEdit` if a file differs."""
+    """Snapshot that compares the files of a query with their records. Raises `ExternalEdit` if a file differs."""
 
-    def __init__(self, connection: Connection, store_id: str, head: Head, known: KnownFiles) -> None:
+    def __init__(self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
         self._comparison = Comparison(self, known, _raise)
 
@@ -49,26 +49,29 @@ def _raise(path: str) -> None:
 class DirectoryTransaction(SqlTransaction):
     """Transaction that first records external edits, and then plans which files to write after the commit.
 
-    Once it has a plan, the files are older than the records, so they are no longer compared.
+    Once the transaction has planned a change, the files are older than the records and are no longer compared.
     """
 
     def __init__(
-        self, connection: Connection, store_id: str, head: Head, known: KnownFiles, *, clock: Clock, new_id: NewId
+        self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles, *, clock: Clock, new_id: NewId
     ) -> None:
         super().__init__(connection, store_id, head, clock=clock, new_id=new_id)
         self.known = known
-        self._verified = Verified()
+        self._verified = VerifiedFiles()
         self._comparison = Comparison(self, known, self._differs, self._verified)
-        self.plan = Plan(expected=self._verified.marks)
+        self.plan = SyncPlan(expected=self._verified.marks)
         self._has_external_edits = False
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if the transaction recorded only external edits, which are committed even if the command is refused."""
+        """True if the transaction recorded only external edits. These are committed even if the command is refused."""
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Write the head, and mark planned files as pending, so that later jobs do not find external edits in them."""
+        """Write the head, and mark the planned paths as pending.
+
+        Later jobs therefore do not mistake the files, which are not written yet, for external edits.
+        """
         super().finish()
         if self.plan.changes:
             self.known.pending |= self.plan.changes.keys()
@@ -83,11 +86,11 @@ class DirectoryTransaction(SqlTransaction):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._rows(under)])
 
-    def _rows(self, under: str) -> list[Row]:
+    def _rows(self, under: str) -> list[MemoryRow]:
         return self._comparison.rows(under) if self.plan.changes else self._comparison.rows_checked(under)
 
     def _differs(self, path: str) -> None:
-        """Record external edits at, above and below a path. In an encrypted store, undo them."""
+        """Record external edits at, above and below a path. In an encrypted store, reverse them instead."""
         if self.seal is not None:
             self._comparison.repair(path)
             return
@@ -134,13 +137,13 @@ class DirectoryTransaction(SqlTransaction):
         ):
             return
         found = known.tree.state(path)
-        if found.kind is Kind.DIRECTORY:
+        if found.kind is FileKind.DIRECTORY:
             known.tree.prune(path)
             found = known.tree.state(path)
             files = known.tree.scan(path).keys()
             if files and files <= plan.changes.keys() | leaving:
                 plan.expected.pop(path, None)  # only the commit frees this path, so the path is examined after it
                 return
-        if found.kind is not Kind.MISSING:
+        if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)
         plan.expected.setdefault(path, ())

@@ -1,4 +1,4 @@
-"""File tree of a memory store. It examines, reads and writes files, and never leaves its directory.
+"""File tree of a memory store. The tree examines, reads and writes files, and never leaves its directory.
 
 Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a component is
 replaced with a link during a command, the command does not follow it. An entry that is neither a regular file nor a
@@ -40,7 +40,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """Kind of the entry at a path on disk."""
 
     MISSING = "missing"
@@ -55,21 +55,21 @@ Mark: TypeAlias = tuple[int, ...]
 
 
 class Found(NamedTuple):
-    """Result of a stat. `settled`: the last change is older than a clock tick, so `mark` can be trusted."""
+    """State of an entry on disk. If `settled`, its last change is older than a clock tick, so `mark` can be trusted."""
 
-    kind: Kind
+    kind: FileKind
     mark: Mark = ()
     settled: bool = False
     size_bytes: int = 0
     links: int = 1
 
 
-MISSING = Found(Kind.MISSING)
-OTHER = Found(Kind.OTHER)
+MISSING = Found(FileKind.MISSING)
+OTHER = Found(FileKind.OTHER)
 
 
 class FileTree:
-    """Files of one memory store, below the directory `parts` of the directory open as `base`."""
+    """Files of one memory store, in the subdirectory `parts` of the directory that is open as `base`."""
 
     def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
         self._base = base
@@ -95,7 +95,7 @@ class FileTree:
             raise os_error(error) from None
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """The entry where a directory is expected: a file, which may be a memory, or an entry of another kind."""
+        """The entry that is in place of a directory: a file, which may be a memory, or an entry of another kind."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
@@ -103,10 +103,10 @@ class FileTree:
                     kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # removed at the same time; the next check runs under the lock
-            if kind is not Kind.DIRECTORY and end <= len(self._parts):
-                raise Unavailable("the directory of the memories was replaced with another entry")
-            if kind is not Kind.DIRECTORY:
-                return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
+            if kind is not FileKind.DIRECTORY and end <= len(self._parts):
+                raise Unavailable("the directory of the memory store was replaced with a file or link; restore it")
+            if kind is not FileKind.DIRECTORY:
+                return Found(FileKind.BELOW_FILE) if kind is FileKind.FILE else OTHER
         return MISSING
 
     def read(self, path: str) -> bytes | None:
@@ -123,7 +123,7 @@ class FileTree:
             raise os_error(error) from None
 
     def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
-        """Stat results of all files below a path whose paths are valid memory paths, for `found_of` and `mark_of`.
+        """Stat results of all files below a path that have valid memory paths, as input of `found_of` and `mark_of`.
 
         Paths in `known` are not validated again.
         """
@@ -143,8 +143,8 @@ class FileTree:
     def put(self, path: str, data: bytes, expected: Mark) -> None:
         """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
 
-        `expected` is the mark of the file to replace, or () if no file exists. If the file was edited since, the edit
-        is kept.
+        `expected` is the mark of the file to replace, or () if no file exists. If the file was edited after the mark
+        was read, it is not replaced.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
@@ -157,7 +157,7 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
-        """Rename a scratch file to its target. True if the name of the scratch file is then free."""
+        """Rename a scratch file to its target. Returns True if no file has the scratch name any more."""
         private = self._scratch.directory
         if not expected:
             with suppress(FileExistsError):
@@ -181,7 +181,7 @@ class FileTree:
             self._remove_empty(above)
 
     def drop(self, path: str, expected: Mark) -> None:
-        """Remove the file with the mark `expected`, and directories that become empty. Raises OSError."""
+        """Remove a file if it still has the mark `expected`, and the directories that become empty. Raises OSError."""
         *above, name = self._names(path)
         private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -209,7 +209,7 @@ class FileTree:
         If this fails, the next comparison of the file tries again.
         """
         with suppress(OSError, RetentiveError):
-            if self.state(path).kind is Kind.DIRECTORY:
+            if self.state(path).kind is FileKind.DIRECTORY:
                 self.prune(path)
             with suppress(FileNotFoundError):  # the file or a directory above it is missing
                 self._quarantine(path)
@@ -217,7 +217,7 @@ class FileTree:
         _warn(_ALTERED, path)
 
     def _quarantine(self, path: str) -> None:
-        """Move the entry at a path, or an entry that is not a directory above it, to quarantine. Raises OSError."""
+        """Move the entry at a path to quarantine, or the entry above it that is not a directory. Raises OSError."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -265,7 +265,7 @@ class FileTree:
 
 @contextmanager
 def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """Open the directory `names` below the directory open as `base`. Yields its descriptor. Raises OSError."""
+    """Open the subdirectory `names` of the directory that is open as `base`. Yields its descriptor. Raises OSError."""
     descriptor = base
     try:
         for name in names:
@@ -294,7 +294,7 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
 
 
 def mark_of(status: os.stat_result) -> Mark:
-    """Mark of a regular file."""
+    """Mark of a regular file: its inode, size and times."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -302,12 +302,12 @@ def found_of(status: os.stat_result) -> Found:
     """Convert a stat result to `Found`."""
     if stat.S_ISREG(status.st_mode):
         settled = status.st_ctime_ns + RACY_NS < time.time_ns()
-        return Found(Kind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
-    return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
+        return Found(FileKind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
+    return Found(FileKind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
-    """Return whether the file has this mark. A rename changes ctime, so ctime is not compared."""
+    """Return whether the mark of the file is unchanged. A rename changes ctime, so ctime is ignored."""
     return found_of(status).mark[:-1] == mark[:-1]
 
 
@@ -369,7 +369,7 @@ _reported: set[str] = set()
 
 
 def _report_name(path: str) -> None:
-    """Log once that a name on disk is not a valid memory path. The entry is not changed."""
+    """Log, once for each name, that a name on disk is not a valid memory path. The entry is not changed."""
     if path not in _reported and len(_reported) < _MAX_REPORTS:
         _reported.add(path)
         _warn("left alone, as no memory can have this name: %s", path)

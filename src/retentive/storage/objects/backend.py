@@ -2,7 +2,7 @@
 
 Any number of threads, processes and hosts may write: the manifest of each memory store (`manifest.py`) is replaced by
 compare-and-swap. A read fetches the manifest with If-None-Match and caches immutable objects. A view therefore needs
-one round trip, and a write at most three in sequence.
+one round trip, and a write at most three consecutive round trips.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from weakref import WeakValueDictionary
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
-from retentive.storage.findings import Finding
+from retentive.storage.findings import Finding, found
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.manifest import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.reader import Cache, Gone, Location, Reader
-from retentive.storage.objects.requests import BUSY, Place, Requests
+from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
+from retentive.storage.objects.requests import BUSY, ObjectLocation, Requests
 from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.stores import StoresBackend
+from retentive.storage.objects.stores import MARKER, StoresBackend
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.values.records import sortable_id
@@ -40,31 +40,36 @@ T = TypeVar("T")
 def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
     """Open the backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
-    Credentials come from the environment variables that the tools of the cloud use. Options are in the query of the
-    URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
+    Credentials come from the environment variables that the tools of the cloud provider use. Options are in the query
+    of the URL: `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises
     `InvalidInput`.
     """
-    return ObjectsBackend(Place.parse(url), clock=clock, new_id=new_id)
+    return ObjectsBackend(ObjectLocation.parse(url), clock=clock, new_id=new_id)
 
 
 class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     """Memory stores at one location.
 
-    Only the process that opened it may use it: in a forked child, every call raises `InvalidInput`.
+    Only the process that opened the backend may use it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
-        self, place: Place, *, clock: Clock = time.time, new_id: NewId = sortable_id, sizes: Sizes | None = None
+        self,
+        location: ObjectLocation,
+        *,
+        clock: Clock = time.time,
+        new_id: NewId = sortable_id,
+        sizes: Sizes | None = None,
     ) -> None:
         self.clock = clock
         self.new_id = new_id
         self._process = os.getpid()
-        self._requests = Requests(place)
-        self._location = Location(self._requests, Cache(), clock, new_id, sizes or Sizes())
-        self._reader = partial(Reader, location=self._location)
-        self._manifests = ManifestSwap(self._location, Cache())
-        self._committer = Committer(self._location, self._manifests)
-        self._side_records = SideRecords(self._location, self._manifests.live)
+        self._requests = Requests(location)
+        self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
+        self._reader = partial(Reader, storage=self._storage)
+        self._manifests = ManifestSwap(self._storage, Cache())
+        self._committer = Committer(self._storage, self._manifests)
+        self._side_records = SideRecords(self._storage, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
@@ -97,7 +102,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._clean_up(store_id, queue)
 
     def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log and erase removed texts, if due. Other writers of this process wait only for the commits."""
+        """Compact the log and erase removed texts, if due.
+
+        Other writers of this process wait only during the commits.
+        """
         with suppress(RetentiveError):  # the change is committed; a later writer compacts, and `purge` finds the marks
             held = self._committer.compactions_due.pop(store_id, None)
             if held is not None:
@@ -110,7 +118,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the garbage of a store and the orphans of this process. With `pages`, erase all replaced pages too."""
+        """Erase the garbage of a store and the orphans of this process. With `pages`, also erase all replaced pages."""
         reader = self._reader(store_id)
         self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
@@ -135,7 +143,8 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
-            raise InvalidInput(f"objects younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
+            least_s = 2 * WRITTEN_IS_GOOD_FOR_S
+            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds, since younger objects may be in use")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
         self._sweep(store_id, pages=False)
@@ -146,18 +155,22 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """Present time by the clock of the storage, in seconds since 1970."""
         return self._requests.time()
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         self._begin()
+        if not self.reads_marker() and self.list_stores(limit=1):
+            yield found("object_missing", None, MARKER)
         before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
-        return reachability.examine(self._location, self._manifests, before)
+        yield from reachability.examine(self._storage, self._manifests, before, quick=quick)
 
     def repair(self) -> None:
+        if self.list_stores(limit=1):
+            self.reads_marker(create=True)
         for store in self.list_stores():
             with suppress(RetentiveError), self._queue(store.id).paused():  # an unreadable store cannot be repaired
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def purge(self) -> bool:
-        """Erase all redacted, pruned, erased and replaced data now, including data left by crashed processes."""
+        """Erase all data that was redacted, pruned, erased or replaced, including data left by crashed processes."""
         self._begin()
         marks = reachability.marks_of(self._requests)
         for store_id in sorted({*marks, *self._committer.orphans}):

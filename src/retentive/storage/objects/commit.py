@@ -1,4 +1,4 @@
-"""Group commit for one memory store: runs a batch on a manifest, then replaces it by compare-and-swap."""
+"""Group commit for one memory store: runs the jobs of a batch, then replaces the manifest by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retentive.storage.contract import Transaction
 from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import put_mark, reachable
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, NewPages, NewTexts, Reader, pack_of
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewPages, NewTexts, ObjectStorage, Reader, pack_of
 from retentive.storage.objects.records import GARBAGE, Edits, garbage
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
@@ -25,12 +25,15 @@ WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collectio
 
 
 class _Overtaken(Exception):
-    """The manifest has changed since the attempt began."""
+    """Another writer replaced the manifest after the attempt began."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Jobs of one commit in all its attempts, and all objects uploaded so far. `held` is the manifest to try next."""
+    """Jobs of one commit, through all its attempts, and the objects uploaded so far.
+
+    The next attempt starts from the manifest `held`.
+    """
 
     committer: Committer
     reader: Reader
@@ -78,7 +81,7 @@ class _Batch:
         if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
             raise Unavailable("the command took too long; try again")
         if any(transaction.has_removed for transaction in changed):
-            self.marks.append(put_mark(self.reader.location.requests, manifest.id))
+            self.marks.append(put_mark(self.reader.storage.requests, manifest.id))
         self.held, landed = manifests.compare_and_swap(known, manifest, deadline=self.deadline)
         if landed:
             _, orphans = self.texts.unused()
@@ -108,8 +111,8 @@ class _Batch:
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
         """Return the manifest on which a refusal may be based.
 
-        It is read again if the refusal could come from an old state or from collected objects. Under contention the
-        manifest is read after the texts are uploaded, to shorten the time between this read and the commit.
+        The manifest is read again if the refusal could be due to an old state or to objects that were deleted. If
+        writers compete, it is read after the texts are uploaded, to shorten the time between this read and the commit.
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)
@@ -123,8 +126,8 @@ class _Batch:
 class Committer:
     """Runs batches of writers. Threads may share it. Batches of one memory store run one at a time."""
 
-    def __init__(self, location: Location, manifests: ManifestSwap) -> None:
-        self._location = location
+    def __init__(self, storage: ObjectStorage, manifests: ManifestSwap) -> None:
+        self._storage = storage
         self._lock = threading.Lock()
         self.compactions_due: dict[str, Held] = {}  # states whose log should be compacted
         self.sweeps_due: dict[str, list[str]] = {}  # marks of the stores that should be swept, by store id
@@ -135,10 +138,10 @@ class Committer:
         run_batch(jobs, partial(self._attempts, store_id))
 
     def _attempts(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        reader, written = Reader(store_id, self._location), set[str]()
+        reader, written = Reader(store_id, self._storage), set[str]()
         try:
             cached = self.manifests.cached(store_id)
-            deadline = time.monotonic() + reader.location.requests.timeout_s
+            deadline = time.monotonic() + reader.storage.requests.timeout_s
             held = cached or self.manifests.now(store_id)
             batch = _Batch(self, reader, held, cached is None, deadline, written=written)
             while True:
@@ -148,23 +151,23 @@ class Committer:
         except RetentiveError as error:
             if isinstance(error, NotFound):  # the store was erased during the commit, so delete the uploads
                 with suppress(RetentiveError):
-                    reader.location.requests.delete(sorted(written))
+                    reader.storage.requests.delete(sorted(written))
             raise BatchFailed(error) from None
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
         """Run the work of a queued writer once to fill the cache. Its result is discarded.
 
-        Jobs of a batch run in sequence, and each would wait for its own reads. These waits were measured as 48 of the
-        84 ms of a batch.
+        Jobs of a batch run in sequence, and each job would wait for its own reads. In measurements, these waits took 48
+        of the 84 ms of a batch.
         """
         held = self.manifests.cached(store_id)
         if held is not None:
             with suppress(Exception):  # the real run raises the same error
-                work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._location), NewTexts(), {}))
+                work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._storage), NewTexts(), {}))
 
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
-        """Record a commit, its marks, and the orphans of its failed attempts."""
-        log = self._location.sizes.log
+        """Record a successful commit with its marks, and the orphans of its failed attempts."""
+        log = self._storage.sizes.log
         if after.manifest.weight // log > before.weight // log:  # a failed compaction is retried later
             self.compactions_due[before.id] = after
         if after.manifest.edits or before.edits or marks or orphans:
@@ -178,14 +181,14 @@ class Committer:
                 self.sweeps_due.setdefault(store_id, []).extend(marks)
 
     def take_orphans(self, store_id: str) -> list[str]:
-        """Return the orphans of a store. The caller deletes them."""
+        """Return the known orphans of a store and forget them. The caller deletes the objects."""
         with self._lock:
             return self.orphans.pop(store_id, [])
 
     def prepare(self, held: Held) -> Rebuild:
-        """Upload the pages of a compacted log. All other writers may commit meanwhile."""
-        reader = Reader(held.manifest.id, self._location)
-        rebuild = held.manifest.rebuilt(self._location.sizes, reader.pages)
+        """Upload the pages of a compacted log. Other writers may commit during the upload."""
+        reader = Reader(held.manifest.id, self._storage)
+        rebuild = held.manifest.rebuilt(self._storage.sizes, reader.pages)
         _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
         return rebuild
 
@@ -196,19 +199,19 @@ class Committer:
             is_late = time.time() - rebuild.began > WRITTEN_IS_GOOD_FOR_S
             return now if is_late or now.erased else now.compacted(rebuild)
 
-        reader, now = Reader(store_id, self._location), self.manifests.change(store_id, compacted).manifest
+        reader, now = Reader(store_id, self._storage), self.manifests.change(store_id, compacted).manifest
         if not now.erased and now.tree == rebuild.tree:
             reader.keep_pages(rebuild.written)
             self._left_to_erase(store_id, [], is_due=_garbage_in(rebuild.edits) > 0)
             return
         names = list(rebuild.written)  # they may contain texts that were redacted since
         going = names if now.erased else reachable(now, reader, values=False).passed(names)
-        reader.location.requests.delete([reader.key(PAGES, name) for name in going])
+        reader.storage.requests.delete([reader.key(PAGES, name) for name in going])
 
 
 def _upload(reader: Reader, objects: Mapping[str, bytes]) -> None:
     """Upload immutable objects in parallel."""
-    together([partial(reader.location.requests.put, key, data) for key, data in objects.items()])
+    together([partial(reader.storage.requests.put, key, data) for key, data in objects.items()])
 
 
 def _garbage_in(log: Edits) -> int:

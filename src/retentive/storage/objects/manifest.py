@@ -5,9 +5,9 @@ latest edits of the map that are not in the tree yet. Most commits therefore wri
 Compaction moves the log to the tree. Other writers only add edits to the log, so the result of a compaction can be used
 with every later state until the next compaction, and writers need not wait for it.
 
-Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The ids
-of the latest commits in the manifest show how many processes are writing, and each writer measures how long an attempt
-takes. All writers compute random waits from the same two figures, so no writer waits forever.
+Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The
+manifest contains the ids of the latest commits, which show how many processes are writing, and each writer measures how
+long an attempt takes. All writers compute random waits from these two figures, so no writer waits forever.
 """
 
 from __future__ import annotations
@@ -24,8 +24,19 @@ from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Pages, Rebuild, Sizes, Tree
-from retentive.storage.objects.reader import Cache, Location, Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, RECORD, VERSION, Edits, Ref, Row, all_of, pack, unpack
+from retentive.storage.objects.reader import Cache, ObjectStorage, Reader
+from retentive.storage.objects.records import (
+    GARBAGE,
+    MEMORY,
+    RECORD,
+    VERSION,
+    Edits,
+    Ref,
+    VersionRow,
+    all_of,
+    pack,
+    unpack,
+)
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
 
 MANIFESTS = "manifests"
@@ -39,7 +50,7 @@ COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among th
 _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
 
-class State(NamedTuple):
+class StoreState(NamedTuple):
     """Counters of a memory store. `newest` is the id of the latest version."""
 
     revision: int = 0
@@ -53,10 +64,8 @@ class State(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` counts compactions. `log` is applied on top of the tree.
-
-    If `has_gaps` is true, the history was imported with gaps: a memory may be absent although its newest version is not
-    a deletion.
+    `generation` counts compactions. The edits in `log` are applied on top of the tree. If `has_gaps` is true, the
+    history was imported with gaps: a memory may be absent although its newest version is not a deletion.
     """
 
     id: str
@@ -65,7 +74,7 @@ class Manifest:
     created: int
     seal: str | None
     settings: str | None = None
-    state: State = State()  # noqa: RUF009 - immutable
+    state: StoreState = StoreState()  # noqa: RUF009 - immutable
     generation: int = 0
     commits: tuple[str, ...] = ()
     tree: Tree = Tree()  # noqa: RUF009 - immutable
@@ -81,7 +90,7 @@ class Manifest:
 
     @property
     def edits(self) -> dict[str, str | None]:
-        """Part of the log that concerns records and garbage."""
+        """Edits in the log that concern records and garbage."""
         found = {key: value for key, value in self.log.items() if key[0] in {GARBAGE, RECORD}}
         return cast("dict[str, str | None]", found)
 
@@ -93,11 +102,14 @@ class Manifest:
         return max(memories, others)
 
     def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
-        """Build a tree that includes the whole log. Upload its pages before using it."""
+        """Build a tree that includes all edits of the log. Upload its pages before using it."""
         return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
 
     def compacted(self, rebuild: Rebuild) -> Manifest:
-        """This state with a tree rebuilt from it or an earlier state; unchanged if another writer has compacted."""
+        """This state with a tree rebuilt from it or from an earlier state.
+
+        Unchanged if another writer has compacted the log.
+        """
         if self.generation != rebuild.generation:
             return self
         missing = object()
@@ -105,8 +117,8 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Encode the manifest. A row of the log is encoded once, even if it is also the row of a present memory."""
-        rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, Row)]
+        """Encode the manifest. If a row of the log is also the row of a present memory, it is encoded only once."""
+        rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, VersionRow)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
         value = {name: getattr(self, name) for name in self.__slots__}
@@ -118,15 +130,15 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     value = unpack("manifest", data)
     try:
         (depth, refs), erased, (rows, present, vacant, edits) = value["tree"], value["erased"], value["log"]
-        rows = all_of(Row, rows)
+        rows = all_of(VersionRow, rows)
         value["tree"] = Tree(depth, tuple(all_of(Ref, refs)))
         value["log"] = {MEMORY + path: None for path in vacant} | {VERSION + row.id: row for row in rows} | edits
         value["log"] |= {MEMORY + row.path: row for row in compress(rows, present)}
         value |= {"commits": tuple(value["commits"]), "erased": erased and tuple(erased)}
-        value["state"] = State(*value["state"])
+        value["state"] = StoreState(*value["state"])
         manifest = Manifest(**value)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None
+        raise Damaged("the manifest of a memory store is corrupt and cannot be decoded") from None
     if manifest.id != store_id:
         raise Damaged("the manifest of a memory store belongs to another memory store")
     return manifest
@@ -145,9 +157,9 @@ class ManifestSwap:
     The caller must prevent threads from replacing the manifest of one memory store at the same time.
     """
 
-    def __init__(self, location: Location, cache: Cache) -> None:
-        self._location = location
-        self._requests = location.requests
+    def __init__(self, storage: ObjectStorage, cache: Cache) -> None:
+        self._storage = storage
+        self._requests = storage.requests
         self._cache = cache
         self._writer = os.urandom(_WRITER_BYTES).hex()
         self._contention: dict[str, WriterTurns] = {}
@@ -157,7 +169,7 @@ class ManifestSwap:
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
-        """Manifest last seen, or None. Sends no request."""
+        """The manifest that was read last, or None. Sends no request."""
         return cast("Held | None", self._cache.get(self.key(store_id)))
 
     def now(self, store_id: str) -> Held:
@@ -175,7 +187,7 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """Current manifest. Raises `NotFound` for an erased memory store too."""
+        """Current manifest. Raises `NotFound`, also for an erased memory store."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
@@ -186,9 +198,9 @@ class ManifestSwap:
         return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace a manifest. Returns the current one, and True on success, False if another writer won, or None.
+        """Replace a manifest. Returns the current manifest and the result: True, False if another writer won, or None.
 
-        None means that the replacement is not in the current state, but the result of a request is unknown. Such a
+        None means that the current state does not contain the replacement, but the outcome of a request is unknown: the
         request may still take effect. It is sent again with the same bytes and the same condition, so at most one of
         the two requests succeeds. Raises `OutcomeUnknown`.
         """
@@ -217,7 +229,7 @@ class ManifestSwap:
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """Current manifest. None if the result of an attempt is unknown and the manifest cannot be read."""
+        """Read the current manifest. Returns None if it cannot be read and the outcome of the attempt is unknown."""
         try:
             return self.now(store_id)
         except RetentiveError as error:
@@ -226,12 +238,15 @@ class ManifestSwap:
             return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """Return whether the current state includes this commit: by its commit id, or else by its newest version."""
+        """Return whether the current state includes this commit.
+
+        The state includes the commit if it lists the commit id, or contains the newest version of the commit.
+        """
         if manifest.commits[-1] in now.manifest.commits:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
             return False
-        state = OrderedMap(now.manifest.tree, now.manifest.log, Reader(manifest.id, self._location).pages)
+        state = OrderedMap(now.manifest.tree, now.manifest.log, Reader(manifest.id, self._storage).pages)
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
@@ -248,7 +263,7 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """Write the current state again, under a new tag, so that commits with the old tag fail. Raises `NotFound`."""
+        """Rewrite the current state to change its tag, so that commits based on the old tag fail. Raises `NotFound`."""
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 
@@ -260,7 +275,7 @@ def alive(held: Held) -> Held:
 
 
 class WriterTurns:
-    """Waits of one writer, based on the other writers of a memory store."""
+    """Waiting times of one writer, based on the number of other writers of a memory store."""
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
@@ -271,7 +286,7 @@ class WriterTurns:
 
     @property
     def is_seen(self) -> bool:
-        """True if this writer recently lost a race."""
+        """True if another writer recently committed before this one."""
         return self._alert > 0
 
     def lost(self) -> None:
@@ -286,7 +301,7 @@ class WriterTurns:
             self._began = None
 
     def wait(self, commits: Sequence[str]) -> None:
-        """Wait until the next attempt should begin. `commits` are those of the latest manifest."""
+        """Wait until the next attempt should begin. `commits` are the commit ids in the latest manifest."""
         if self.is_seen:
             longest = window_s(commits, self._writer, self._attempt_s) / (1 + self._losses)
             time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads the waits, not a secret

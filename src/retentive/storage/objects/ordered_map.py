@@ -1,7 +1,7 @@
 """Copy-on-write ordered map: a tree of immutable pages, and an overlay with the latest edits.
 
-No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of a page is its
-present lowest key, so a removed key leaves no trace.
+This module does no I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of
+a page is always its current lowest key, so a removed key leaves no trace.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from retentive.storage.objects.records import Edits, Page, Ref, Value, encode_page, name_for
+from retentive.storage.objects.records import Edits, MapValue, Page, Ref, encode_page, name_for
 
 T = TypeVar("T")
 AHEAD = 16  # maximum number of pages that a scan loads at once
 
 
 class Tree(NamedTuple):
-    """Root of a tree. At depth 0, its pages are leaves."""
+    """Root of a tree of pages. At depth 0, the pages in the root are leaves."""
 
     depth: int = 0
     refs: tuple[Ref, ...] = ()
@@ -33,7 +33,10 @@ Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Maximum number of items in the log, a leaf, a node and the root. They limit a manifest to tens of KB."""
+    """Maximum number of items in the log, a leaf, a node and the root.
+
+    These limits keep a manifest below some tens of KB.
+    """
 
     log: int = 128
     page: int = 256
@@ -41,17 +44,17 @@ class Sizes:
 
 
 class OrderedMap:
-    """Tree and overlay. In the overlay, None removes a key."""
+    """Ordered map: a tree and an overlay of edits. The value None in the overlay removes a key."""
 
     def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
         self._overlay = overlay
         self._pages = pages
 
-    def get(self, key: str) -> Value | None:
+    def get(self, key: str) -> MapValue | None:
         return self.get_all([key])[0]
 
-    def get_all(self, keys: Sequence[str]) -> list[Value | None]:
+    def get_all(self, keys: Sequence[str]) -> list[MapValue | None]:
         """Values of keys; None for a key that does not exist. Needs one round trip for each level of the tree."""
         found = {key: self._overlay.get(key) for key in keys}
         level = [(Page(refs=self._tree.refs), [key for key in found if key not in self._overlay])]
@@ -66,10 +69,10 @@ class OrderedMap:
 
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
-    ) -> Iterator[list[tuple[str, Value]]]:
+    ) -> Iterator[list[tuple[str, MapValue]]]:
         """Items with `low <= key < high`, one list for each leaf, ascending within a list.
 
-        With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded at once, then twice as many
+        With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded together, then twice as many
         each time.
         """
         own = sorted(key for key in self._overlay if low <= key < high)
@@ -84,7 +87,7 @@ class OrderedMap:
                 yield self._merged(items, edited) if edited else items
             ahead = min(2 * ahead, AHEAD)
 
-    def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[Value]:
+    def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[MapValue]:
         """Values of the keys with `low <= key < high`, in key order or in reverse order."""
         for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
@@ -95,7 +98,7 @@ class OrderedMap:
             return True
         return any(self.chunks(low, high, ahead=1))
 
-    def _merged(self, items: Iterable[tuple[str, Value]], edited: Iterable[str]) -> list[tuple[str, Value]]:
+    def _merged(self, items: Iterable[tuple[str, MapValue]], edited: Iterable[str]) -> list[tuple[str, MapValue]]:
         kept = [item for item in items if item[0] not in self._overlay]
         kept += [(key, value) for key in edited if (value := self._overlay[key]) is not None]
         return sorted(kept, key=itemgetter(0))
@@ -103,7 +106,7 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """Leaves that may have keys in a range, each with the part of the range that it covers."""
+        """Leaves that may have keys in a range, each with the part of the range that the leaf covers."""
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
@@ -121,9 +124,9 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """Tree with edits applied. Pages without edits are reused. `written` has new pages and their bytes, by name.
+    """Tree with edits applied. Pages without edits are reused. `written` maps the names of new pages to their bytes.
 
-    `began` is a time before the upload of the new pages.
+    `began` is a time before the new pages are uploaded.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
@@ -145,7 +148,10 @@ class Rebuild:
         return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
-        """Pages of one level with the edits of these keys. Adjacent edited pages are split again into even parts."""
+        """Pages of one level after applying the edits of these keys.
+
+        Adjacent edited pages are split again into even parts.
+        """
         if not keys:
             return list(refs)
         if not refs:
@@ -165,7 +171,7 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
-        """Indexes of the pages to rewrite: edited pages, and a neighbour of each that may become too small."""
+        """Indexes of the pages to rewrite: the edited pages, and a neighbour of each that may become too small."""
         touched = set(shares)
         for at, share in shares.items():
             removed = 0 if depth else sum(self.edits[key] is None for key in share)
@@ -173,12 +179,12 @@ class Rebuild:
                 touched.add(at + 1 if at + 1 < len(refs) else at - 1)
         return touched
 
-    def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, Value]]:
-        items: dict[str, Value | None] = dict(zip(leaf.keys, leaf.values, strict=True))
+    def _edited(self, leaf: Page, keys: Sequence[str]) -> list[tuple[str, MapValue]]:
+        items: dict[str, MapValue | None] = dict(zip(leaf.keys, leaf.values, strict=True))
         items |= {key: self.edits[key] for key in keys}
         return sorted(((key, value) for key, value in items.items() if value is not None), key=itemgetter(0))
 
-    def _new_leaves(self, items: Sequence[tuple[str, Value]]) -> list[Ref]:
+    def _new_leaves(self, items: Sequence[tuple[str, MapValue]]) -> list[Ref]:
         parts = _evenly(items, self._sizes.page)
         return [self._new(Page([key for key, _ in part], [value for _, value in part])) for part in parts]
 

@@ -1,7 +1,7 @@
 """Reachability of objects. The check reports orphans, collection deletes orphans, and purge deletes removed data.
 
-The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. A
-commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds data left by a crashed
+The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. Before
+a commit that redacts or prunes, a *mark* is written outside the store, so that `purge` finds data left by a crashed
 writer without reading the manifest of every store.
 """
 
@@ -17,8 +17,8 @@ from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
-from retentive.storage.objects.reader import PACKS, PAGES, Gone, Location, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import GARBAGE, Ref, Value, check_name, is_obsolete, text_in, unpack
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, pack_of, without
+from retentive.storage.objects.records import GARBAGE, MapValue, Ref, check_name, is_obsolete, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -31,14 +31,17 @@ _MARKS = "purging"
 
 @dataclass(slots=True)
 class Reach:
-    """Names of the objects reachable from a manifest. `garbage` lists the packs with texts to erase."""
+    """Names of the objects that are reachable from a manifest.
+
+    `garbage` contains the packs that have texts to erase.
+    """
 
     generation: int
     pages: set[str] = field(default_factory=set)
     packs: set[str] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
 
-    def add(self, items: Iterable[tuple[str, Value | None]]) -> None:
+    def add(self, items: Iterable[tuple[str, MapValue | None]]) -> None:
         """Add the packs to which items of the map refer."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
@@ -47,20 +50,20 @@ class Reach:
                 self.packs.add(pack_of(text))
 
     def is_known(self, name: str) -> bool:
-        """Return whether an object, named as `kind/name`, may be in use."""
+        """Return whether an object may be in use. `name` has the form `kind/name`."""
         kind, _, rest = name.partition("/")
         return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """Pages among `names` to which no present or later manifest can refer."""
+        """The pages among `names` to which neither this manifest nor a later one can refer."""
         return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
     """Find all objects reachable from a manifest. Without `values`, find only pages, and read no leaf.
 
-    If the list `damaged` is given, the walk continues after a page that cannot be read, and adds its name to the list
-    if the page exists. Otherwise such a page raises `Damaged`.
+    A page that cannot be read raises `Damaged`. If the list `damaged` is given, its name is added to the list instead
+    (if the page exists), and the walk continues.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -89,26 +92,29 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     """Delete unreachable objects that were last written before `before`. Returns their number.
 
     Objects are listed before the state is read, so objects committed in between count as reachable. A fence is written
-    before the deletion: a commit on an earlier state then fails, and no writer retries with objects that are an hour
-    old.
+    before the deletion, so that commits based on an earlier state fail. Writers never retry with objects that are an
+    hour old.
     """
     old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
         reach = reachable(manifests.fence(reader.store_id).manifest, reader)
         old = [name for name in old if not reach.is_known(name)]
-        reader.location.requests.delete([reader.key(name) for name in old])
+        reader.storage.requests.delete([reader.key(name) for name in old])
     return len(old)
 
 
-def examine(location: Location, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
-    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only."""
-    with_objects = {key.split("/")[1] for key, _ in location.requests.names("stores")}  # listed before the manifests
-    with_manifest = [key.rpartition("/")[2] for key, _ in location.requests.names(MANIFESTS)]
+def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *, quick: bool) -> Iterator[Finding]:
+    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only.
+
+    `quick` skips the contents of packs.
+    """
+    with_objects = {key.split("/")[1] for key, _ in storage.requests.names("stores")}  # listed before the manifests
+    with_manifest = [key.rpartition("/")[2] for key, _ in storage.requests.names(MANIFESTS)]
     for store_id in sorted(with_objects.difference(with_manifest)):
         yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
     for store_id in with_manifest:
         try:
-            yield from _examine_store(manifests, Reader(store_id, location), before)
+            yield from _examine_store(manifests, Reader(store_id, storage), before, quick=quick)
         except NotFound:
             continue
         except UnknownSchema:
@@ -117,18 +123,18 @@ def examine(location: Location, manifests: ManifestSwap, before: datetime) -> It
             yield found("object_damaged", store_id, "its manifest")
 
 
-def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) -> Iterator[Finding]:
+def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *, quick: bool) -> Iterator[Finding]:
     held = manifests.live(reader.store_id)
     for _ in range(_CHECKS):
         listed = reader.listed()
-        findings = list(_compare(held.manifest, reader, listed, before))
+        findings = list(_compare(held.manifest, reader, listed, before, quick=quick))
         known, held = held, manifests.live(reader.store_id)
         if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
             break
     yield from findings
     for name in (name for name in listed if name.startswith(SIDE)):
         try:
-            data, _ = reader.location.requests.get(reader.key(name))
+            data, _ = reader.storage.requests.get(reader.key(name))
             unpack(SIDE, check_name(name, data))
         except Missing:  # the object was merged into another part during the check
             continue
@@ -136,13 +142,17 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) ->
             yield found("object_damaged", reader.store_id, f"{SIDE}/" + name.rpartition("/")[2])
 
 
-def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> Iterator[Finding]:
+def _compare(
+    manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime, *, quick: bool
+) -> Iterator[Finding]:
     """Compare reachable objects with existing objects. If some pages could not be read, orphans are not reported."""
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
     wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
     needed = {f"{PAGES}/{name}" for name in reach.pages} | {f"{PACKS}/{name}" for name in reach.packs}
     wrong += [found("object_missing", manifest.id, name) for name in sorted(needed - listed.keys())]
+    packs = () if quick else sorted(name for name in reach.packs if f"{PACKS}/{name}" in listed)
+    wrong += [found("object_damaged", manifest.id, f"{PACKS}/{name}") for name in packs if not reader.is_whole(name)]
     yield from wrong
     orphans = sum(at < before and not reach.is_known(name) for name, at in listed.items())
     if orphans and not wrong:
@@ -150,7 +160,7 @@ def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], be
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Manifest with counts recomputed from its memories and versions. Unchanged if its counts were right."""
+    """Manifest with counts recomputed from its memories and versions. The same manifest if its counts were correct."""
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)
@@ -162,14 +172,14 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Write a mark for a store. Returns the key of the mark."""
+    """Write a mark for a store. Returns the object key of the mark."""
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
-    """Keys of marks by store id, for all stores or for one store."""
+    """Object keys of marks by store id, for all stores or for one store."""
     marks: dict[str, list[str]] = {}
     for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         marks.setdefault(key.split("/")[1], []).append(key)
@@ -177,11 +187,11 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 
 
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
-    """Rewrite packs without these texts. Delete packs that have no other text.
+    """Erase texts: rewrite their packs without these texts, and delete packs that contain no other text.
 
-    If a reader of an earlier state misses a text, it reads again from the start.
+    A reader of an earlier state that finds a text missing repeats its read on the current state.
     """
-    requests, packs = reader.location.requests, by_pack(refs).items()
+    requests, packs = reader.storage.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
     emptied = together([partial(requests.until_done, erase) for erase in erasures])
     requests.delete([key for key in emptied if key is not None])
@@ -189,7 +199,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
 
 def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
-    """Rewrite one pack by compare-and-swap. Returns its key if no text would remain."""
+    """Rewrite one pack by compare-and-swap. If no text would remain, return the key of the pack instead."""
     try:
         data, tag = requests.get(key)
     except Missing:
@@ -201,8 +211,8 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
 
 
 def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page to which no present or later manifest can refer."""
+    """Delete every page to which neither this manifest nor a later one can refer."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
-    reader.location.requests.delete([reader.key(PAGES, name) for name in passed])
+    reader.storage.requests.delete([reader.key(PAGES, name) for name in passed])
     reader.forget(passed)

@@ -18,10 +18,19 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
-from retentive.errors import Damaged
+from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.objects.ordered_map import Sizes
-from retentive.storage.objects.records import Page, Ref, check_head, check_name, decode_page, digest, head_of
+from retentive.storage.objects.records import (
+    DIGEST_CHARS,
+    Page,
+    Ref,
+    check_head,
+    check_name,
+    decode_page,
+    digest,
+    head_of,
+)
 from retentive.storage.objects.requests import Missing, Requests, together
 
 PAGES, PACKS = "pages", "packs"
@@ -30,6 +39,7 @@ SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as 
 _MANY = 4  # if more texts are wanted, the whole pack is read
 _HEAD = head_of("pack")
 _LENGTH_DIGITS = 8
+_TAIL_CHARS = _LENGTH_DIGITS + DIGEST_CHARS
 
 
 class TextRef(NamedTuple):
@@ -46,11 +56,11 @@ class TextRef(NamedTuple):
             pack, offset, length, expected = ref.split("-")
             return cls(pack, int(offset, 16), int(length, 16), expected)
         except ValueError:
-            raise Damaged("a reference to a text is malformed") from None
+            raise Damaged("a reference to a text in the object storage is malformed") from None
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Reference to a text. For an empty text, the empty string."""
+    """Reference to a text. The reference to an empty text is the empty string."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
@@ -74,23 +84,31 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
         table.append((offset, len(body), len(texts[offset])))
         body += texts[offset]
     tail = json.dumps(table, separators=(",", ":"))
-    return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}".encode()
+    return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}{digest(tail.encode())}".encode()
 
 
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
-    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`."""
+    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`.
+
+    The digest of the table protects the other texts when one is erased and the pack is written again.
+    """
     check_head("pack", data)
+    body, length, expected = data[:-_TAIL_CHARS], data[-_TAIL_CHARS:-DIGEST_CHARS], data[-DIGEST_CHARS:]
     try:
-        end = len(data) - _LENGTH_DIGITS
-        table = json.loads(data[end - int(data[end:], 16) : end])
-        texts = {offset: data[position : position + length] for offset, position, length in table}
-        return {ref_to(name, offset, text): text for offset, text in texts.items()}
+        tail = body[len(body) - int(length, 16) :]
+        if length + expected == f"{len(tail):0{_LENGTH_DIGITS}x}{digest(tail)}".encode():
+            texts = {offset: data[position : position + length] for offset, position, length in json.loads(tail)}
+            return {ref_to(name, offset, text): text for offset, text in texts.items()}
     except (ValueError, TypeError):
-        raise Damaged("a pack of the memory store is truncated or was modified") from None
+        pass
+    raise Damaged("a pack of the memory store is truncated or was modified")
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Pack without some texts: the same bytes object if it had none of them, None if it has no other text."""
+    """Encode a pack without some of its texts.
+
+    Returns None if no text remains, and `data` itself if the pack contains none of these texts.
+    """
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
     left = {offset: text for offset, text in texts.items() if offset not in erased}
@@ -100,7 +118,7 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """Texts of a batch that is about to be committed. A later attempt reuses texts uploaded by earlier attempts.
+    """Texts of a batch that is about to be committed. A later attempt reuses texts that an earlier attempt uploaded.
 
     `pack` is the name of the pack for new texts, until `written` is called.
     """
@@ -114,7 +132,7 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text. Returns a reference that no other text of this attempt has."""
+        """Add a text. Returns a new reference, which no other text of this attempt has."""
         if free := self._free[data]:
             ref = free.pop()
         else:
@@ -126,11 +144,11 @@ class NewTexts:
         return ref
 
     def get(self, ref: str) -> bytes | None:
-        """Text of this batch, even if it is not uploaded yet; None if unknown."""
+        """Text of this batch, even if it is not uploaded yet. None if the reference is unknown."""
         return self.new.get(ref) or self._written.get(ref)
 
     def undo(self, mark: int) -> None:
-        """Discard the texts added since `used` had length `mark`."""
+        """Discard the texts that were added since `used` had the length `mark`."""
         for ref in reversed(self.used[mark:]):
             if ref in self.new:
                 self._end -= len(self.new.pop(ref))
@@ -147,7 +165,7 @@ class NewTexts:
         self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """Data left by earlier attempts: unused texts in packs that are used, and names of packs without used texts."""
+        """Data of earlier attempts that is not used: texts in packs that are used, and the names of all other packs."""
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)
@@ -160,7 +178,9 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 
 
 class Gone(Damaged):
-    """An object is missing. The state of the reader may be old, and the object may have been collected."""
+    """An object is missing. The reader may use an old state, whose objects may have been deleted."""
+
+    is_outdated = True
 
 
 class Cache:
@@ -199,7 +219,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class ObjectStorage:
     """Resources and settings that all memory stores of one backend share. `cache` contains immutable objects."""
 
     requests: Requests
@@ -214,18 +234,18 @@ class Reader:
     """Pages and texts of one memory store. `new_texts` and `new_pages` are not uploaded yet."""
 
     store_id: str
-    location: Location
+    storage: ObjectStorage
     new_texts: NewTexts | None = None
     new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
-        """Object name of a page or pack. `names` are `PAGES` or `PACKS`, and a name."""
+        """Object key of a page or pack. `names` is `PAGES` or `PACKS`, followed by the name."""
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Objects of the store, named as `kind/name`, and the time when each was last written."""
+        """Objects of the store, named `kind/name`, with the time of the last write of each object."""
         skipped = len(self.key()) + 1
-        return {key[skipped:]: modified for key, modified in self.location.requests.names(self.key(*kinds))}
+        return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read pages in parallel."""
@@ -235,7 +255,7 @@ class Reader:
         return [cast("Page", found[ref.name]) for ref in refs]
 
     def _known_page(self, name: str) -> Page | None:
-        found = cast("Page | None", self.location.cache.get((self.store_id, name)))
+        found = cast("Page | None", self.storage.cache.get((self.store_id, name)))
         return self.new_pages[name][1] if found is None and self.new_pages and name in self.new_pages else found
 
     def _page(self, name: str) -> Page:
@@ -247,14 +267,14 @@ class Reader:
     def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
         """Cache pages that were just read or uploaded."""
         for name, (data, page) in pages.items():
-            self.location.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
+            self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
         """Read a text with one range request, or with two if its pack was rewritten."""
         return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read texts in parallel. A pack with many of these texts is read as a whole."""
+        """Read texts in parallel. A pack that contains many of these texts is read with one request."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
@@ -270,18 +290,18 @@ class Reader:
     def keep_texts(self, texts: Mapping[str, bytes]) -> None:
         """Cache texts that were just read or uploaded."""
         for ref, data in texts.items():
-            self.location.cache.put((self.store_id, ref), data, len(data))
+            self.storage.cache.put((self.store_id, ref), data, len(data))
 
     def _known(self, ref: str) -> bytes | None:
         if not ref:
             return b""
-        found = cast("bytes | None", self.location.cache.get((self.store_id, ref)))
+        found = cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
         return self.new_texts.get(ref) if found is None and self.new_texts is not None else found
 
     def _range(self, ref: str) -> bytes:
         pack, offset, length, expected = TextRef.parse(ref)
         with suppress(Missing):
-            data = self.location.requests.get_range(self.key(PACKS, pack), offset, length)
+            data = self.storage.requests.get_range(self.key(PACKS, pack), offset, length)
             if digest(data) == expected:
                 return data
         found = self._whole(pack).get(ref)
@@ -289,15 +309,25 @@ class Reader:
             raise Gone("a text of the memory store was erased, truncated or modified")
         return found
 
+    def is_whole(self, pack: str) -> bool:
+        """Return whether a pack can be decoded; also if it is missing. Its texts are verified when they are read."""
+        try:
+            self.keep_texts(self._whole(pack))
+        except Gone:
+            return True
+        except (Damaged, UnknownSchema):
+            return False
+        return True
+
     def _whole(self, pack: str) -> dict[str, bytes]:
         return decode_pack(pack, self._get(PACKS, pack))
 
     def _get(self, kind: str, name: str) -> bytes:
         try:
-            return self.location.requests.get(self.key(kind, name))[0]
+            return self.storage.requests.get(self.key(kind, name))[0]
         except Missing:
             raise Gone("an object of the memory store is missing") from None
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove pages or texts from the cache."""
-        self.location.cache.drop(*((self.store_id, name) for name in names))
+        self.storage.cache.drop(*((self.store_id, name) for name in names))

@@ -71,14 +71,14 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if the current process is not the process `opened_in`."""
+    """Raise `InvalidInput` if the current process is not the one with the id `opened_in`."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The location in a URL such as `s3://bucket/prefix?option=value`."""
+class ObjectLocation:
+    """Parsed URL of a location, such as `s3://bucket/prefix?option=value`."""
 
     scheme: str
     bucket: str
@@ -89,8 +89,8 @@ class Place:
     timeout_s: float
 
     @classmethod
-    def parse(cls, url: str) -> Place:
-        """Parse and validate a URL. Raises `InvalidInput` with the valid choices."""
+    def parse(cls, url: str) -> ObjectLocation:
+        """Parse and validate a URL. Raises `InvalidInput`, whose message names the valid values."""
         try:
             parts = urlsplit(url)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
@@ -110,12 +110,12 @@ class Place:
             raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
         quirk, allow_http = options.get("quirk"), options.get("allow_http", "false")
         if quirk not in {None, "none", UNQUOTED_ETAG}:
-            raise InvalidInput(f"the option quirk must be none or {UNQUOTED_ETAG}")
+            raise InvalidInput(f"the only value of the option quirk is {UNQUOTED_ETAG}")
         if allow_http not in {"true", "false"}:
-            raise InvalidInput("allow_http must be true or false")
+            raise InvalidInput("the option allow_http must be true or false")
         timeout = options.get("timeout_s", "30")
         if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
-            raise InvalidInput("timeout_s must be a number of seconds, at most 3600")
+            raise InvalidInput("the option timeout_s must be a number of seconds, at most 3600")
         config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
         return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 
@@ -156,38 +156,44 @@ class Taken(Exception):
 
 
 class Unsure(Exception):
-    """A conditional write failed with an unknown result. It may have taken effect, or may still take effect."""
+    """A conditional write failed with an unknown outcome. The write may have taken effect, or may still take effect."""
 
 
 class Requests:
-    """Requests to one location. Threads may share it."""
+    """Requests to the objects of one location. Threads may share it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, location: ObjectLocation) -> None:
         check_process(_used_by)
-        self._once, self._patient = place.clients()
-        self.timeout_s = place.timeout_s  # maximum time that a command waits for the storage
+        self._once, self._patient = location.clients()
+        self.timeout_s = location.timeout_s  # maximum time that a command waits for the storage
         self._probing = threading.Lock()
         # The services of the clouds support conditional writes; other endpoints are probed.
-        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & place.config.keys()
-        self._probed = place.scheme == "memory" or not is_elsewhere or place.quirk is not None
-        self._unquoted = place.quirk == UNQUOTED_ETAG
+        is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & location.config.keys()
+        self._probed = location.scheme == "memory" or not is_elsewhere or location.quirk is not None
+        self._unquoted = location.quirk == UNQUOTED_ETAG
 
     def client(self, *, retries: bool = True) -> Any:
-        """obstore client. Without `retries`, the client sends no request twice."""
+        """The obstore client. Without `retries`, the client sends each request only once."""
         global _used_by  # noqa: PLW0603 - the threads of obstore belong to one process
         check_process(_used_by)
         _used_by = _used_by or os.getpid()
         return self._patient if retries else self._once
 
     def attempts(self, said: str = _FAILED) -> Iterator[None]:
-        """Yield repeatedly until the timeout of a command has passed, then raise `Unavailable`."""
+        """Yield once for each attempt.
+
+        When the timeout of a command has passed, raise `Unavailable` with the message `said`.
+        """
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             yield
         raise Unavailable(said)
 
     def until_done(self, step: Callable[[], T]) -> T:
-        """Result of `step`, which is called again while it raises `Taken` or `Unsure`. Raises `Unavailable`."""
+        """Call `step` until it raises neither `Taken` nor `Unsure`, and return its result.
+
+        Raises `Unavailable` on timeout.
+        """
         for _ in self.attempts():
             with suppress(Taken, Unsure):
                 return step()
@@ -200,7 +206,7 @@ class Requests:
         return found
 
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """Read an object and its tag; None if the object still has `tag`. Raises `Missing`."""
+        """Read an object and its tag. Returns None if the object still has `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
         with suppress(Taken), _mapped():
             found = self.client().get(key, options=options)
@@ -208,18 +214,24 @@ class Requests:
         return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a byte range, which differs if the object was replaced. Raises `Missing` if it is absent or shorter."""
+        """Read a byte range of an object. Raises `Missing` if the object does not exist or is shorter.
+
+        If the object was replaced, the bytes are those of the new object.
+        """
         with _mapped():
             return bytes(self.client().get_range(key, start=start, length=length))
 
     def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
-        """Keys of the objects under a prefix, in order, with the time of the last write. `after` is a full key."""
+        """Keys of the objects under a prefix, in key order, with the time of the last write.
+
+        `after` is a complete key.
+        """
         with _mapped():
             for part in self.client().list(under, offset=after, chunk_size=1000):
                 yield from [(one["path"], one["last_modified"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object that no other writer writes."""
+        """Write an object unconditionally. No other writer may write an object with this key."""
         with _mapped(is_write=True):
             self.client().put(key, data, use_multipart=False)
 
@@ -248,7 +260,10 @@ class Requests:
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
 
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace an object if it still has `tag` (None: create it). Raises `Taken` if it has changed, or `Unsure`."""
+        """Replace an object if it still has `tag`, or create it if `tag` is None.
+
+        Raises `Taken` if the object has changed or exists, and `Unsure` if the outcome is unknown.
+        """
         self.probe()
         return self._put_if(key, data, tag, unquoted=self._unquoted)
 

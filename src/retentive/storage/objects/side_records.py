@@ -1,9 +1,9 @@
 """Side records. Each write creates one object, a *part*, so it never waits for writers of the store.
 
-Side records are not in the map of the store, since every write to the map replaces the manifest and would compete with
-other writers. Names of parts sort by time. When there are many parts of similar size, the next caller merges them into
-one. The merged part is written before its sources are deleted, and each value keeps its timestamp. A concurrent merge
-or a crash therefore loses nothing, and the latest value of a key is the valid one no matter which part it is in.
+Side records are not in the map of the store, because every write to the map replaces the manifest and would conflict
+with other writers. Names of parts sort by time. When there are many parts of similar size, the next caller merges them
+into one. The merged part is written before its sources are deleted, and each value keeps its timestamp. A concurrent
+merge or a crash therefore loses nothing, and the latest value of a key is the valid one no matter which part it is in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from retentive.errors import Damaged, NotFound, RetentiveError
-from retentive.storage.objects.reader import SIZE_OF_PARSED, Location
+from retentive.storage.objects.reader import SIZE_OF_PARSED, ObjectStorage
 from retentive.storage.objects.records import check_name, name_for, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, together
 
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[0-9a-f]{39}")
 
 
 class Stamped(NamedTuple):
-    """Value, or None if the record was removed, with a stamp that sorts by the time of the write."""
+    """Value of a side record (None if it was removed), with a stamp that sorts by the time of the write."""
 
     value: str | None
     stamp: str
@@ -44,20 +44,20 @@ Part = Mapping[str, Stamped]
 class SideRecords:
     """Side records of the stores at one location. Threads may share it.
 
-    `check` raises `NotFound` if the store with an id was erased. It is called after each write, so that no object
-    remains if the store was erased during the write.
+    `check` is called with the store id after each write, and raises `NotFound` if the store was erased. The written
+    object is then deleted, so that no object of an erased store remains.
     """
 
-    def __init__(self, location: Location, check: Callable[[str], object]) -> None:
-        self._requests = location.requests
-        self._cache = location.cache
+    def __init__(self, storage: ObjectStorage, check: Callable[[str], object]) -> None:
+        self._requests = storage.requests
+        self._cache = storage.cache
         self._check = check
         self._lock = threading.Lock()
         self._last_us = 0
         self._written: Counter[str] = Counter()
 
     def write(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write records with two requests, and sometimes merge parts."""
+        """Write side records with two requests. Sometimes this also merges parts."""
         stamp, under = self._new_stamp(), _under(store_id, kind)
         self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
         with self._lock:
@@ -68,7 +68,7 @@ class SideRecords:
                 self._merge(store_id, under)
 
     def all(self, store_id: str, kind: str) -> dict[str, str]:
-        """Keys and values of a kind, in key order."""
+        """Keys and values of the side records of a kind, in key order."""
         self._check(store_id)
         under = _under(store_id, kind)
         for _ in self._requests.attempts(BUSY):
@@ -99,7 +99,7 @@ class SideRecords:
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
-        """Read parts by name. None if another process has merged and deleted one of them."""
+        """Read parts by name. None if one of them no longer exists because another process merged it."""
         parts = together([partial(self._part, under, name) for name in names])
         return None if None in parts else cast("list[Part]", parts)
 
@@ -128,7 +128,10 @@ class SideRecords:
             raise
 
     def _new_stamp(self) -> str:
-        """Stamp that sorts after all earlier stamps of this process. Those of other processes sort by their clocks."""
+        """Stamp that sorts after all earlier stamps of this process.
+
+        Stamps of different processes sort by the clocks of their hosts.
+        """
         with self._lock:
             self._last_us = max(int(time.time() * 1_000_000), self._last_us + 1)
             return f"{self._last_us:0{_TIME_DIGITS}x}{os.urandom(4).hex()}"
@@ -141,7 +144,7 @@ def _under(store_id: str, kind: str) -> str:
 
 
 def _level(count: int) -> int:
-    """Size class of a part: 0 below 32 records, 1 below 1,024, ..."""
+    """Size class of a part with `count` records: 0 below 32 records, 1 below 1,024, and so on."""
     return min(max(count.bit_length() - 1, 0) // 5, 15)
 
 
@@ -155,8 +158,8 @@ def _to_merge(names: Sequence[str]) -> list[str]:
 def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
     """Newest value of each key.
 
-    With `forget_removals`, old removals are left out if no part has a value for their key. If a part has a value, the
-    removal is kept, since that part may remain after a crash.
+    With `forget_removals`, an old removal is left out unless a part has a value for its key. Such a part could remain
+    after a crash, and its value would then reappear.
     """
     found: dict[str, Stamped] = {}
     for part in parts:

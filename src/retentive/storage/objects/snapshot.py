@@ -20,7 +20,7 @@ from retentive.storage.contract import (
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, Row, Value, record_key, text_in
+from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, MapValue, VersionRow, record_key, text_in
 from retentive.storage.sql.snapshot import below
 from retentive.values.paths import ROOT, ancestors
 
@@ -30,7 +30,7 @@ _ALL_VERSIONS = VERSION + chr(0x10FFFF)
 
 
 class ObjectsSnapshot(Snapshot):
-    """Memory store as of one manifest."""
+    """State of a memory store as described by one manifest."""
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
         self._manifest = manifest
@@ -39,7 +39,7 @@ class ObjectsSnapshot(Snapshot):
         self._see(manifest.log)
 
     def _see(self, overlay: Edits) -> None:
-        """Replace the overlay through which values are read."""
+        """Set the overlay of edits that reads see on top of the tree."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
@@ -64,7 +64,7 @@ class ObjectsSnapshot(Snapshot):
             memory = row.as_memory()
             return Entry(memory, verified(self._reader.text(_text_of(row)), memory.sha256, memory.seal, memory.path))
         ancestor = filter(None, self._map.get_all([MEMORY + one for one in ancestors(path)]))
-        above = next((one.path for one in ancestor if isinstance(one, Row)), None)
+        above = next((one.path for one in ancestor if isinstance(one, VersionRow)), None)
         return Entry(above=above, below=self._map.has_any(*_below(path)))
 
     def memories(self, under: str) -> Iterator[Memory]:
@@ -76,11 +76,11 @@ class ObjectsSnapshot(Snapshot):
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         for group in _groups(self._present(under)):
             texts = self._reader.texts(list(map(_text_of, group)))
-            for memory, data in zip(map(Row.as_memory, group), texts, strict=True):
+            for memory, data in zip(map(VersionRow.as_memory, group), texts, strict=True):
                 yield memory, verified(data, memory.sha256, memory.seal, memory.path)
 
     def find(self, memory_id: str) -> Memory | None:
-        recent = (row for row in self._overlay.values() if isinstance(row, Row) and row.memory == memory_id)
+        recent = (row for row in self._overlay.values() if isinstance(row, VersionRow) and row.memory == memory_id)
         chosen = max(recent, key=lambda row: row.id, default=None)
         if chosen is not None and self._row_at(chosen.path) == chosen:
             return chosen.as_memory()
@@ -88,11 +88,11 @@ class ObjectsSnapshot(Snapshot):
             return None
         return next((row.as_memory() for row in self._present(ROOT) if row.memory == memory_id), None)
 
-    def _row_at(self, path: str) -> Row | None:
-        return cast("Row | None", self._map.get(MEMORY + path))
+    def _row_at(self, path: str) -> VersionRow | None:
+        return cast("VersionRow | None", self._map.get(MEMORY + path))
 
-    def _present(self, under: str) -> Iterator[Row]:
-        return cast("Iterator[Row]", self._map.values(*_below(under)))
+    def _present(self, under: str) -> Iterator[VersionRow]:
+        return cast("Iterator[VersionRow]", self._map.values(*_below(under)))
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         revision_of, memory_id, path = selection.get("revision_of"), selection.get("memory_id"), selection.get("path")
@@ -129,20 +129,23 @@ class ObjectsSnapshot(Snapshot):
             raise NotFound(f"there is no version {version_id}")
         return verify_version(row.as_version(), None if row.text is None else self._reader.text(row.text))
 
-    def _row(self, version_id: str) -> Row | None:
-        return cast("Row | None", self._map.get(VERSION + version_id))
+    def _row(self, version_id: str) -> VersionRow | None:
+        return cast("VersionRow | None", self._map.get(VERSION + version_id))
 
-    def _rows(self, least: str, before: str | None) -> Iterator[Row]:
+    def _rows(self, least: str, before: str | None) -> Iterator[VersionRow]:
         """Versions with `least <= id < before`, newest first."""
         high = _ALL_VERSIONS if before is None else VERSION + before
-        return cast("Iterator[Row]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
+        return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
 
-    def _of_revision(self, version_id: str) -> list[Row]:
-        """Versions in the same revision as a version, newest first. They are its neighbours in the order of ids."""
+    def _of_revision(self, version_id: str) -> list[VersionRow]:
+        """Versions of the revision to which a version belongs, newest first.
+
+        Their ids are adjacent in the order of ids.
+        """
         row = self._row(version_id)
         if row is None:
             return []
-        since = cast("Iterator[Row]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
+        since = cast("Iterator[VersionRow]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
         newer = list(takewhile(lambda each: each.revision == row.revision, since))
         older = takewhile(lambda each: each.revision == row.revision, self._rows("", version_id))
         return [*reversed(newer), *older]
@@ -158,7 +161,7 @@ class ObjectsSnapshot(Snapshot):
                 keys, values = zip(*chunk[at : at + _TEXTS_AT_ONCE], strict=True)
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
-    def _contents(self, values: Iterable[Value]) -> list[str]:
+    def _contents(self, values: Iterable[MapValue]) -> list[str]:
         """Values of records. Values in packs are read in parallel."""
         found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
@@ -169,7 +172,7 @@ class ObjectsSnapshot(Snapshot):
         return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
 
-def _of_memory(rows: Iterable[Row], memory_id: str) -> Iterator[Row]:
+def _of_memory(rows: Iterable[VersionRow], memory_id: str) -> Iterator[VersionRow]:
     for row in rows:
         if row.memory == memory_id:
             yield row
@@ -183,15 +186,15 @@ def _below(path: str) -> tuple[str, str]:
     return MEMORY + low, MEMORY + high
 
 
-def _text_of(row: Row) -> str:
+def _text_of(row: VersionRow) -> str:
     if row.text is None:
         raise Damaged("a text of the memory store is missing")
     return row.text
 
 
-def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Group rows so that few texts are in memory at once."""
-    group: list[Row] = []
+def _groups(rows: Iterable[VersionRow]) -> Iterator[list[VersionRow]]:
+    """Group rows, so that only the texts of one group are in memory at once."""
+    group: list[VersionRow] = []
     for row in rows:
         group.append(row)
         if len(group) == _TEXTS_AT_ONCE or sum(each.size or 0 for each in group) >= _BYTES_AT_ONCE:

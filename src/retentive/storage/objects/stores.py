@@ -1,7 +1,8 @@
 """Creates, finds, lists and erases memory stores in object storage.
 
-For each store key there is an object with the id of its store. When the store is erased, this object is kept and marked
-free by compare-and-swap: deleting the object could affect a new store that has just taken the key.
+For each store key there is an object with the id of its store. When the store is erased, this object is not deleted but
+marked as free by compare-and-swap: deletion has no condition, so it could delete the object of a new store that has
+just reserved the key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from retentive.errors import Closed, Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, Backend, NewStore, StoreInfo, now_us
 from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
-from retentive.storage.objects.reader import Location
+from retentive.storage.objects.reader import ObjectStorage
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, check_process, together
 from retentive.values.records import to_us
@@ -27,14 +28,14 @@ from retentive.values.records import to_us
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _AT_ONCE = 64
-_MARKER = "format"  # object with the format number of the location
+MARKER = "format"  # object with the format number of the location
 
 
 class StoresBackend(Backend):
     """Part of the backend that creates, finds, lists and erases memory stores."""
 
     _process: int
-    _location: Location
+    _storage: ObjectStorage
     _requests: Requests
     _manifests: ManifestSwap
     _is_closed = False
@@ -44,31 +45,31 @@ class StoresBackend(Backend):
         self._is_closed = True
 
     def _begin(self, store_id: str | None = None) -> None:
-        """Check the process, the state of the backend, the format of the location, and the store id before a call."""
+        """Check the process, the backend, the format of the location and the store id, before each call."""
         check_process(self._process)
         if self._is_closed:
             raise Closed("the location is closed; open it again")
         if self._is_marked is None:
-            self._is_marked = self._reads_marker()
+            self._is_marked = self.reads_marker()
         if store_id is not None and not _ID.fullmatch(store_id):
             raise NotFound(f"there is no memory store {store_id}")
 
-    def _reads_marker(self, *, create: bool = False) -> bool:
+    def reads_marker(self, *, create: bool = False) -> bool:
         """Read the format marker of the location. False if it is missing. With `create`, write it first."""
         with suppress(Missing):
             if create:
                 with suppress(Taken):
-                    self._requests.replace(_MARKER, head_of(_MARKER), None)
-            check_head(_MARKER, self._requests.get(_MARKER)[0])
+                    self._requests.replace(MARKER, head_of(MARKER), None)
+            check_head(MARKER, self._requests.get(MARKER)[0])
             return True
         return False
 
     def create_store(self, **given: Unpack[NewStore]) -> StoreInfo:
         self._begin()
-        self._is_marked = self._is_marked or self._requests.until_done(partial(self._reads_marker, create=True))
+        self._is_marked = self._is_marked or self._requests.until_done(partial(self.reads_marker, create=True))
         key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
-        at = now_us(self._location.clock) if created_at is None else to_us(created_at)
-        new = Manifest(store_id or self._location.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
+        at = now_us(self._storage.clock) if created_at is None else to_us(created_at)
+        new = Manifest(store_id or self._storage.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
         if not _ID.fullmatch(new.id):
             raise InvalidInput("store ids on object storage may contain only letters, digits, '_' and '-'")
         if key is None:
@@ -76,7 +77,10 @@ class StoresBackend(Backend):
         return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
 
     def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
-        """Reserve a key for a new store and create it, or return the store with the key. Raises `Taken`, `Unsure`."""
+        """Reserve a key for a new store and create the store. If the key is in use, return its store.
+
+        Raises `Taken`, `Unsure`.
+        """
         tag, begun = self._key(key)
         if begun is not None and (made := self._made(begun)).key == key:
             return made
@@ -88,7 +92,10 @@ class StoresBackend(Backend):
         return self._made(new)
 
     def _key(self, key: str) -> tuple[Tag | None, Manifest | None]:
-        """Tag of the object for a key (None if missing), and the initial manifest of its store (None if it is free)."""
+        """Read the object for a key: its tag, and the initial manifest of the store that has the key.
+
+        The tag is None if the object does not exist, and the manifest is None if the key is free.
+        """
         try:
             data, tag = self._requests.get(_key_object(key))
         except Missing:
@@ -97,13 +104,13 @@ class StoresBackend(Backend):
         try:
             begun = None if value is None else Manifest(*value)
         except TypeError:
-            raise Damaged("the object for the key of a memory store cannot be decoded") from None
+            raise Damaged("the object that maps a store key to its memory store cannot be decoded") from None
         if begun is not None and begun.key != key:
-            raise Damaged("the object for the key of a memory store belongs to another key")
+            raise Damaged("the object that maps a store key to its memory store contains another key")
         return tag, begun
 
     def _made(self, manifest: Manifest) -> StoreInfo:
-        """Complete the creation of a store that this or a crashed process began."""
+        """Complete the creation of a store that this process or a crashed process began."""
         is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
         data = manifest.encoded()
         for _ in self._requests.attempts():
@@ -142,13 +149,13 @@ class StoresBackend(Backend):
         return None
 
     def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest with a tombstone, which contains the key until the key is free.
+        """Replace the manifest with a tombstone. The tombstone contains the store key until the key is free.
 
         The caller pauses the queue of the store.
         """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
-        erased = now_us(self._location.clock), None if actor is None else str(actor)
+        erased = now_us(self._storage.clock), None if actor is None else str(actor)
 
         def emptied(now: Manifest) -> Manifest:
             new = Manifest(now.id, now.key, "", now.created, None, generation=now.generation, erased=erased)
@@ -157,7 +164,10 @@ class StoresBackend(Backend):
         self._manifests.change(store_id, emptied)
 
     def _clear(self, store_id: str) -> int:
-        """Delete the remaining objects of an erased store, and free its key. Returns their number. Idempotent."""
+        """Delete the remaining objects of an erased store, and free its key. Returns the number of deleted objects.
+
+        Idempotent.
+        """
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
@@ -174,5 +184,5 @@ class StoresBackend(Backend):
 
 
 def _key_object(key: str) -> str:
-    """Object name for a key. It is a hash, since a key may contain characters that object names may not."""
+    """Object name for a store key. It is a hash, since a key may contain characters that object names may not."""
     return f"keys/{hashlib.sha256(json.dumps(key).encode()).hexdigest()}"

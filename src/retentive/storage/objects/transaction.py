@@ -20,7 +20,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.reader import NewPages, NewTexts, Reader
-from retentive.storage.objects.records import MEMORY, VERSION, Row, garbage, record_key, record_value, text_in
+from retentive.storage.objects.records import MEMORY, VERSION, VersionRow, garbage, record_key, record_value, text_in
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
@@ -28,19 +28,19 @@ _LONG_LOG = 8  # a transaction compacts at once if it adds this many times the k
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Transaction that changes a memory store. Upload `pages` and `texts` before committing the `finished` manifest."""
+    """Transaction on a memory store. Upload `pages` and `texts` before committing the manifest from `finished`."""
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
         self._revision_before = manifest.state.revision
         self._texts = texts
         self._pages = pages
-        self._edited: dict[str, Row | str | None] = {}
+        self._edited: dict[str, VersionRow | str | None] = {}
         self.changed = False
         self.has_removed = False
 
-    def _edit(self, edits: Mapping[str, Row | str | None]) -> None:
-        """Apply edits of the map. This transaction sees them."""
+    def _edit(self, edits: Mapping[str, VersionRow | str | None]) -> None:
+        """Apply edits to the map. Later reads of this transaction see them."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
@@ -49,21 +49,21 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def finished(self) -> Manifest:
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
         is_left = self.has_removed and manifest.weight > 0  # pages may contain records that were removed with versions
-        if is_left or len(manifest.log) - len(self._manifest.log) >= _LONG_LOG * self._reader.location.sizes.log:
+        if is_left or len(manifest.log) - len(self._manifest.log) >= _LONG_LOG * self._reader.storage.sizes.log:
             self._compact()
             return self._manifest
         return manifest
 
     def _compact(self) -> None:
-        """Move the log to the tree, including the edits of this transaction."""
+        """Move the log, including the edits of this transaction, to the tree."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
-        rebuild = manifest.rebuilt(self._reader.location.sizes, self._reader.pages)
+        rebuild = manifest.rebuilt(self._reader.storage.sizes, self._reader.pages)
         self._pages.update(rebuild.written)
         self._manifest = manifest.compacted(rebuild)
         self._see(self._manifest.log)
 
     def compact_log(self) -> None:
-        """Compact the whole log. The next purge deletes the replaced pages."""
+        """Compact the log completely. The next purge deletes the replaced pages."""
         if self._manifest.weight:
             self.changed = True
             self._compact()
@@ -75,19 +75,21 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         sources = [None if change.before is None else self._row_at(change.before.path) for change in changes]
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
-    def _record_one(self, change: Change, source: Row | None, actor: Actor | None) -> Recorded:
+    def _record_one(self, change: Change, source: VersionRow | None, actor: Actor | None) -> Recorded:
         origin = change.origin
         at = self._tick(origin)
         if origin is not None and origin.redacted_at is not None:
-            row = Row(origin.id, origin.memory_id, origin.operation, _name(origin.actor), at, at, origin.revision)
+            row = VersionRow(
+                origin.id, origin.memory_id, origin.operation, _name(origin.actor), at, at, origin.revision
+            )
             return self._add(row.redacted(to_us(origin.redacted_at), _name(origin.redacted_by)))
         source = self._source(change, source)
         memory, born = self._memory(change, source, at)
-        version = self._reader.location.new_id("memver_", at) if origin is None else origin.id
+        version = self._reader.storage.new_id("memver_", at) if origin is None else origin.id
         who = _name(actor if origin is None else origin.actor)
         revision = self._state.revision if origin is None else origin.revision
         is_first = source is None and origin is None and change.again is None
-        row = Row(version, memory, change.operation, who, born, at, revision, first=is_first)
+        row = VersionRow(version, memory, change.operation, who, born, at, revision, first=is_first)
         row = self._with_text(row, change, source)
         self._count(row, source)
         vacant = None
@@ -96,8 +98,11 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             vacant = source.path if there is not None and there.memory == memory else None
         return self._add(row, vacant=vacant)
 
-    def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
-        """Row with path and text. A deletion has no text; a rename has the text of the previous version."""
+    def _with_text(self, row: VersionRow, change: Change, source: VersionRow | None) -> VersionRow:
+        """The row with the path and text of a change.
+
+        A deletion has no text; a rename has the text of the previous version.
+        """
         kept = change.kept(row.memory, row.id)
         elsewhere = "" if change.origin is None else change.origin.path
         path = change.path or (elsewhere if source is None else source.path)
@@ -109,8 +114,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             return row._replace(size=source.size, sha256=source.sha256, text=source.text)
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
-    def _source(self, change: Change, source: Row | None) -> Row | None:
-        """Current row of the memory to change. Raises `Conflict` if the memory was moved."""
+    def _source(self, change: Change, source: VersionRow | None) -> VersionRow | None:
+        """Current row of the memory to change. Raises `Conflict` if the memory was moved or deleted."""
         before = change.before
         if before is None:
             return None
@@ -120,15 +125,15 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             raise Conflict("a memory was moved or deleted since it was read")
         return source
 
-    def _memory(self, change: Change, source: Row | None, at: int) -> tuple[str, int]:
+    def _memory(self, change: Change, source: VersionRow | None, at: int) -> tuple[str, int]:
         if source is not None:
             return source.memory, source.born
         if change.again is not None:
             return change.again.id, to_us(change.again.created_at)
-        return self._reader.location.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
+        return self._reader.storage.new_id("mem_", at) if change.origin is None else change.origin.memory_id, at
 
-    def _add(self, row: Row, *, vacant: str | None = None) -> Recorded:
-        edits: dict[str, Row | str | None] = {} if vacant is None else {MEMORY + vacant: None}
+    def _add(self, row: VersionRow, *, vacant: str | None = None) -> Recorded:
+        edits: dict[str, VersionRow | str | None] = {} if vacant is None else {MEMORY + vacant: None}
         edits[VERSION + row.id] = row
         if row.operation != "deleted" and row.redacted_at is None:
             edits[MEMORY + row.path] = row
@@ -138,8 +143,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._state = self._state._replace(newest=row.id)
         return Recorded(row.memory, row.id)
 
-    def _count(self, row: Row | None, source: Row | None) -> None:
-        """Update the usage for a row that replaces another. None means that there is no memory."""
+    def _count(self, row: VersionRow | None, source: VersionRow | None) -> None:
+        """Update the usage for a row that replaces another row. A row is None if the memory does not exist."""
         is_present = row is not None and row.operation != "deleted"
         memories = self._state.memories + is_present - (source is not None)
         before, after = (0 if one is None else one.size or 0 for one in (source, row))
@@ -148,7 +153,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _tick(self, origin: Version | None) -> int:
         """Time of the next version: the present time, or just after the last version if the clock went back."""
         last = self._state.last_at
-        at = max(now_us(self._reader.location.clock), last + 1) if origin is None else to_us(origin.created_at)
+        at = max(now_us(self._reader.storage.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
             raise InvalidInput("imported versions must be later than all existing versions")
         revision = max(self._state.revision, 0 if origin is None else origin.revision)
@@ -188,7 +193,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
-        at, who = now_us(self._reader.location.clock), _name(actor)
+        at, who = now_us(self._reader.storage.clock), _name(actor)
         shared, _ = self._shared_texts(going)
         self._remove({row: row.redacted(at, who) for row in going}, shared)
 
@@ -197,17 +202,19 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         shared, writers = self._shared_texts(going)
         self._remove({row: None for row in going if row.id not in writers}, shared)
 
-    def _removable(self, version_ids: Sequence[str]) -> list[Row]:
+    def _removable(self, version_ids: Sequence[str]) -> list[VersionRow]:
         """Versions with these ids, except the newest version of each present memory."""
         versions = self._map.get_all([VERSION + each for each in dict.fromkeys(version_ids)])
-        found = [row for row in versions if isinstance(row, Row)]
+        found = [row for row in versions if isinstance(row, VersionRow)]
         present = self._map.get_all([MEMORY + row.path for row in found])
         return [
-            row for row, there in zip(found, present, strict=True) if not isinstance(there, Row) or there.id != row.id
+            row
+            for row, there in zip(found, present, strict=True)
+            if not isinstance(there, VersionRow) or there.id != row.id
         ]
 
-    def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
-        """Texts that removed versions share with remaining ones, and the ids of the versions that wrote these texts."""
+    def _shared_texts(self, going: Sequence[VersionRow]) -> tuple[set[str], set[str]]:
+        """Texts that the versions to remove share with other versions, and the ids of the versions that wrote them."""
         ids, memories = {row.id for row in going}, {row.memory for row in going}
         texts = {row.text for row in going if row.text}
         stay, oldest = set[str](), dict[str, str]()
@@ -221,8 +228,11 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
                 memories.discard(found.memory)
         return stay, {oldest[text] for text in stay}
 
-    def _remove(self, edits: Mapping[Row, Row | None], shared: set[str]) -> None:
-        """Edit versions, record texts that are not `shared` as garbage, and compact the log, which contains paths."""
+    def _remove(self, edits: Mapping[VersionRow, VersionRow | None], shared: set[str]) -> None:
+        """Apply edits that remove texts or versions, and record the texts as garbage, except `shared` texts.
+
+        The log contains paths, so it is compacted too.
+        """
         if edits:
             self._begin_revision()
             self._edit(garbage({row.text for row in edits} - shared))

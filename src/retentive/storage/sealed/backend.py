@@ -1,8 +1,8 @@
 """Encryption at rest over any backend: the inner backend stores encrypted data, and callers read and write plain data.
 
-Every memory store has a random data key. It is stored with the store, encrypted with a key-encryption key from
-`keys.py`. Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is returned; stored
-data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists the limits of the protection.
+Every memory store has a random data key. The data key is stored with the store, encrypted with a key-encryption key
+from `keys.py`. Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is returned;
+stored data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists the limits of the protection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_STORES = 1_000  # stores whose keys are in the cache
 
 
 class _Pending(Exception):
-    """The process that created the store ended before it created the data key."""
+    """The store has no data key yet: the process that created the store ended before it created the key."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class _Pending(Exception):
 
 
 class SealedBackend(Backend, Checkable, Encrypting):
-    """Encrypts the memory stores of `inner`. With `seal_paths`, new stores hide their paths too."""
+    """Encrypts the memory stores of `inner`. With `seal_paths`, new stores also encrypt their paths."""
 
     def __init__(self, inner: Backend, keys: KeyWrapper, *, seal_paths: bool = False, clock: Clock = time.time) -> None:
         self.inner: Backend = inner
@@ -81,7 +81,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return self._with_key(store_id, lambda: self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve))
 
     def _with_key(self, store_id: str, call: Callable[[], T]) -> T:
-        """Result of `call`. If the store has no data key yet, create one and call again."""
+        """Return the result of `call`. If the store has no data key yet, create the key and call again."""
         try:
             return call()
         except _Pending as pending:
@@ -102,18 +102,21 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
-        """The keys of a store, from the cache if possible."""
+        """The keys of a store, from the cache if it has them."""
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
-    def check(self) -> Iterator[Finding]:
-        yield from capabilities.check(self.inner)
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from capabilities.check(self.inner, quick=quick)
         for store in all_stores(self.inner):
             if store.seal is not None:
                 yield from self._check_seals(store)
 
     def _check_seals(self, store: StoreInfo) -> Iterator[Finding]:
-        """Findings for the records whose encrypted metadata cannot be decrypted. A store without its key is skipped."""
+        """Findings for records whose encrypted metadata cannot be decrypted.
+
+        A store whose key is missing is skipped.
+        """
 
         def work(inner: Snapshot) -> list[Finding]:
             sealed = SealedSnapshot(inner, self._keys_of(store.id, inner.seal))
@@ -132,13 +135,15 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self.inner.close()
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
-        """The keys in the present seal of a store, so that changes by other processes apply at once."""
+        """The keys of a store, from its current seal, so that changes by other processes apply at once."""
         held = self._opened.get(store_id)
         if held is not None and held[0] == seal:
             return held[1]
         self._opened.pop(store_id, None)
         if seal is None:
-            raise InvalidInput("the memory store is not encrypted: open it without keys, or migrate it to encrypt it")
+            raise InvalidInput(
+                "the memory store is not encrypted; open it without keys, or encrypt it with `retentive migrate`"
+            )
         parsed = StoreSeal.parse(seal)
         if parsed.pending:
             raise _Pending(seal)
@@ -149,13 +154,13 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return keys
 
     def _give_key(self, store_id: str, pending: str) -> str:
-        """Create the data key of a new store, unless another process did. Returns the resulting seal."""
+        """Create the data key of a new store, unless another process has created it. Returns the resulting seal."""
         given = StoreSeal.parse(pending).holding(os.urandom(KEY_BYTES), store_id, self.keys).to_text()
 
         def work(tx: Transaction) -> str | None:
             if tx.seal == pending:
                 if tx.revision:
-                    raise Damaged("the data key of the memory store is missing")
+                    raise Damaged("the data key of the encrypted memory store is missing, although the store has data")
                 tx.set_metadata(seal=given)
             return tx.seal
 
@@ -164,7 +169,11 @@ class SealedBackend(Backend, Checkable, Encrypting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """Encryption of one memory store. `readable`: the present keys decrypt it; `current`: with the current key."""
+    """Encryption state of one memory store.
+
+    `readable` is true if the given keys can decrypt the store. `current` is true if its data key is wrapped with the
+    current key-encryption key.
+    """
 
     id: str
     key: str | None
@@ -182,7 +191,11 @@ class StoreStatus:
 
 @dataclass(slots=True, kw_only=True)
 class Rotated:
-    """Numbers of memory stores in a rotation: newly wrapped, already current, and skipped for three reasons."""
+    """Result of a key rotation: numbers of memory stores, by what was done with their data keys.
+
+    `rewrapped` data keys are now wrapped with the current key, and `current` ones already were. Stores that are
+    `locked`, `destroyed` or `unsealed` (not encrypted) were skipped.
+    """
 
     rewrapped: int = 0
     current: int = 0
@@ -199,8 +212,8 @@ class Rotated:
 def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = None) -> Rotated:
     """Wrap the data keys of all memory stores with the current key. Texts stay unchanged. The stores may be in use.
 
-    A rotation can be interrupted and run again. `progress` is called with the number of stores done. After the
-    rotation, no file of the backend contains the old wrapped keys.
+    An interrupted rotation can be run again. `progress` is called with the number of processed stores. After the
+    rotation, no file of the backend contains the previously wrapped keys.
     """
     done = Rotated()
     for store in all_stores(backend):
@@ -214,21 +227,22 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
 
 
 def status(backend: Backend) -> list[StoreStatus]:
-    """The encryption of each memory store, oldest first. Without keys, no encrypted store is readable."""
+    """Encryption state of each memory store, oldest first. Without keys, no encrypted store is readable."""
     return [_status(backend, store) for store in all_stores(backend)]
 
 
 def destroy(backend: Backend, store_id: str) -> str:
-    """Destroy the data key of a memory store, so that nobody can read the store again. Returns the time.
+    """Destroy the data key of a memory store, so that nobody can read the store again.
 
-    No keys are needed. Earlier copies, such as backups, stay readable until the key-encryption key is destroyed.
+    Returns the time of the destruction. This needs no keys. Earlier copies, such as backups, stay readable until the
+    key-encryption key is destroyed.
     """
     inner = backend.inner if isinstance(backend, SealedBackend) else backend
     clock = backend.clock if isinstance(backend, SealedBackend) else time.time
 
     def work(tx: Transaction) -> str:
         if tx.seal is None:
-            raise InvalidInput("the memory store is not encrypted, so it has no key")
+            raise InvalidInput("the memory store is not encrypted, so it has no key to destroy")
         seal = StoreSeal.parse(tx.seal)
         if seal.destroyed_at is None:
             seal = seal.destroyed(clock)
@@ -242,11 +256,16 @@ def destroy(backend: Backend, store_id: str) -> str:
 
 def _purge(backend: Backend) -> None:
     if not capabilities.purge(backend):
-        raise Unavailable("a reader keeps the database log open, and it contains old wrapped keys: try again later")
+        raise Unavailable(
+            "the database log still contains old wrapped keys, because a reader uses the log; try again later"
+        )
 
 
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
-    """Wrap one data key with the current key. Returns the name of the field of `Rotated` that counts it."""
+    """Wrap the data key of a store with the current key.
+
+    Returns the name of the field of `Rotated` that counts the store.
+    """
     while store.seal is not None:
         old = store.seal
         seal = StoreSeal.parse(old)
@@ -268,7 +287,7 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
 
 
 def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
-    """Replace the seal if it is still `old`. Returns the seal that was found."""
+    """Replace the seal if it is still `old`. Returns the seal that was found before."""
     found = tx.seal
     if found == old:
         tx.set_metadata(seal=new)

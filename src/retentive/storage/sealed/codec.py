@@ -1,8 +1,8 @@
 """Byte formats of an encrypted memory store: texts, seals (encrypted metadata) and names, with the keys of one store.
 
 The cipher is AES-256-GCM with random 96-bit nonces. The fields of a row that are not encrypted (store, memory, version,
-path) are bound to its seal as associated data, and the seal identifies the text. A row that was moved, swapped, renamed
-or truncated cannot be decrypted.
+path) are authenticated as associated data of its seal, and the seal identifies the text. A row that was moved, swapped,
+renamed or truncated cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _MAX_KNOWN = 20_000  # decrypted seals in the cache, about 600 bytes each
 
 
 class Unsealed(NamedTuple):
-    """Contents of a seal: hash and size of the text (None for a deletion), the real path if paths are encrypted, and
-    the provenance.
+    """Content of a seal: hash and size of the text, the real path if paths are encrypted, and the provenance.
 
-    `text_of` is the version whose row contains the text, since a rename stores no text.
+    The hash and the size are None for a deletion. `text_of` is the version whose row contains the text, since a rename
+    stores no text.
     """
 
     sha256: str | None = None
@@ -62,11 +62,11 @@ class StoreKeys:
         self._settings: tuple[str | None, str | None] = (None, None)  # encrypted and decrypted form
 
     def seal_settings(self, settings: str | None) -> str | None:
-        """Encrypt the settings, as text."""
+        """Encrypt settings. The result is a string."""
         return None if settings is None else self._encrypted(settings, self._bound_settings())
 
     def open_settings(self, sealed: str | None) -> str | None:
-        """Decrypt the settings. Raises `Damaged`."""
+        """Decrypt settings. Raises `Damaged`."""
         if sealed is None:
             return None
         if sealed != self._settings[0]:
@@ -75,11 +75,14 @@ class StoreKeys:
         return self._settings[1]
 
     def seal_record(self, kind: str, key: str, value: str) -> str:
-        """Encrypt the value of a record or side record, as text."""
+        """Encrypt the value of a record or side record. The result is a string."""
         return self._encrypted(value, self._bound_record(kind, key))
 
     def open_record(self, kind: str, key: str, sealed: str) -> str:
-        """Decrypt the value of a record. Raises `Damaged` if it was modified or belongs to another key."""
+        """Decrypt the value of a record.
+
+        Raises `Damaged` if the value was modified or belongs to another record key.
+        """
         damage = "the stored record was modified or belongs to another key"
         return self._decrypted(sealed, self._bound_record(kind, key), damage)
 
@@ -101,15 +104,15 @@ class StoreKeys:
         return f"settings|{self._store_id}".encode()
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
-        """Encrypt a text. It is bound to the version that wrote it."""
+        """Encrypt a text. The result can be decrypted only as the text of this version."""
         nonce = os.urandom(NONCE_BYTES)
         return TEXT_HEADER + nonce + self._text.encrypt(nonce, data, self._bound_text(version_id))
 
     def open_text(self, sealed: bytes | None, unsealed: Unsealed) -> bytes | None:
-        """Decrypt the text to which a seal belongs; None for a deletion. Raises `Damaged` for any other text."""
+        """Decrypt the text that belongs to a seal. None for a deletion. Raises `Damaged` for any other text."""
         if unsealed.text_of is None:
             if sealed is not None:
-                raise Damaged("a deletion in an encrypted memory store has a text")
+                raise Damaged("a text is stored for a deletion in an encrypted memory store")
             return None
         if not isinstance(sealed, bytes) or not sealed.startswith(TEXT_HEADER):
             raise Damaged("a text in an encrypted memory store is missing or not encrypted")
@@ -127,14 +130,17 @@ class StoreKeys:
         return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
 
     def keep_text(self, data: bytes, memory_id: str, version_id: str, named: Unsealed, hidden_path: str) -> Kept:
-        """The stored form of a new text. `named` has its path and provenance; the inner backend uses `hidden_path`."""
+        """Encrypt a new text and its metadata, in the form that the inner backend stores.
+
+        `named` has the real path and the provenance. `hidden_path` is the path that the inner backend uses.
+        """
         digest = hashlib.sha256(data).hexdigest()
         path = named.path if self.seal_paths else None
         unsealed = Unsealed(digest, len(data), version_id, path, named.provenance)
         return Kept(self.seal_text(data, version_id), "", self.seal(unsealed, memory_id, version_id, hidden_path))
 
     def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
-        """The seal of a version. `hidden_path` is the path that the inner backend uses."""
+        """Encrypt the metadata of a version. `hidden_path` is the path that the inner backend uses."""
         digest, size, text_of, path, provenance = unsealed
         if text_of is None:
             record = _NO_TEXT
@@ -152,7 +158,10 @@ class StoreKeys:
         return seal
 
     def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
-        """Decrypt the seal of a version. Raises `Damaged` if the seal is missing, modified or of another version."""
+        """Decrypt the metadata of a version.
+
+        Raises `Damaged` if it is missing, was modified or belongs to another version.
+        """
         if not isinstance(seal, bytes) or not seal.startswith(SEAL_HEADER):
             raise Damaged("a memory or version in an encrypted memory store has no encrypted metadata")
         bound = self._bound(memory_id, version_id, hidden_path)
@@ -189,7 +198,7 @@ class StoreKeys:
         return text.encode("utf-8", "surrogatepass")
 
     def hidden(self, path: str) -> str:
-        """The path that the inner backend uses for a real path."""
+        """Path that the inner backend uses in place of a real path."""
         if not self.seal_paths:
             return path
         hidden = self._paths.get(path)
@@ -209,7 +218,10 @@ class StoreKeys:
         return "/".join(parts)
 
     def _name(self, path: str) -> str:
-        """The hidden name for the last segment of a real path. It depends on the whole path and on the store."""
+        """Name that the inner backend uses for the last segment of a real path.
+
+        The name depends on the complete path and the store.
+        """
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()
 

@@ -36,7 +36,8 @@ NOT_HERE = "the key of the encrypted memory store is not available"
 class KeyWrapper(Protocol):
     """Wraps (encrypts) and unwraps data keys of 32 bytes. A wrapped key can be unwrapped only with its `context`.
 
-    Threads may share it. Raises `Locked` if it cannot unwrap a key, and `Unavailable` if it does not respond.
+    Threads may share the object. `unwrap` raises `Locked` for a key that cannot be unwrapped. A key service that does
+    not respond raises `Unavailable`.
     """
 
     @property
@@ -68,20 +69,23 @@ class _Ring:
 
 
 class KeyRing:
-    """Key-encryption keys by id, with a current one. A ring from a file reloads the file when the file changes."""
+    """Key-encryption keys by id, one of which is the current key.
+
+    A ring from a file reloads the file when the file changes.
+    """
 
     def __init__(
         self, current: str, keys: Mapping[str, Kek], *, path: str | None = None, mark: tuple[int, ...] = ()
     ) -> None:
         if current not in keys:
-            raise InvalidInput("the current key is not among the keys")
+            raise InvalidInput("the key ring has no key with the id given as `current`")
         self._ring = _Ring(current, dict(keys))
         self._path = path
         self._mark = mark
 
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
-        """Create a ring with one new random key."""
+        """Create a key ring with one new random key."""
         key_id, key = _new_key(clock)
         return cls(key_id, {key_id: key})
 
@@ -93,7 +97,7 @@ class KeyRing:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
-        """Read a file to which only its owner has access. Raises `NotFound` if it does not exist."""
+        """Read a key file. Only its owner may have access to it. Raises `NotFound` if the file does not exist."""
         absolute = os.path.abspath(expanded(path))
         text, mark = _read(absolute)
         ring = _parsed(text)
@@ -101,10 +105,10 @@ class KeyRing:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
-        """Read RETENTIVE_KEYS (the JSON) or RETENTIVE_KEYS_FILE (a path). None if neither is set."""
+        """Read RETENTIVE_KEYS (JSON) or RETENTIVE_KEYS_FILE (the path of a key file). None if neither is set."""
         text, path = environ.get(KEYS_VARIABLE), environ.get(FILE_VARIABLE)
         if text and path:
-            raise InvalidInput(f"set {KEYS_VARIABLE} or {FILE_VARIABLE}, not both")
+            raise InvalidInput(f"both {KEYS_VARIABLE} and {FILE_VARIABLE} are set; set only one of them")
         if text:
             return cls.from_text(text)
         return cls.from_file(path) if path else None
@@ -140,10 +144,12 @@ class KeyRing:
         try:
             return AESGCM(key.key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], context)
         except (InvalidTag, ValueError):
-            raise Locked("the key of the memory store is wrong, or its wrapped data key was modified") from None
+            raise Locked(
+                "the encryption key for the memory store is wrong, or the wrapped data key of the store was modified"
+            ) from None
 
     def _newest(self) -> _Ring:
-        """The present keys of the file, since another process may have added one."""
+        """The keys in the file now, since another process may have added one."""
         if self._path is not None:
             with suppress(OSError):
                 if _mark(os.stat(self._path)) == self._mark:
@@ -154,9 +160,10 @@ class KeyRing:
 
 
 class CallableKeys:
-    """Keys of a key service: `wrap(data_key, context)` returns bytes, and `unwrap(wrapped, context)` the data key.
+    """Key wrapper that calls functions of a key service.
 
-    `key_id` is the id of the key in the service. `unwrap` is also called for data keys wrapped with a key of `old_ids`.
+    `wrap(data_key, context)` returns the wrapped key as bytes, and `unwrap(wrapped, context)` the data key. `key_id` is
+    the id of the key in the service. `unwrap` is also called for data keys wrapped with a key in `old_ids`.
     """
 
     def __init__(
@@ -186,7 +193,8 @@ class CallableKeys:
 def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     """Add a new key to the key file, make it current, and return its id. Creates the file if it does not exist.
 
-    The old keys are kept. The file is durable when the function returns. Two processes can add keys at the same time.
+    The old keys are kept. The file is synced to disk before the function returns. Several processes can add keys at the
+    same time.
     """
     absolute = os.path.abspath(expanded(path))
     key_id, key = _new_key(clock)
@@ -200,7 +208,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
 
 
 def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
-    """Call an application's key wrapper. Errors that it raises itself become `Unavailable`."""
+    """Call an application's key wrapper. Exceptions that are not errors of retentive become `Unavailable`."""
     try:
         return call()
     except RetentiveError:
@@ -210,7 +218,7 @@ def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple
 
 
 def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
-    """The key ring in a key file, or the given key wrapper."""
+    """Return the given key wrapper, or read the key ring from the given path of a key file."""
     if isinstance(keys, str | os.PathLike):
         return KeyRing.from_file(keys)
     if not isinstance(keys, KeyWrapper):
@@ -233,9 +241,9 @@ def _parsed(text: str) -> _Ring:
         }
         current = given["current"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
-        raise InvalidInput("the keys do not have the format that `retentive keys new` writes") from None
+        raise InvalidInput("the keys are not in the JSON format that `retentive keys new` writes") from None
     if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
-        raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be among them")
+        raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be one of the keys")
     return _Ring(current, keys)
 
 
@@ -269,7 +277,7 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 
 @contextmanager
 def _directory_lock(path: str) -> Iterator[None]:
-    """Exclude other processes that add keys in this directory. Raises OSError."""
+    """Context that excludes other processes that add keys in this directory. Raises OSError."""
     if os.name != "posix":  # Windows cannot lock a directory
         yield
         return

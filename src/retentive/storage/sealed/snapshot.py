@@ -1,4 +1,4 @@
-"""Decrypting view of an encrypted memory store. Every record is verified before it is returned."""
+"""Snapshot and transaction of an encrypted memory store. Every record is verified before it is returned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ R = TypeVar("R", Memory, Version)
 
 
 class SealedSnapshot(Overlay):
-    """A snapshot of the inner backend, decrypted with the keys of its store."""
+    """Snapshot of the inner backend, decrypted with the keys of its store."""
 
     def __init__(self, inner: Snapshot, keys: StoreKeys) -> None:
         super().__init__(inner)
@@ -51,7 +51,7 @@ class SealedSnapshot(Overlay):
         if memory is None:
             return entry if entry.above is None else Entry(above=_cut(path, entry.above), below=entry.below)
         if memory.path != hidden:
-            raise Damaged("the storage returned the memory of another path")
+            raise Damaged("the storage returned a memory with another path than the one requested")
         unsealed = self._unsealed(memory)
         return Entry(_plain(memory, unsealed), self._keys.open_text(entry.data, unsealed))
 
@@ -152,7 +152,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         if seal is not UNCHANGED:
-            raise InvalidInput("the memory store is already encrypted; only the encryption layer sets the seal")
+            raise InvalidInput("the memory store is already encrypted; only the encryption layer may set its seal")
         self._tx.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
@@ -166,7 +166,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def _sealed(self, change: Change) -> Change:
         if change.sealing is not None:
-            raise InvalidInput("the change is already encrypted")
+            raise InvalidInput("the change is already encrypted; only the encryption layer may encrypt changes")
         before, path, data, keys = change.before, change.path, change.data, self._keys
         if change.origin is not None and change.origin.redacted_at is not None:
             return change
@@ -197,7 +197,7 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 
 
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
-    """The encrypted deletion of a memory that is not present, from an imported history."""
+    """Encrypt an imported deletion of a memory that is not present in the store."""
     hidden = keys.hidden(origin.path)
     unsealed = Unsealed(path=origin.path if keys.seal_paths else None, provenance=origin.provenance_text)
     return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
@@ -225,12 +225,12 @@ def _plain_version(version: Version, unsealed: Unsealed) -> Version:
 
 
 def _cut(path: str, hidden_above: str) -> str:
-    """The ancestor of `path` that has as many segments as the hidden path."""
+    """The ancestor of `path` that has the same number of segments as `hidden_above`."""
     return "/".join(path.split("/")[: hidden_above.count("/") + 1])
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
-    """The refusal with real paths in place of hidden paths."""
+    """The refusal with real paths instead of the paths that the inner backend uses."""
     path = str(refusal.values.get("path"))
     if real.get(path, path) == path:
         return refusal

@@ -1,4 +1,4 @@
-"""`StoreInfo.seal` of an encrypted memory store: its wrapped data key, and facts that need no key."""
+"""`StoreInfo.seal` of an encrypted memory store: its wrapped data key, and facts that can be read without a key."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class StoreSeal:
 
     @property
     def pending(self) -> bool:
-        """True after the store was created and before its data key, which is bound to the store id, is created."""
+        """True from the creation of the store until the creation of its data key, which is bound to the store id."""
         return self.wrapped is None and self.destroyed_at is None
 
     def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
@@ -76,7 +76,7 @@ class StoreSeal:
         return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
-        """A copy of the seal with this data key, wrapped with the current key."""
+        """Copy of the seal with `data_key`, wrapped with the current key."""
         result = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
         kek_id, wrapped = cast("tuple[str, bytes]", result)
         return replace(self, kek_id=kek_id, wrapped=wrapped)
@@ -86,7 +86,10 @@ class StoreSeal:
         return replace(self, kek_id=None, wrapped=None, destroyed_at=timestamp(clock))
 
     def _context(self, store_id: str) -> bytes:
-        """Associated data of the wrapped key. The key cannot be moved to another store, nor `paths` be changed."""
+        """Associated data of the wrapped key.
+
+        The key can therefore not be moved to another store, and the field `paths` cannot be changed.
+        """
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
 
 
@@ -96,7 +99,7 @@ def timestamp(clock: Clock) -> str:
 
 
 def _time(text: str | None) -> str | None:
-    """Validate a time in a seal, and return it in the same format. Raises `ValueError`."""
+    """Return a time from a seal unchanged if its format is valid. Raises `ValueError`."""
     if text is None:
         return None
     return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

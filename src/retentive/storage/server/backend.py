@@ -2,8 +2,9 @@
 
 A write locks the row of its store before its first read. When writes locked it later, 847 of 1,000 concurrent edits
 were lost on PostgreSQL and 702 on Galera. In one process, the writers of a store share a queue and commits, so they do
-not wait for each other's row lock and need one connection. If a conflict or a lost connection undid a transaction, it
-is retried. A commit without a reply is never repeated; the backend looks up its versions instead.
+not wait for each other's row lock and need only one connection. A transaction that was undone by a conflict or a lost
+connection is retried. If the reply to a commit is lost, the commit is not repeated: the backend looks up whether its
+versions exist.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.dialect import (
-    ConnectionLost,
     DeadlineExceeded,
     Dialect,
     SerializationConflict,
     ServerConnection,
+    ServerConnectionLost,
 )
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql.backend import SqlBackend
@@ -57,7 +58,7 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, Serializat
 
 @dataclass(slots=True, eq=False)
 class _TimedJob(StoreJob):
-    """Job with a deadline. The time in the queue counts."""
+    """Job with a deadline. The time that the job waits in the queue counts."""
 
     deadline: float = field(kw_only=True)
 
@@ -96,7 +97,10 @@ class ServerBackend(SqlBackend, Clocked):
             self._pool.drop()
 
     def check_schema(self) -> None:
-        """Create the tables in an empty database. Raises `UnknownSchema` if an existing schema is older or newer."""
+        """Create the tables if the database is empty.
+
+        Raises `UnknownSchema` if an existing schema is older or newer.
+        """
         if self._persevere(self.schema.is_current):
             return
         self.migrate(only_new=True)
@@ -104,9 +108,9 @@ class ServerBackend(SqlBackend, Clocked):
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
         """Upgrade the schema and return the numbers of the applied migrations.
 
-        When the tables are created, `partitions` splits memories and versions by the hash of their store. `only_new`
-        creates missing tables, but raises `OlderSchema` instead of upgrading existing ones. Other processes may have
-        the database open meanwhile.
+        When the tables are created, `partitions` splits the tables of memories and versions by the hash of the store
+        number. With `only_new`, missing tables are created, but `OlderSchema` is raised instead of upgrading existing
+        tables. Other processes may have the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"partitions must be 0 to {MAX_PARTITIONS}, not {partitions}")
@@ -117,7 +121,7 @@ class ServerBackend(SqlBackend, Clocked):
                 if self.schema.is_current(connection):
                     return []
                 if only_new and self.schema.version(connection):
-                    raise OlderSchema("the tables have an older schema: run `retentive migrate-schema`")
+                    raise OlderSchema("the tables of the database have an older schema; run `retentive migrate-schema`")
                 applied = self.schema.upgrade(connection, now_us(self.clock), partitions=partitions)
                 connection.commit()
                 return applied
@@ -140,7 +144,7 @@ class ServerBackend(SqlBackend, Clocked):
 
         return self._persevere(attempt)
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
             return self._examine(connection)
@@ -159,7 +163,7 @@ class ServerBackend(SqlBackend, Clocked):
         return cast("T", queue.submit(job))
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
-        run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
+        run_batch(jobs, self._attempt, eldest_fails=(ServerConnectionLost, DeadlineExceeded))
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
         """Run the jobs and commit, before the deadline of the oldest job."""
@@ -171,15 +175,18 @@ class ServerBackend(SqlBackend, Clocked):
         )
 
     def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
-        """Commit. If the reply is lost, look up whether the commit took place."""
+        """Commit. If the reply is lost, look up whether the commit took place.
+
+        Raises `SerializationConflict` if it did not.
+        """
         try:
             connection.commit()
-        except ConnectionLost:
+        except ServerConnectionLost:
             if not self._landed(changed):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
-        """Return whether a commit without a reply took place.
+        """Return whether a commit took place although its reply was lost.
 
         Locking the row of the store waits until the server has committed or rolled back the transaction. The small
         write waits until the cluster has replicated the state that was read. Raises `OutcomeUnknown` if the server
@@ -195,18 +202,23 @@ class ServerBackend(SqlBackend, Clocked):
                     return landed
             except (RetentiveError, SerializationConflict) as error:
                 if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
-                    raise OutcomeUnknown("the connection was lost during the commit") from None
+                    raise OutcomeUnknown(
+                        "the connection was lost during the commit, so its outcome is unknown"
+                    ) from None
 
     def _deadline(self) -> float:
         return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
-        """Run `attempt` in its own transaction. Lost connections and conflicts are retried until the deadline."""
+        """Run `attempt` in a separate transaction.
+
+        After a lost connection or a conflict, try again until the deadline.
+        """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
                 return self._once(attempt)
-            except ConnectionLost:
+            except ServerConnectionLost:
                 if not backoff.wait():
                     raise
             except SerializationConflict:
@@ -219,7 +231,7 @@ class ServerBackend(SqlBackend, Clocked):
                 raise Closed("the location is closed; open it again")
             try:
                 return attempt(connection)
-            except ConnectionLost:
+            except ServerConnectionLost:
                 self._pool.drop()  # the idle connections are probably lost too
                 raise
             finally:
@@ -227,10 +239,10 @@ class ServerBackend(SqlBackend, Clocked):
 
 
 class _SharedTransaction:
-    """Transaction of a batch on one store, with its row locked.
+    """Transaction for a batch of jobs on one store, whose row is locked.
 
-    It has no savepoints, because each costs round trips. A job that fails after a change therefore undoes the other
-    jobs too.
+    The transaction has no savepoints, because each savepoint costs round trips. If a job fails after a change, the
+    changes of all jobs are undone.
     """
 
     def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
@@ -245,7 +257,7 @@ class _SharedTransaction:
         return ServerTransaction(self._connection, self._store_id, self._head, clock=clock, new_id=new_id)
 
     def finish(self, transaction: ServerTransaction) -> None:
-        """Do nothing: the head is written once, during the commit."""
+        """Do nothing: the head is written only once, during the commit."""
 
     def undo(self, transaction: ServerTransaction | None, error: Exception) -> bool:
         if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):

@@ -14,7 +14,7 @@ from retentive.storage.sql.connection import Connection
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 
-class ConnectionLost(Unavailable):
+class ServerConnectionLost(Unavailable):
     """The connection was lost or timed out. An open transaction was not committed."""
 
 
@@ -30,13 +30,16 @@ class ServerConnection(Connection, Protocol):
     """Connection to a server: outside a transaction, or in a transaction that `begin_write` or `begin_read` started."""
 
     def begin_write(self) -> None:
-        """Start a write transaction. It sees all commits before each statement, or before its first read."""
+        """Start a write transaction.
+
+        Depending on the server, it sees the commits before each of its statements, or those before its first read.
+        """
 
     def begin_read(self) -> None:
         """Start a read-only transaction on one consistent state."""
 
     def commit(self) -> None:
-        """Commit. After `ConnectionLost` the outcome is unknown; after any other error nothing was committed."""
+        """Commit. After `ServerConnectionLost` the outcome is unknown; after any other error nothing was committed."""
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one. Never raises."""
@@ -58,13 +61,13 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         if not MIN_TIMEOUT_S <= self.timeout_s <= MAX_TIMEOUT_S:
-            raise InvalidInput(f"timeout_s must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
+            raise InvalidInput(f"the option timeout_s must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
         if not 1 <= self.connections <= 10_000:
-            raise InvalidInput("connections must be 1 to 10000")
+            raise InvalidInput("the option connections must be 1 to 10000")
 
 
 class Dialect(ABC):
-    """Differences between servers. `timeout_s` is the timeout of one command."""
+    """Differences between database servers. `timeout_s` is the timeout of one command."""
 
     name: ClassVar[str]
     now_us: ClassVar[str]
@@ -80,13 +83,13 @@ class Dialect(ABC):
 
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """Hold the schema lock. Leave the context after the commit."""
+        """Context that holds the schema lock. Leave it only after the commit."""
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
     """Split the part after `scheme://` into the address, the options of retentive, and the other query options.
 
-    Raises `InvalidInput`; the message omits the URL, which may contain a password.
+    Raises `InvalidInput`. The error message omits the URL, because it may contain a password.
     """
     address, _, query = rest.partition("?")
     try:
@@ -95,5 +98,7 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
             timeout_s=float(given.pop("timeout_s", "30")), connections=int(given.pop("connections", "16"))
         )
     except ValueError:
-        raise InvalidInput("URL options have the form `?name=value&name=value`; timeouts are numbers") from None
+        raise InvalidInput(
+            "options in the URL must have the form `?name=value&name=value`; timeouts are numbers"
+        ) from None
     return address, ours, given

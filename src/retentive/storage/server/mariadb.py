@@ -1,7 +1,7 @@
 """MariaDB and Galera through PyMySQL: connections and error mapping.
 
-Galera does not lock rows across nodes: if two transactions change the same row on different nodes, the second fails at
-its commit and is retried. `wsrep_sync_wait` makes every read wait for all commits of the cluster.
+Galera does not lock rows across nodes. If two transactions change the same row on different nodes, the second
+transaction fails at its commit and is retried. `wsrep_sync_wait` makes every read wait for all commits of the cluster.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, S
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.dialect import (
-    ConnectionLost,
     Dialect,
     SerializationConflict,
     ServerConnection,
+    ServerConnectionLost,
     ServerOptions,
     split_options,
 )
@@ -49,11 +49,11 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 
 
 class MariadbConnection(ServerConnection):
-    """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`.
+    """Runs statements. Raises the errors of `retentive.errors`, `ServerConnectionLost` and `SerializationConflict`.
 
-    Statements without rows are sent with the next query or the commit, except on a node of a cluster. On such a node, a
-    transaction can be rolled back between two statements of one packet. The server then runs the remaining statements
-    outside the transaction and commits half of a change (seen on Galera 4 with MariaDB 10.11).
+    Statements that return no rows are sent together with the next query or the commit, except on a node of a cluster. A
+    node can roll back a transaction between two statements of one packet. It then runs the remaining statements outside
+    the transaction and commits half of a change (seen on Galera 4 with MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -106,7 +106,7 @@ class MariadbConnection(ServerConnection):
         if not self._begun or self._failed:
             return
         self._begun = False
-        with suppress(ConnectionLost, SerializationConflict):
+        with suppress(ServerConnectionLost, SerializationConflict):
             self.rows("ROLLBACK")
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class MariadbConnection(ServerConnection):
         _cut(self._raw)
 
     def _send(self) -> list[Row]:
-        """Send the batched statements. Returns the rows of the last one."""
+        """Send the batched statements. Returns the rows of the last statement."""
         statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
         with self._guarded(), self._raw.cursor() as cursor:
             cursor.execute(statements)
@@ -128,7 +128,7 @@ class MariadbConnection(ServerConnection):
             yield
         except (pymysql.Error, OSError) as error:
             meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, ConnectionLost)
+            self._failed = self._failed or isinstance(meant, ServerConnectionLost)
             raise meant from None
         except BaseException:  # for example an interrupt while reading a reply
             self._failed = True
@@ -147,11 +147,11 @@ class MariadbDialect(Dialect):
         self._login = login
 
     def connect(self) -> MariadbConnection:
-        refusal: Exception = ConnectionLost("the database server cannot be reached")
+        refusal: Exception = ServerConnectionLost("the database server cannot be reached")
         for host, port in list(self._hosts):
             try:
                 return self._connect_to(host, port)
-            except ConnectionLost as error:
+            except ServerConnectionLost as error:
                 refusal = error
                 if len(self._hosts) > 1:
                     self._hosts = [*(one for one in self._hosts if one != (host, port)), (host, port)]
@@ -188,7 +188,7 @@ class MariadbDialect(Dialect):
         try:
             yield
         finally:  # the lock belongs to the connection, not to the transaction
-            with suppress(ConnectionLost):
+            with suppress(ServerConnectionLost):
                 connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
 
 
@@ -227,13 +227,13 @@ def _host(text: str) -> tuple[str, int]:
     if not colon:
         return text, DEFAULT_PORT
     if not port.isdecimal() or not name:
-        raise InvalidInput("a host must have the form name:port")
+        raise InvalidInput("each host in the URL must have the form name:port")
     return name.strip("[]"), int(port)
 
 
 @cache
 def _translated(sql: str) -> str:
-    """Convert placeholders to those of PyMySQL."""
+    """Convert `?` placeholders to those of PyMySQL."""
     return sql.replace("?", "%s")
 
 
@@ -249,7 +249,7 @@ def _unreachable(error: BaseException) -> Exception:
         return PermissionDenied("the database server refuses this user")
     if code == ER.BAD_DB_ERROR:
         return InvalidInput("there is no such database on the server; create it first")
-    return ConnectionLost("the database server cannot be reached")
+    return ServerConnectionLost("the database server cannot be reached")
 
 
 _CHECKREAD, _DISK_FULL, _KILLED, _WSREP_UNREADY = 1020, 1021, 1927, 1047
@@ -273,7 +273,7 @@ _LOST = {
 
 
 def meaning(error: BaseException) -> Exception:
-    """Map an error of MariaDB to one of retentive. An error that only a bug can cause is returned unchanged."""
+    """Map an error of MariaDB to an error of retentive. An error that only a bug can cause is returned unchanged."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
         (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
@@ -286,5 +286,5 @@ def meaning(error: BaseException) -> Exception:
         if code in codes:
             return meant()
     if code in _LOST or isinstance(error, (OSError, pymysql.InterfaceError)):
-        return ConnectionLost("the connection to the database server was lost")
+        return ServerConnectionLost("the connection to the database server was lost")
     return cast("Exception", error)

@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: connections and error mapping.
 
-A transaction pooler (PgBouncer) does not preserve session state. Behind a pooler, settings are sent with each
-transaction and statements are not prepared. A pooler is detected by the backend process id in its greeting, which
-differs from `pg_backend_pid()`.
+A transaction pooler (PgBouncer) does not preserve session state. Behind a pooler, the connection therefore sends its
+settings with each transaction and does not prepare statements. A pooler is detected by the process id in its greeting,
+which differs from `pg_backend_pid()`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, S
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.dialect import (
-    ConnectionLost,
     Dialect,
     SerializationConflict,
     ServerConnection,
+    ServerConnectionLost,
     ServerOptions,
     split_options,
 )
@@ -45,7 +45,7 @@ _MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and its text form may b
 
 
 class PostgresqlConnection(ServerConnection):
-    """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`."""
+    """Runs statements. Raises the errors of `retentive.errors`, `ServerConnectionLost` and `SerializationConflict`."""
 
     def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
         self._raw = raw
@@ -122,10 +122,10 @@ class PostgresqlConnection(ServerConnection):
             yield
         except NoAnswer:
             self._failed = True
-            raise ConnectionLost("the connection to the database server was lost") from None
+            raise ServerConnectionLost("the connection to the database server was lost") from None
         except psycopg.Error as error:
             meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, ConnectionLost)
+            self._failed = self._failed or isinstance(meant, ServerConnectionLost)
             raise meant from None
         except Refused:
             raise
@@ -158,7 +158,7 @@ class PostgresqlDialect(Dialect):
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
         connection.rows("SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))
         if connection.rows("SHOW server_encoding")[0][0] != "UTF8":
-            raise InvalidInput("the database must have the encoding UTF8, which can store every text")
+            raise InvalidInput("the database must have the encoding UTF8; other encodings cannot store every text")
         yield
 
 
@@ -183,7 +183,7 @@ def _unreachable(error: psycopg.Error) -> Exception:
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
         return InvalidInput("there is no such database on the server; create it first")
-    return ConnectionLost("the database server cannot be reached")
+    return ServerConnectionLost("the database server cannot be reached")
 
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)
@@ -191,8 +191,11 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
     (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
     ((pg.DiskFull, pg.InsufficientResources), lambda: StoreFull("no space is left on the database server")),
     ((pg.ProgramLimitExceeded,), lambda: Refused("too_large_to_keep")),
-    ((pg.IdleInTransactionSessionTimeout,), lambda: ConnectionLost("the database server ended an idle transaction")),
-    ((pg.ReadOnlySqlTransaction,), lambda: ConnectionLost("the database server takes no writes")),
+    (
+        (pg.IdleInTransactionSessionTimeout,),
+        lambda: ServerConnectionLost("the database server ended an idle transaction"),
+    ),
+    ((pg.ReadOnlySqlTransaction,), lambda: ServerConnectionLost("the database server takes no writes")),
     ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
     ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
     ((pg.DataCorrupted, pg.IndexCorrupted), lambda: Unavailable("the database server reports damaged data")),
@@ -200,10 +203,10 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Map an error of PostgreSQL to one of retentive. An error that only a bug can cause is returned unchanged."""
+    """Map an error of PostgreSQL to an error of retentive. An error that only a bug can cause is returned unchanged."""
     for kinds, meant in _MEANINGS:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or error.sqlstate is None:
-        return ConnectionLost("the connection to the database server was lost")
+        return ServerConnectionLost("the connection to the database server was lost")
     return cast("Exception", error)

@@ -1,7 +1,7 @@
-"""Batches statements to PostgreSQL through libpq's pipeline mode, using psycopg's wrapper.
+"""Batches statements to PostgreSQL through libpq's pipeline mode, with psycopg's wrapper of libpq.
 
 A statement without a result stays in libpq's buffer until the next query, so an edit takes three round trips. psycopg's
-cursors send each statement separately; with them, an edit took twice as long.
+cursors send each statement separately, which made an edit take twice as long.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Wire:
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
     def send(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Add a statement to the batch."""
+        """Add a statement to the batch without sending it."""
         text, types = _numbered(sql), tuple(map(_type_of, values))
         given = [_encoded(value) for value in values]
         formats = [Format.BINARY if isinstance(value, bytes) else Format.TEXT for value in values]
@@ -79,10 +79,10 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch and a statement, and return the rows of the statement. Raises the first `psycopg.Error`.
+        """Send the batch with one more statement, and return the rows of this statement.
 
-        The batch ends with a sync, not only with a flush: the idle timeout of the server starts at a sync. After it,
-        the server releases the locks of a client that has disappeared.
+        Raises the first `psycopg.Error`. The batch ends with a sync instead of a flush, because the idle timeout of the
+        server starts at a sync. After this timeout, the server releases the locks of a client that has disappeared.
         """
         self.send(sql, values)
         return self.sync()
@@ -90,7 +90,7 @@ class Wire:
     def sync(self) -> list[Row]:
         """Send the batch and return the rows of its last statement. Raises the first `psycopg.Error`.
 
-        After an error, the server skips the rest of the batch. It runs the next batch normally.
+        After an error, the server skips the rest of the batch, but runs the next batch normally.
         """
         try:
             self._pgconn.pipeline_sync()
@@ -161,7 +161,7 @@ class Wire:
 
 @cache
 def _numbered(sql: str) -> bytes:
-    """Convert placeholders to those of PostgreSQL: `$1` for the first `?`."""
+    """Convert `?` placeholders to those of PostgreSQL: `$1` for the first one."""
     first, *rest = sql.split("?")
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 

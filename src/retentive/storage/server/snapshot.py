@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retentive.storage.contract import Entry
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
-from retentive.storage.sql.snapshot import Head, SqlSnapshot, entry_with_head, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 
@@ -17,19 +17,22 @@ class LazySnapshot(SqlSnapshot):
 
     def __init__(self, connection: ServerConnection, store_id: str) -> None:
         self._server = connection
-        self._first: Head | None = None
+        self._first: StoreHead | None = None
         self._begun = False
         self.connection = connection
         self.store_id = store_id
 
     @property
-    def head(self) -> Head:  # type: ignore[override]
-        """Head that the first statement saw."""
+    def head(self) -> StoreHead:  # type: ignore[override]
+        """Head of the store as the first statement saw it."""
         return self._first or self._saw(select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
-        """Number of the store. Only reads with several statements use it, so it starts their transaction."""
+        """Number of the store.
+
+        Only reads with several statements need the number, so reading it starts a transaction.
+        """
         if not self._begun:
             self._begun = True
             self._server.begin_read()
@@ -43,7 +46,7 @@ class LazySnapshot(SqlSnapshot):
         self._saw(head)
         return entry
 
-    def _saw(self, head: Head) -> Head:
+    def _saw(self, head: StoreHead) -> StoreHead:
         if self._first is not None and head.revision != self._first.revision:
             raise SerializationConflict("the store was changed during a read")
         self._first = head

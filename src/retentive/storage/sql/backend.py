@@ -1,4 +1,4 @@
-"""Backend on a SQL database, except connections, transactions on memories, and retries."""
+"""Backend on a SQL database. Subclasses add connections, write transactions and retries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqlBackend(Backend, Checkable, Discarding):
 
     @abstractmethod
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Run work that only reads, outside a transaction."""
+        """Run read-only work outside a transaction."""
 
     @abstractmethod
     def transact(self, work: Callable[[Connection], T]) -> T:
@@ -85,7 +85,7 @@ class SqlBackend(Backend, Checkable, Discarding):
 
         return iter(self.look(select))
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         yield from self.look(self._examine)
 
     def _examine(self, connection: Connection) -> list[Finding]:
@@ -93,6 +93,7 @@ class SqlBackend(Backend, Checkable, Discarding):
 
     def repair(self) -> None:
         self.transact(lambda connection: sql_check.repair_indexes(connection, self.schema))
+        self.transact(sql_check.repair_times)
         for store in self.list_stores():
             self.transact(partial(repair_store, store_id=store.id, lock=self.lock))
 

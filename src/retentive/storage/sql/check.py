@@ -1,14 +1,16 @@
-"""Checks of memory stores in SQL beyond the contract: schema, indexes, orphaned rows and texts."""
+"""Checks of SQL storage beyond the contract: schema, indexes, and rows and texts that belong to nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import cast
 
 from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
+from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES, ForeignSchema, Schema
+from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
 
 _MOST = 1_000  # limit for the findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
@@ -17,8 +19,12 @@ _ORPHANS = (
     " (SELECT 1 FROM versions r WHERE r.store = v.store AND r.memory = v.memory AND r.text_of = v.id)"
 )
 _BEHIND = (
-    "SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND s.last_at <"
-    " (SELECT v.created_at FROM versions v WHERE v.store = s.no ORDER BY v.id DESC LIMIT 1)"
+    f"SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND (s.last_at >= {HIGHEST_COUNTER} OR s.last_at <"
+    " (SELECT v.created_at FROM versions v WHERE v.store = s.no ORDER BY v.id DESC LIMIT 1))"
+)
+_WITHOUT_TIME = (  # a store with such a time cannot be opened, and not be listed
+    "SELECT no, id FROM stores WHERE erased_at IS NULL AND created_at NOT BETWEEN"
+    f" {to_us(datetime.min.replace(tzinfo=UTC))} AND {to_us(datetime.max.replace(tzinfo=UTC))}"
 )
 _BY_MEMORY = {"versions_by_memory": "CREATE INDEX versions_by_memory ON versions (store, memory, id)"}
 _KEY = "ALTER TABLE versions ADD PRIMARY KEY (store, id)"
@@ -43,7 +49,7 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
         return
     yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
     for table in TABLES_OF_STORES:
-        left = f"FROM {table} WHERE store <> 0 AND store NOT IN ({_LIVING})"
+        left = f"FROM {table} WHERE store NOT IN ({_LIVING}){NOT_NUMBERING.get(table, '')}"
         for row in connection.rows(f"SELECT store, count(*) {left} GROUP BY store LIMIT {_MOST}"):
             store, count = cast("tuple[int, int]", row)
             yield found("rows_left", None, f"{store} ({count} rows of {table})")
@@ -53,10 +59,11 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
     )
     yield from (found("text_left", str(store), str(version)) for store, version in rows)
     yield from (found("revision_wrong", str(row[0]), "its time") for row in connection.rows(_BEHIND))
+    yield from (found("time_wrong", str(row[1]), "the memory store itself") for row in connection.rows(_WITHOUT_TIME))
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """Finding if the schema is not the current one, otherwise None."""
+    """Finding if the schema is not current, otherwise None."""
     try:
         if schema.is_current(connection):
             return None
@@ -75,6 +82,14 @@ def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
 def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
     there = {str(row[0]) for row in connection.rows(_NAMES[schema.dialect])}
     return [name for name in _INDEXES[schema.dialect] if name not in there]
+
+
+def repair_times(connection: Connection) -> None:
+    """Replace creation times of stores that cannot be read by those in their ids. The caller commits."""
+    for number, store_id in connection.rows(_WITHOUT_TIME):
+        at = time_in_id(str(store_id))
+        if at is not None and at < HIGHEST_COUNTER:
+            connection.run("UPDATE stores SET created_at = ? WHERE no = ?", (at, number))
 
 
 def repair_indexes(connection: Connection, schema: Schema) -> None:

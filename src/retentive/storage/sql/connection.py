@@ -16,9 +16,12 @@ class Connection(Protocol):
         """Run a statement and return all its rows."""
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Run a statement. It may be sent, and an error raised, as late as the next `rows` or the commit."""
+        """Run a statement.
+
+        The statement may be sent only with the next `rows` call or the commit, which then raises its errors.
+        """
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each item of `values`. Like with `run`, errors may be raised later."""
+        """Run a statement once for each item of `values`. As with `run`, errors may be raised later."""
         for each in values:
             self.run(sql, each)

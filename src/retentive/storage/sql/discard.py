@@ -1,4 +1,4 @@
-"""Deletion of stored data that belongs to nothing, one finding at a time, after a copy of the rows was saved."""
+"""Deletion of data that no memory store uses, one finding at a time. A copy of the rows is saved first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.capabilities import Keep
 from retentive.storage.findings import Finding
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.schema import TABLES_OF_STORES
+from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES
 from retentive.storage.sql.snapshot import VERSION, select_head
 
 _ROWS = {
@@ -17,21 +17,27 @@ _ROWS = {
 
 
 def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
-    """Save the rows of a finding, then delete or clear them. The caller commits. Raises `InvalidInput`."""
+    """Save the rows of a finding, then delete these rows or clear their columns. The caller commits.
+
+    Raises `InvalidInput`.
+    """
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])
         if connection.rows("SELECT 1 FROM stores WHERE no = ? AND erased_at IS NULL", (number,)):
-            raise InvalidInput(f"the rows of {finding.name} belong to a memory store again")
+            raise InvalidInput(
+                f"{finding.name} cannot be discarded: its rows now belong to a memory store; check again"
+            )
         for table in TABLES_OF_STORES:
-            _save(connection, table, "store = ?", (number,), keep)
-            connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
+            where = "store = ?" + NOT_NUMBERING.get(table, "")
+            _save(connection, table, where, (number,), keep)
+            connection.run(f"DELETE FROM {table} WHERE {where}", (number,))
         return
     version_id = finding.name.rpartition("/")[2]
     store = select_head(connection, str(finding.store_id), lock=lock).no
     if finding.code == "redaction_left" and connection.rows(
         "SELECT 1 FROM memories WHERE store = ? AND (version = ? OR text_of = ?)", (store, version_id, version_id)
     ):
-        raise InvalidInput(f"{version_id} is needed by a present memory")
+        raise InvalidInput(f"version {version_id} cannot be discarded, because a present memory needs it")
     _save(connection, "versions", "store = ? AND id = ?", (store, version_id), keep)
     if finding.code == "redaction_left":
         connection.run(

@@ -1,4 +1,7 @@
-"""Repairs of SQL stores. A repair rebuilds only a value that follows from other stored values, and deletes nothing."""
+"""Repairs of SQL stores.
+
+A repair rebuilds only values that can be derived from other stored values, and deletes nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from typing import cast
 
 from retentive.errors import NotFound
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.snapshot import Head, select_head
+from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.values.paths import ancestors
-from retentive.values.records import time_in_id
+from retentive.values.records import HIGHEST_COUNTER, time_in_id
 
 _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
@@ -24,7 +27,6 @@ _OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, whi
 )
 _VERSION = "id, memory, operation, path, size_bytes, sha256, created_at, revision, text_of, redacted_at"
 _MEMORY = "id, path, version, text_of, size_bytes, sha256, updated_at"
-_HIGHEST = 1 << 53  # a counter above is damaged itself
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class _Version:
 
     @property
     def is_on_time(self) -> bool:
-        """True if its id proves its time. Ids of other applications prove nothing."""
+        """True unless the id contains another time than the row. Ids of other applications contain no time."""
         return time_in_id(self.id) in {None, self.at}
 
 
@@ -62,9 +64,10 @@ class _Memory:
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Rebuild pointers, lost rows, counters and creation times of a store. The caller commits."""
+    """Rebuild pointers, lost rows, counters and times of a store. The caller commits."""
     with suppress(NotFound):  # erased meanwhile
         head = select_head(connection, store_id, lock=lock)
+        _repair_times(connection, head.no)
         repair = _StoreRepair(connection, head)
         if head.seal is None:  # the hashes of encrypted texts are in their seals
             repair.rebuild()
@@ -73,9 +76,9 @@ def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
 
 
 class _StoreRepair:
-    """Rebuilds the rows of one store from its versions and texts."""
+    """Repair of one store: rebuilds its rows from its versions and texts."""
 
-    def __init__(self, connection: Connection, head: Head) -> None:
+    def __init__(self, connection: Connection, head: StoreHead) -> None:
         self._connection, self._head, self._store = connection, head, head.no
         self._read()
 
@@ -100,11 +103,11 @@ class _StoreRepair:
         return cast("bytes | None", found[0][0]) if len(found) == 1 else None
 
     def _fits(self, holder: str | None, record: _Version | _Memory) -> bool:
-        """True if the text in the row of a version is the one that a record describes."""
+        """True if the text in the row of version `holder` has the size and hash in `record`."""
         return fits(self._text(holder), record.size, record.sha256)
 
     def rebuild(self) -> None:
-        """Rebuild pointers and texts of versions, then memories that differ from their newest version, or are lost."""
+        """Rebuild pointers and texts of versions, then memories that are lost or differ from their newest version."""
         for version in self._versions:
             if version.has_text and not self._fits(version.text_of, version):
                 self._find_text(version)
@@ -117,29 +120,44 @@ class _StoreRepair:
         self._read()
 
     def _find_text(self, version: _Version) -> None:
-        """Point a version to the row with its text, or copy an equal text into the row it points to.
+        """Correct the pointer of a version to the row with its text, or copy a text with the same hash to this row.
 
-        Not if its own id may be the wrong one: with another time, or if it points to a lost id of the same time.
+        Nothing is changed if the id of the version itself may be damaged: if its time differs from that of the row, or
+        if the pointer names a missing id with the same time.
         """
         ids = {each.id for each in self._versions}
         same_time = version.text_of is not None and time_in_id(version.text_of) == version.at
         if not version.is_on_time or (same_time and version.text_of not in ids):
             return
         own = [each.id for each in self._versions if each.memory == version.memory and each.id <= version.id]
-        for holder in reversed(own):
-            if self._fits(holder, version):
-                version.text_of = holder
-                self._set("versions", "id", version.id, text_of=holder)
-                return
-        if version.text_of not in own or not version.sha256:
+        holder = next((each for each in reversed(own) if self._text(each) is not None), None)
+        if self._fits(holder, version):
+            version.text_of = holder
+            self._set("versions", "id", version.id, text_of=holder)
+            return
+        if version.text_of not in own or not version.sha256 or not self._is_text_wrong(version):
             return
         for (text,) in self._rows("SELECT text FROM versions WHERE store = ? AND sha256 = ?", version.sha256):
             if fits(text, version.size, version.sha256):
                 self._set("versions", "id", str(version.text_of), text=text)
                 return
 
+    def _is_text_wrong(self, version: _Version) -> bool:
+        """True if the text is wrong rather than the hash: its size differs too, or another row has the same hash."""
+        text, expected = self._text(version.text_of), (version.text_of, version.sha256)
+        if (
+            text is None
+            or len(text) != version.size
+            or any((one.text_of, one.sha256) == expected for one in self._memories)
+        ):
+            return True
+        return any((one.text_of, one.sha256) == expected for one in self._versions if one.id != version.id)
+
     def _compare(self, memory: _Memory, newest: _Version) -> None:
-        """Correct columns of a memory or of its newest version, by the hash of the text and the time in the id."""
+        """Correct the columns of a memory or of its newest version.
+
+        The hash of the text and the time in the id show which is wrong.
+        """
         known = newest.is_on_time and self._fits(newest.text_of, newest)
         same_text = (memory.text_of, memory.size, memory.sha256) == (newest.text_of, newest.size, newest.sha256)
         if memory.version != newest.id:
@@ -157,14 +175,18 @@ class _StoreRepair:
                 self._set("versions", "id", newest.id, created_at=memory.at)
 
     def _lost(self) -> list[_Version]:
-        """Newest versions whose memory has no row, although they are no deletions."""
+        """Newest versions that are not deletions, but whose memory has no row."""
         if self._is_pruned():
             return []
         present = {memory.id for memory in self._memories}
         return [each for each in self._newest.values() if each.has_text and each.memory not in present]
 
     def _restore_lost(self) -> None:
-        """Rebuild lost rows if the counters prove that these are lost, rather than the versions of deletions."""
+        """Rebuild the lost rows of memories, if the counters prove that the memories existed.
+
+        Without this proof, a memory may also be missing because it was deleted and the version of its deletion was
+        lost.
+        """
         lost, head = self._lost(), self._head
         memories = len(self._memories) + len(lost)
         size_bytes = sum(each.size for each in self._memories) + sum(each.size or 0 for each in lost)
@@ -192,11 +214,11 @@ class _StoreRepair:
         return bool(self._rows(sql))
 
     def count(self) -> None:
-        """Correct the counters. While a memory is lost or damaged, they are evidence and stay as they are."""
+        """Correct the counters. They are not changed if a memory is lost or damaged, because they are then evidence."""
         head = self._head
         in_order = list(_in_order(self._versions))
-        head.revision = max([head.revision, *(each.revision for each in in_order)])
-        head.last_at = max([head.last_at, *(each.at for each in in_order)])
+        head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
+        head.last_at = max([_plausible(head.last_at), *(each.at for each in in_order)])
         is_sealed = head.seal is not None
         if not self._lost() and all(is_sealed or self._fits(each.text_of, each) for each in self._memories):
             head.memories, head.size_bytes = len(self._memories), sum(each.size for each in self._memories)
@@ -206,9 +228,14 @@ class _StoreRepair:
         )
 
 
+def _plausible(counter: int) -> int:
+    """A counter of a store; 0 if it is damaged."""
+    return counter if counter < HIGHEST_COUNTER else 0
+
+
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
-    """Versions whose time and revision nothing contradicts: they are not above those of a later version."""
-    at = revision = _HIGHEST
+    """Versions whose time and revision are consistent: neither is higher than in a later version."""
+    at = revision = HIGHEST_COUNTER
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:
             at, revision = version.at, version.revision
@@ -220,8 +247,17 @@ def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
     return isinstance(data, bytes) and len(data) == size_bytes and sha256(data).hexdigest() == digest
 
 
+def _repair_times(connection: Connection, store: int) -> None:
+    """Replace impossible times of versions by those in their ids. Otherwise no version could be listed."""
+    sql = "SELECT id FROM versions WHERE store = ? AND (created_at < 0 OR created_at >= ?)"
+    for (version,) in connection.rows(sql, (store, HIGHEST_COUNTER)):
+        at = time_in_id(str(version))
+        if at is not None and at < HIGHEST_COUNTER:
+            connection.run("UPDATE versions SET created_at = ? WHERE store = ? AND id = ?", (at, store, version))
+
+
 def _repair_ages(connection: Connection, store: int) -> None:
-    """Set creation times of memories to those of their first versions, if no earlier version is missing."""
+    """Set the creation time of each memory to the time of its first version, unless earlier versions are missing."""
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [
         (born, store, path)

@@ -1,4 +1,4 @@
-"""Schema of a database: the existing tables and their version."""
+"""Schema version of a database, and checks and upgrades of its tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from retentive.storage.sql import migrations
 from retentive.storage.sql.connection import Connection
 
 TABLES_OF_STORES = ("memories", "versions", "records")
+NOT_NUMBERING = {"versions": " AND (store <> 0 OR id <> 'numbering')"}
+"""Clause that leaves out the placeholder row of a directory (`files/numbering.py`)."""
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {
@@ -30,25 +32,26 @@ def refuse_newer(version: int, newest: int) -> None:
     """Raise `UnknownSchema` for a schema version that is newer than this version of retentive."""
     if version > newest:
         raise UnknownSchema(
-            f"the store has schema {version}, but this version of retentive knows {newest}; upgrade retentive"
+            f"the storage has schema {version}, but this version of retentive supports only schema {newest};"
+            " upgrade retentive"
         )
 
 
 class Schema:
-    """Schema in databases of one dialect. On a server, a table has a row for each applied migration."""
+    """Schema in databases of one dialect. On a server, the table of migrations has a row for each applied migration."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     @property
     def newest(self) -> int:
-        """Latest version that this version of retentive knows."""
+        """Latest schema version that this version of retentive can use."""
         return migrations.migrations(self.dialect)[-1][0]
 
     def version(self, connection: Connection) -> int:
-        """Version of the tables; 0 for an empty database.
+        """Schema version of the tables; 0 for an empty database.
 
-        Raises `ForeignSchema` for tables of another application, `Damaged` if tables are missing.
+        Raises `ForeignSchema` for tables of another application, and `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
         done = self._version(connection, tables)
@@ -58,7 +61,10 @@ class Schema:
         return done
 
     def is_current(self, connection: Connection) -> bool:
-        """Return whether the schema is current. Raises `UnknownSchema` if it is newer or of another application."""
+        """Return whether the schema is current.
+
+        Raises `UnknownSchema` if the schema is newer or of another application.
+        """
         done = self.version(connection)
         refuse_newer(done, self.newest)
         return done == self.newest
@@ -66,7 +72,8 @@ class Schema:
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
         """Upgrade the schema and return the versions applied. The caller holds the schema lock and commits.
 
-        When the tables are created, `partitions` splits memories and versions by the hash of their store.
+        When the tables are created, `partitions` splits the tables of memories and versions by the hash of the store
+        number.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

@@ -38,10 +38,10 @@ _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settin
 
 
 @dataclass(slots=True)
-class Head:
-    """Row of a memory store, with its counters.
+class StoreHead:
+    """Row of a memory store, which contains its counters.
 
-    Every write updates this row. If the database has row locks, the write locks the row first.
+    Every write updates this row. If the database has row locks, a write locks the row before anything else.
     """
 
     no: int
@@ -53,16 +53,16 @@ class Head:
     settings: str | None
 
 
-def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
-    """Head of a store. `lock` is the SQL clause that locks the row of the store. Raises `NotFound`."""
+def select_head(connection: Connection, store_id: str, *, lock: str = "") -> StoreHead:
+    """Read the head of a store. `lock` is the SQL clause that locks the row of the store. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
         raise stores.no_store(store_id)
     return _head(found[0])
 
 
-def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
-    """Head of a store and the entry at a path, read with one statement to save a round trip to a server.
+def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[StoreHead, Entry]:
+    """Read the head of a store and the entry at a path, with one statement to save a round trip to a server.
 
     Raises `NotFound`.
     """
@@ -100,9 +100,9 @@ _SAME_REVISION = (
 
 
 class SqlSnapshot(Snapshot):
-    """Memory store as one database transaction sees it."""
+    """Memory store in the state that one database transaction sees."""
 
-    def __init__(self, connection: Connection, store_id: str, head: Head | None = None) -> None:
+    def __init__(self, connection: Connection, store_id: str, head: StoreHead | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
         self.head = head or select_head(connection, store_id)
@@ -134,7 +134,7 @@ class SqlSnapshot(Snapshot):
         return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path with its bytes as stored, not verified, and the mark saved with the memory."""
+        """Entry at a path with its stored bytes, which are not verified, and the file mark stored with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
             " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
@@ -249,17 +249,20 @@ class SqlSnapshot(Snapshot):
 
 
 def could_be_id(text: str) -> bool:
-    """Return whether every database accepts a text: some databases reject NUL or lone surrogates."""
+    """Return whether every database accepts a string as a parameter: some reject NUL or lone surrogates."""
     return text.isascii() and text.isprintable()
 
 
 def below(path: str) -> tuple[str, str]:
-    """Bounds of all paths below `path`; `0` follows `/`. LIKE is not used, since paths may contain `_` and `%`."""
+    """Bounds of all paths below `path`; `0` follows `/`.
+
+    LIKE is not used, because `_` and `%` in paths would be wildcards.
+    """
     return path + "/", path + "0"
 
 
-def _head(row: Row) -> Head:
-    return Head(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
+def _head(row: Row) -> StoreHead:
+    return StoreHead(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
 
 
 def _memory(row: Sequence[Value]) -> Memory:
@@ -269,7 +272,7 @@ def _memory(row: Sequence[Value]) -> Memory:
     try:
         created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
     except (OverflowError, TypeError):
-        raise Damaged(f"the times of {visible(path)} cannot be read") from None
+        raise Damaged(f"the times of the memory {visible(path)} cannot be decoded") from None
     return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)
 
 
@@ -282,8 +285,8 @@ def _version(row: Row) -> Version:
     try:
         redacted_at = None if redacted is None else to_datetime(redacted)
         changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
-    except (OverflowError, TypeError, AttributeError, InvalidInput):
-        raise Damaged(f"the times or actors of version {id_} cannot be read") from None
+    except (Damaged, AttributeError, InvalidInput):
+        raise Damaged(f"the times or actors of version {id_} cannot be decoded") from None
     return Version(id_, memory, operation, path, size, sha256, *changed)
 
 

@@ -1,11 +1,14 @@
-"""Memory stores, their records and side records in SQL. Records and side records share a table, but no kinds."""
+"""Memory stores, their records and side records in SQL.
+
+Records and side records are in one table, under different kinds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import cast
 
-from retentive.errors import NotFound
+from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES
@@ -25,7 +28,7 @@ def insert_store(
 
 
 def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
-    """Remove everything in a store except its id. The caller holds the lock on the row of the store."""
+    """Remove all data of a store except its id. The caller holds the lock on the row of the store."""
     for table in TABLES_OF_STORES:
         connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(
@@ -36,7 +39,7 @@ def erase_store(connection: Connection, number: int, *, at: int, by: str | None)
 
 
 def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
-    """The store with this id, or else the store with this key, or else None."""
+    """Return the store with this id, otherwise the store with this key, otherwise None."""
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
         return None  # no database can store a NUL or a lone surrogate
     by_id = _select(connection, "id", id_or_key) if id_or_key.startswith("memstore_") else None
@@ -44,13 +47,13 @@ def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
 
 
 def select_store_taking(connection: Connection, key: str | None, store_id: str) -> StoreInfo | None:
-    """The store with this key, or else the store with this id (even if it is erased), or else None."""
+    """Return the store with this key, otherwise the store with this id (even if it is erased), otherwise None."""
     by_key = None if key is None else _select(connection, "store_key", key)
     return by_key or _select(connection, "id", store_id)
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
-    """The store with this id. Raises `NotFound`."""
+    """Return the store with this id. Raises `NotFound`."""
     found = _select(connection, "id", store_id)
     if found is None:
         raise no_store(store_id)
@@ -90,7 +93,10 @@ def select_records(connection: Connection, store: int, kind: str, *, after: str 
 
 
 def write_records(connection: Connection, store: int, kind: str, values: Mapping[str, str | None]) -> None:
-    """Replace records with delete and insert, since the databases share no upsert. None removes a record."""
+    """Write or replace records. The value None removes a record.
+
+    Each record is deleted and inserted, because the databases have no common statement for an upsert.
+    """
     connection.run_many(
         "DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", [(store, kind, key) for key in values]
     )
@@ -108,5 +114,8 @@ def _store(row: Row) -> StoreInfo:
     id_, key, name, created, memories, size, seal, erased = cast(
         "tuple[str, str | None, str, int, int, int, str | None, int | None]", row
     )
-    erased_at = None if erased is None else to_datetime(erased)
-    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal, erased_at)
+    try:
+        created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
+    except Damaged:
+        raise Damaged(f"the times of memory store {id_} cannot be read") from None
+    return StoreInfo(id_, key, name, created_at, memories, size, seal, erased_at)

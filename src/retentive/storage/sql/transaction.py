@@ -6,24 +6,25 @@ from collections.abc import Sequence
 from hashlib import sha256
 from os import urandom
 
-from retentive.errors import InvalidInput
+from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, select_head
-from retentive.values.records import Kept, Operation, Recorded, now_us, sortable_id, to_us
+from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
+from retentive.values.records import HIGHEST_COUNTER, Kept, Operation, Recorded, now_us, sortable_id, to_us
 
 _AT_ONCE = 200  # limit for the ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """Transaction that changes a memory store. The caller holds the lock, calls `finish` and commits.
+    """Transaction on a memory store. The caller holds the lock, calls `finish` and commits.
 
-    Transactions of one commit may share a `head`. Each of them continues where the previous one ended.
+    The transactions of one commit may share a `head`. Each transaction then continues from the counters of the previous
+    one.
     """
 
     def __init__(
-        self, connection: Connection, store_id: str, head: Head | None = None, *, clock: Clock, new_id: NewId
+        self, connection: Connection, store_id: str, head: StoreHead | None = None, *, clock: Clock, new_id: NewId
     ) -> None:
         super().__init__(connection, store_id, head)
         self._clock = clock
@@ -80,7 +81,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self._put(change, change.path, size, who)
 
     def _carry_out(self, moves: list[Sequence[Value]]) -> None:
-        """Apply the queued renames in one batch, and empty the queue."""
+        """Write the queued renames in one batch, and empty the queue."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, provenance = ?,"
@@ -148,7 +149,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """These version ids without newest versions of present memories."""
+        """These version ids, except those of the newest versions of present memories."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -246,6 +247,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
         """Time and id of the next version: now, or just after the previous version if the clock went back."""
         if change.origin is None:
             self.head.last_at = at = max(int(self._clock() * 1_000_000), self.head.last_at + 1)
+            if at >= HIGHEST_COUNTER:  # versions with such a time could not be read
+                raise Damaged("the time of the newest version is damaged; run `retentive doctor --repair`")
             # The same as `sortable_id`, without a call for each version.
             is_usual = self._new_id is sortable_id
             self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)
@@ -271,7 +274,7 @@ _IS_PRESENT = (
 def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
     """Return whether the changes of a transaction were committed. Locks the row of the store; the caller commits.
 
-    A commit that contained only records is reported as lost, since applying it twice does no harm.
+    For a commit that contained only records, the result is False, since applying it twice does no harm.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:

@@ -1,10 +1,11 @@
 """SQLite backend: memory stores in one file (or in memory), for any number of threads and processes of one host.
 
 It adds to SQLite:
+
 - a fair queue with group commit (`queue.py`)
-- commits that stay failed once they have failed (`commit.py`)
-- deletions on a full disk (`space.py`)
-- forks that inherit no connection (`forking.py`)
+- a guarantee that a failed commit does not take effect later (`commit.py`)
+- a disk reserve, so that deletions work on a full disk (`space.py`)
+- closing of all connections before a fork (`forking.py`)
 - detection of a deleted or replaced file
 """
 
@@ -29,7 +30,7 @@ from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import SharedTransaction, Writer
+from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
 from retentive.storage.sqlite.space import Space
@@ -40,33 +41,34 @@ PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
 
 
 class CommitObserver:
-    """Base class for copies of the memories that are updated after each commit, such as plain files. It does nothing.
+    """Base class for observers, which update a copy of the memories after each commit, such as plain files.
 
-    The thread that leads the writers calls every method except `snapshot`.
+    The methods of the base class update nothing. All methods except `snapshot` are called by the thread that runs the
+    batch.
 
     If an error is raised before the commit, the batch is refused. After the commit the observer must handle its own
     errors.
     """
 
     def lock(self, writer: Writer) -> None:
-        """Acquire the observer's lock for a batch. It may first recover the unfinished work of a killed process."""
+        """Acquire the lock of the observer for a batch. This may recover unfinished work of a killed process first."""
 
     def unlock(self) -> None:
         """Release the observer's lock."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        """Snapshot for a reader of one store. Any thread may call this method."""
+        """Create the snapshot for a reader of one store. Any thread may call this method."""
         return SqlSnapshot(connection, store_id)
 
     def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
-        """Transaction for one job of a batch."""
+        """Create the transaction for one job of a batch."""
         return SqlTransaction(connection, store_id, clock=clock, new_id=new_id)
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
-        """Prepare for the commit of these transactions, as the last step of their database transaction."""
+        """Prepare for the commit of these transactions. This is the last step of the database transaction."""
 
     def after_commit(self, writer: Writer) -> None:
-        """Update the copy after the commit, which is durable. The next batch waits for this call. Must not raise."""
+        """Update the copy after a durable commit. The next batch waits for this call. Must not raise."""
 
 
 class SqliteBackend(SqlBackend, Purgeable):
@@ -139,7 +141,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
-        """Raise `Closed` if the backend was closed, `Unavailable` if its file was moved."""
+        """Raise `Closed` if the backend was closed, and `Unavailable` if its file was moved."""
         if self._closed:
             raise Closed("the location is closed; open it again")
         if self._path is not None and _identity(self._path) != self._identity:
@@ -214,7 +216,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             with _fails_all_jobs():  # another process may have locked the database
                 self._writer.begin()
             before_commit = self._observer.before_commit
-            shared = SharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
+            shared = SqliteSharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
             try:
                 committed = run_together(shared, jobs)
             finally:
@@ -230,7 +232,7 @@ class SqliteBackend(SqlBackend, Purgeable):
                 self._observer.unlock()
 
     def _follow(self) -> None:
-        """Notify the observer after a commit, and check the free disk space."""
+        """Notify the observer after a commit, then check the free disk space."""
         self._observer.after_commit(self._writer)
         self._commits += 1
         if self._space is None or not (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):

@@ -1,4 +1,4 @@
-"""Write transactions of one process on one SQLite file. A failed commit stays failed."""
+"""Write transactions of one process on one SQLite file. A commit that failed never takes effect later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # these u
 class Writer:
     """The only write connection of this process to the file at `path` (None: a database in memory).
 
-    Only one thread may use it at a time. `space` is None if no space is reserved.
+    Only one thread may use the object at a time. `space` is None if no space is reserved.
     """
 
     def __init__(self, path: str | None, space: Space | None) -> None:
@@ -30,19 +30,19 @@ class Writer:
 
     @property
     def connection(self) -> SqliteConnection:
-        """The connection. It is opened on demand, and again after a fork."""
+        """The write connection. It is opened when first used, and opened again after a fork."""
         if self._connection is None:
             self._connection = connect(self._path, timeout_s=0.0)
         return self._connection
 
     def close(self) -> None:
-        """Close the connection. It is opened again on demand."""
+        """Close the connection. The next use opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run work in its own transaction and commit."""
+        """Run work in a separate transaction and commit."""
         self.begin()
         try:
             done = work(self.connection)
@@ -52,7 +52,7 @@ class Writer:
         return done
 
     def begin(self) -> None:
-        """Start a write transaction. This waits for other processes."""
+        """Start a write transaction, after waiting for write transactions of other processes."""
         if self._overwrite_due:
             self._overwrite_failed_commit()
         self.connection.begin()
@@ -76,7 +76,9 @@ class Writer:
             try:
                 self._overwrite_failed_commit()
             except RetentiveError:
-                raise OutcomeUnknown("the commit failed, and it is unknown if recovery applies it later") from error
+                raise OutcomeUnknown(
+                    "the commit failed, and recovery may still apply it; read the memory before retrying"
+                ) from error
             raise
 
     def _overwrite_failed_commit(self) -> None:
@@ -103,8 +105,8 @@ class Writer:
 
 
 @dataclass(slots=True)
-class SharedTransaction:
-    """Open transaction with a savepoint for each job. If a job is `alone`, the transaction has no savepoint."""
+class SqliteSharedTransaction:
+    """Open transaction with a savepoint for each job. If `alone` is true, it has one job and no savepoint."""
 
     writer: Writer
     before_commit: Callable[[Writer, Sequence[SqlTransaction]], None]

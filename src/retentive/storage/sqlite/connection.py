@@ -63,12 +63,18 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def begin(self) -> None:
-        """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time; this one at most 2 ms."""
+        """Start a write transaction. While waiting for the lock, it sleeps at most 2 ms at a time.
+
+        SQLite's own busy handler sleeps up to 100 ms at a time.
+        """
         if self._answer("BEGIN IMMEDIATE") is None:
             wait_until(lambda: self._answer("BEGIN IMMEDIATE") is not None, "another process holds the memory store")
 
     def use_log(self) -> None:
-        """Enable the write-ahead log. SQLite's busy handler does not wait if many processes open a new file at once."""
+        """Enable the write-ahead log, and wait while other processes open the same new file.
+
+        SQLite's busy handler does not wait in this case.
+        """
         wait_until(self._uses_log, "another process has locked the database; try again later")
 
     def _uses_log(self) -> bool:
@@ -78,7 +84,7 @@ class SqliteConnection:
         return mode is not None
 
     def _answer(self, sql: str) -> list[Row] | None:
-        """Rows of a statement; None if another process holds a lock."""
+        """Rows of a statement. None if another process holds a lock."""
         try:
             return self._raw.execute(sql).fetchall()
         except sqlite3.Error as error:
@@ -87,7 +93,7 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def clear_log(self, *, wait_s: float) -> bool:
-        """Checkpoint and truncate the write-ahead log. False if a reader still uses the log."""
+        """Checkpoint and truncate the write-ahead log. Returns False if a reader still uses the log."""
         backoff = lock_backoff(timeout_s=wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if not backoff.wait():
@@ -114,7 +120,7 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
 def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
     """Open a read-only connection that decodes invalid UTF-8 to lone surrogates.
 
-    With `immutable`, the connection creates no files beside the database, acquires no locks, and ignores the log.
+    With `immutable`, the connection creates no other files, acquires no locks, and ignores the write-ahead log.
     """
     connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
     return _prepared(connection, ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF"))
@@ -141,7 +147,7 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """Map an error of SQLite to one of retentive. An error that only a bug can cause is returned unchanged."""
+    """Map an error of SQLite to an error of retentive. An error that only a bug can cause is returned unchanged."""
     primary = _primary_code(error)
     if primary == sqlite3.SQLITE_TOOBIG:
         return Refused("too_large_to_keep")

@@ -1,8 +1,8 @@
 """Format and integrity of a SQLite file.
 
-The header of a file contains its format: the application id of retentive and the schema version. A file of another
-application or of a newer version is refused before retentive writes to the file or creates other files beside it.
-Setting the journal mode would already be a write.
+The header of a file contains its format: the application id of retentive and the schema version. retentive refuses a
+file of another application or of a newer version before it writes to the file or creates files next to it. Even setting
+the journal mode would write to the file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SCHEMA = SqliteSchema()
 
 
 def check_format(path: str) -> None:
-    """Raise `UnknownSchema` if the file at `path` has another or newer format. A missing or empty file is valid."""
+    """Raise `UnknownSchema` if the file at `path` has a foreign or newer format. A missing or empty file is valid."""
     if _size(path):
         with closing(_connect(path)) as connection:
             SCHEMA.is_current(connection)
@@ -62,7 +62,7 @@ def check_format(path: str) -> None:
 def _connect(path: str) -> SqliteConnection:
     """Open a connection that writes only if an interrupted transaction must be rolled back.
 
-    No other code may open the file: closing another descriptor of it would drop the locks of this process.
+    No other code may open the file, because closing any descriptor of the file drops the locks of this process.
     """
     if _size(path + "-journal"):
         return SqliteConnection(path, timeout_s=READ_TIMEOUT_S)

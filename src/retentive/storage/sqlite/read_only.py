@@ -49,7 +49,7 @@ class ReadOnlyBackend(SqlBackend):
             finally:
                 self._connection.roll_back()
 
-    def check(self) -> Iterator[Finding]:
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
         with self._lock:  # one read at a time: if the file is damaged, the next statement may fail
             yield from integrity(self._connection)
             yield from examine(self._connection, SCHEMA)

@@ -1,4 +1,4 @@
-"""Keeps a reserve of disk space beside a SQLite file, and the log short, so that deletions work on a full disk."""
+"""Reserved disk space next to a SQLite file, and a short write-ahead log, so that deletions work on a full disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
 class Space:
-    """Disk space for the database file at `path`, and a second file that reserves space. Needs exclusive access."""
+    """Reserve for the database file at `path`: a second file that occupies disk space.
+
+    Callers need exclusive access.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -24,7 +27,7 @@ class Space:
         self._file_system = local_file_system(os.path.dirname(path))
 
     def keep(self) -> bool:
-        """Allocate the reserve if there is enough space. True if the reserve is complete."""
+        """Allocate the reserve if the disk has enough space. Returns True if the reserve is complete."""
         if not self.is_reserved:
             with suppress(OSError):
                 self.is_reserved = os.path.getsize(self._reserve) >= RESERVE_BYTES
@@ -42,7 +45,7 @@ class Space:
         return self.is_reserved
 
     def give_up(self) -> bool:
-        """Free the reserve. True if it contained any space."""
+        """Free the reserve. Returns True if this freed any space."""
         self.is_reserved = False
         try:
             size = os.path.getsize(self._reserve)
@@ -53,14 +56,14 @@ class Space:
 
     @property
     def is_low(self) -> bool:
-        """Return whether so little space is left that the log must be kept short."""
+        """Return whether the disk has so little free space that the log must be kept short."""
         return _free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
         """On a full or nearly full disk, truncate the log and allocate the reserve.
 
-        A checkpoint frees the space of the log, but first needs space for new pages of the database. If the space is
-        not enough, the failed checkpoint uses up the space that deletions need.
+        The log is truncated by a checkpoint, which first needs space for new pages of the database. The checkpoint is
+        skipped if there is not enough space: if it failed, it would use up the space that deletions need.
         """
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
@@ -71,7 +74,7 @@ class Space:
 
 
 def _free_bytes(path: str, file_system: str) -> int:
-    """Bytes that this process can still write in the directory of `path`; `sys.maxsize` if unknown."""
+    """Number of bytes that this process can still write in the directory of `path`; `sys.maxsize` if unknown."""
     if not hasattr(os, "statvfs"):
         return sys.maxsize
     try:

@@ -1,9 +1,10 @@
 """Test suite for storage backends. Subclass it in a test file, open your backend, and run pytest.
 
-from retentive.testing.backend_suite import BackendSuite
+    from retentive.testing.backend_suite import BackendSuite
 
-class TestMyBackend(BackendSuite): def open_backend(self, place, *, clock, new_id): return MyBackend(place /
-"memory.mine", clock=clock, new_id=new_id)
+    class TestMyBackend(BackendSuite):
+        def open_backend(self, place, *, clock, new_id):
+            return MyBackend(place / "memory.mine", clock=clock, new_id=new_id)
 
 `place` is a directory for one test. If it is opened twice, both backends must have the same memories. Set `lasting =
 False` for a backend that stores nothing after it is closed, to skip the tests of durability. Set `seals = False` for an

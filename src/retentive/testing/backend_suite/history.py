@@ -24,7 +24,7 @@ class HistorySuite(SuiteOpening):
     """Tests of earlier states, imported versions, redaction, pruning and erasure."""
 
     def test_a_change_returns_its_memories_and_versions(self, store: Opened) -> None:
-        """Ids are returned in the order of the changes."""
+        """`record` returns the ids in the order of the changes."""
         store.create({A: b"a", B: b"b"})
         a, b = store.memory(A), store.memory(B)
         changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
@@ -35,7 +35,7 @@ class HistorySuite(SuiteOpening):
         assert store.write(lambda tx: tx.record([], None)) == []
 
     def test_versions_can_be_bounded_by_ids(self, store: Opened) -> None:
-        """Bounds are exclusive and need not be existing ids."""
+        """The bounds of `versions` are exclusive and need not be existing ids."""
         for number in range(7):
             store.put(A, b"%d" % number)
             store.put(B, b"%d" % number)
@@ -51,7 +51,7 @@ class HistorySuite(SuiteOpening):
         assert store.versions(before="\0") == []
 
     def test_earlier_states_can_be_read(self, store: Opened) -> None:
-        """After each version, the state consists of the newest version of every memory at that time."""
+        """The state after each version consists of the newest version that each memory had then."""
         states: list[dict[str, bytes | None]] = [{}]
         for step in steps(store):
             step()
@@ -62,7 +62,7 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[3].id) == states[3]
 
     def test_all_texts_are_returned_together(self, store: Opened) -> None:
-        """`texts` returns each memory with its bytes, in order of the paths."""
+        """`texts` returns each memory with its bytes, in byte order of the paths."""
         files = {f"/memories/{number:03}/{number % 7}": b"%d" % number for number in range(150)}
         store.create(files)
         store.put(A, b"\xc3\xa9")
@@ -89,7 +89,7 @@ class HistorySuite(SuiteOpening):
         assert store.usage() == Usage(1, 3)
 
     def test_versions_are_imported_unchanged(self, backend: Backend, store: Opened) -> None:
-        """The copy has the same ids, memories, times, actors and revisions, and accepts new changes."""
+        """The copy of a store has the same ids, memories, times, actors and revisions, and accepts new changes."""
         for step in steps(store):
             step()
         other = Opened(backend, "copy")
@@ -105,7 +105,10 @@ class HistorySuite(SuiteOpening):
         assert other.versions()[0].created_at > store.versions()[0].created_at
 
     def test_a_history_with_gaps_is_imported(self, backend: Backend, store: Opened) -> None:
-        """A deletion has no earlier versions. The path of another memory is free only because a deletion is missing."""
+        """One history contains only a deletion, without earlier versions of the memory.
+
+        Another history lacks a deletion, so the memory is dropped to free its path for a new memory.
+        """
         store.create({A: b"1", B: b"2"})
         store.delete(A)
         store.create({A: b"3"})
@@ -129,7 +132,7 @@ class HistorySuite(SuiteOpening):
         assert another.found(deleted.memory_id) is None
 
     def test_a_redacted_version_records_actor_and_time(self, store: Opened) -> None:
-        """The text, path, size and hash are removed, and a search by path no longer finds the version."""
+        """The text, path, size and hash are removed. A query by path no longer finds the version."""
         store.create({A: b"secret"}, PERSON)
         store.put(A, b"public")
         newest, first = store.versions()
@@ -154,7 +157,10 @@ class HistorySuite(SuiteOpening):
         assert [version.path for version in store.read(lambda found: list(found.as_of(newest.id)))] == [""]
 
     def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
-        """A redacted version cannot be redacted again. A text shared with a rename is kept for the other version."""
+        """Only older versions can be redacted, and only once.
+
+        A text that renames share is kept for the current version.
+        """
         store.create({A: b"one"})
         store.move(A, B)
         store.move(B, C)
@@ -183,7 +189,7 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {B: b"other"}
 
     def test_pruned_versions_are_removed(self, store: Opened) -> None:
-        """All other versions and their texts are kept."""
+        """Pruning keeps all other versions and their texts."""
         for number in range(6):
             store.put(A, b"%d" % number)
         store.create({B: b"b"})
@@ -198,7 +204,10 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {A: b"5"}
 
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
-        """The newest version of a present memory is kept, and so is a text shared with a rename."""
+        """The newest version of a present memory is kept.
+
+        If a rename shares a text with a pruned version, the text is kept.
+        """
         store.create({A: b"one"})
         store.move(A, B)
         store.create({C: b"c"})
@@ -210,7 +219,7 @@ class HistorySuite(SuiteOpening):
         assert [store.version_text(version.id) for version in store.versions()] == [b"two", b"c"]
 
     def test_redaction_and_pruning_are_new_revisions(self, store: Opened) -> None:
-        """Data that a caller cached for an older revision may be invalid after them."""
+        """The revision increases, because data that a caller cached for an older revision may be invalid."""
         store.create({A: b"one"})
         store.put(A, b"two")
         store.put(A, b"three")
@@ -221,7 +230,7 @@ class HistorySuite(SuiteOpening):
         assert len(store.versions()) == 2
 
     def test_an_erased_store_is_removed(self, backend: Backend, store: Opened) -> None:
-        """The id of the store stays reserved; its key can be used again."""
+        """The id of the erased store cannot be used again, but its key can."""
         store.create({A: b"one", C: b"two"}, PERSON)
         store.write(lambda tx: tx.put_record("kind", "key", "value"))
         backend.put_side_records(store.id, "beside", {"key": "value"})
@@ -251,7 +260,7 @@ class HistorySuite(SuiteOpening):
 
 
 def steps(store: Opened) -> Sequence[Callable[[], None]]:
-    """Changes of every kind, each with one version."""
+    """Make changes of every kind. Each change creates one version."""
     return (
         lambda: store.create({A: b"1"}, PERSON),
         lambda: store.create({B: b"2"}),
@@ -266,12 +275,12 @@ def steps(store: Opened) -> Sequence[Callable[[], None]]:
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
-    """The tree at an earlier version."""
+    """The memories and their bytes at an earlier version."""
     return store.read(lambda found: {version.path: found.text(version.id) for version in found.as_of(before)})
 
 
 def unsealed(records: Sequence[SealedRecord]) -> list[SealedRecord]:
-    """Memories or versions without their seals, which differ between stores."""
+    """Memories or versions without their seals, because seals differ between stores."""
     return [replace(record, seal=None) for record in records]
 
 

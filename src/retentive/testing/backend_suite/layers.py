@@ -1,4 +1,4 @@
-"""Backend suite: data of other layers: records, side records, and seals, which are stored without interpretation."""
+"""Backend suite: data of other layers (records, side records, seals), which backends store without interpreting it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class LayersSuite(SuiteOpening):
     """Tests of records, side records, and the seals of stores, versions and memories."""
 
     def test_records_are_stored_by_kind_and_key(self, store: Opened) -> None:
-        """`records` returns them in order of the keys. A new record replaces the old one, and None removes it."""
+        """`records` returns the records of a kind in key order.
+
+        A new record replaces the old one, and None removes it.
+        """
         put(store, "first", {"b": "1", "a": "é \U0001f600 'x'", "c": LONG})
         put(store, "second", {"a": "other"})
         assert notes(store, "first") == [("a", "é \U0001f600 'x'"), ("b", "1"), ("c", LONG)]
@@ -32,7 +35,7 @@ class LayersSuite(SuiteOpening):
         assert (note(store, "first", "b"), note(store, "first", "c"), note(store, "first", "\0")) == ("", None, None)
 
     def test_many_records_are_stored(self, store: Opened) -> None:
-        """Records can be written one by one and together."""
+        """Many records can be written in separate writes or in one write."""
         for number in range(120):
             put(store, "kind", {f"{number:03}": f"value {number}"})
         put(store, "kind", {f"{number:03}": "again" for number in range(100, 400)})
@@ -43,7 +46,10 @@ class LayersSuite(SuiteOpening):
         assert note(store, "kind", "002") is None
 
     def test_records_are_part_of_the_write(self, store: Opened) -> None:
-        """They are visible in the same write, and to others after the commit. A failed write stores none."""
+        """New records are visible in the same write, and to others after the commit.
+
+        A failed write stores no records.
+        """
         store.create({A: b"one"})
 
         def work(tx: Transaction) -> list[tuple[str, str]]:
@@ -57,22 +63,22 @@ class LayersSuite(SuiteOpening):
             tx.put_record("kind", "key", "lost")
             tx.put_record("kind", "more", "lost")
             tx.record([Change(tx.get(A).memory, None)], None)
-            raise ValueError("no more")
+            raise ValueError("this write is meant to fail")
 
-        with pytest.raises(ValueError, match="no more"):
+        with pytest.raises(ValueError, match="this write is meant to fail"):
             store.write(failing)
         assert notes(store, "kind") == [("key", "value")]
         assert store.get(A).exists
 
     def test_records_belong_to_one_store(self, store: Opened) -> None:
-        """Other stores do not see them."""
+        """Records of one store are not visible in other stores."""
         other = Opened(store.backend, "other")
         put(store, "kind", {"key": "here"})
         store.backend.put_side_records(store.id, "beside", {"key": "here"})
         assert notes(other, "kind") == list(other.backend.side_records(other.id, "beside")) == []
 
     def test_side_records_do_not_change_the_revision(self, store: Opened) -> None:
-        """Otherwise they behave like records."""
+        """Side records are stored by kind and key, as records are, but do not change the revision."""
         jot = store.backend.put_side_records
         jot(store.id, "seen", {"b": "1", "a": "2"})
         for number in range(80):
@@ -87,14 +93,14 @@ class LayersSuite(SuiteOpening):
         assert store.revision() == 0
 
     def test_side_records_of_an_unknown_store_are_rejected(self, store: Opened) -> None:
-        """Reading and writing them raises `NotFound`."""
+        """Reading or writing side records of an unknown store raises `NotFound`."""
         with pytest.raises(NotFound):
             store.backend.put_side_records("memstore_nothing", "kind", {"a": "b"})
         with pytest.raises(NotFound):
             list(store.backend.side_records("memstore_nothing", "kind"))
 
     def test_sealed_changes_are_stored_unchanged(self, store: Opened) -> None:
-        """Creations, edits, renames and deletions store the sealed bytes, their ids, and the plain text's size."""
+        """Every kind of change stores the encrypted bytes, the seal, and the size of the plain text."""
         self._needs_seals()
         store.write(lambda tx: tx.record([Change(None, A, None, sealing(b"\x00\xff one", 3))], None))
         made = store.memory(A)
@@ -114,7 +120,10 @@ class LayersSuite(SuiteOpening):
         assert store.usage().memories == store.usage().size_bytes == 0
 
     def test_provenance_is_stored_with_each_change(self, store: Opened) -> None:
-        """Creations, edits, renames and deletions, in the version and the memory. Redaction removes it."""
+        """Every kind of change stores its provenance in the version and in the memory.
+
+        Redaction removes the provenance.
+        """
 
         def record(path: str | None, *, data: bytes | None = None, of: str | None = A, note: str | None) -> None:
             store.write(
@@ -139,7 +148,7 @@ class LayersSuite(SuiteOpening):
 
     @pytest.mark.parametrize("stored", [b"two", b"on", b""], ids=["other", "cut", "empty"])
     def test_a_text_that_differs_from_its_hash_is_never_returned(self, store: Opened, stored: bytes) -> None:
-        """Every read of it raises `Damaged`. Other texts, listings and the history stay readable."""
+        """Every read of a damaged text raises `Damaged`. Other texts, listings and the history can still be read."""
         self._needs_seals()
         store.create({A: b"one", B: b"other"})
         store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, damaged(b"one!", stored))], None))
@@ -155,7 +164,7 @@ class LayersSuite(SuiteOpening):
         assert store.read(lambda snapshot: find_version(snapshot, newest.id)) == newest
 
     def test_a_memory_with_a_damaged_text_can_be_replaced_and_deleted(self, store: Opened) -> None:
-        """`locate` returns it without its bytes."""
+        """`locate` returns the memory without its bytes."""
         self._needs_seals()
         store.write(lambda tx: tx.record([Change(None, A, None, damaged(b"one", b"two"))], None))
         located = store.read(lambda snapshot: locate(snapshot, A))
@@ -168,13 +177,13 @@ class LayersSuite(SuiteOpening):
         assert not store.read(lambda snapshot: locate(snapshot, A)).exists
 
     def test_an_unsealed_change_has_no_seal(self, store: Opened) -> None:
-        """The seals of its version and its memory are None."""
+        """The seal of the version and the seal of the memory are None."""
         self._needs_seals()
         store.create({A: b"one"})
         assert (store.memory(A).seal, store.versions()[0].seal, store.seal()) == (None, None, None)
 
     def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
-        """A seal is set when the store is created, and a write replaces it. The revision stays the same."""
+        """The seal is set when the store is created, and a later write replaces it. The revision does not change."""
         self._needs_seals()
         backend = self.opened(tmp_path)
         made = backend.create_store(key="sealed", name="sealed", seal="first")
@@ -201,7 +210,7 @@ class LayersSuite(SuiteOpening):
 
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
-    """Write records in one write."""
+    """Write several records in one write."""
 
     def work(tx: Transaction) -> None:
         for key, value in values.items():
@@ -221,18 +230,21 @@ def note(store: Opened, kind: str, key: str) -> str | None:
 
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
-    """Sealing that stores `data` instead of a text of `size` bytes. Its seal contains the ids of the version."""
+    """Sealing that stores `data` in place of a text of `size` bytes.
+
+    The seal contains the ids of the memory and version.
+    """
     return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
 
 
 def damaged(text: bytes, stored: bytes) -> Sealing:
-    """Unsealed change that stores other bytes than those of its size and hash."""
+    """Change that stores the bytes `stored`, but the size and hash of `text`."""
     kept = Kept(stored, hashlib.sha256(text).hexdigest(), None)
     return Sealing(len(text), lambda memory, version: kept)
 
 
 def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
-    """All reads that return the text at `A`, of this version."""
+    """All read methods that return the text of the memory at `A`, whose newest version is `version_id`."""
     return [
         lambda snapshot: snapshot.get(A),
         lambda snapshot: snapshot.text(version_id),
@@ -242,5 +254,5 @@ def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
 
 
 def ids(version: Version) -> bytes:
-    """The seal that a version must have."""
+    """The seal that `sealing` creates for a version."""
     return f"{version.memory_id}|{version.id}".encode()

@@ -1,4 +1,4 @@
-"""Shared parts of the backend suite: opening a backend, and short functions for writes and reads."""
+"""Shared parts of the backend suite: fixtures that open a backend, and short methods for writes and reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 
 class Opened:
-    """A backend with one memory store, and short methods to write and read."""
+    """Backend with one memory store, and short methods for writes and reads."""
 
     def __init__(self, backend: Backend, key: str = "tested") -> None:
         self.backend = backend
@@ -54,7 +54,7 @@ class Opened:
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
     def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
-        """Rename a memory in one change. Unless `data` is None, the change replaces its text too."""
+        """Rename a memory in one change. The change also replaces the text, unless `data` is None."""
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
@@ -112,15 +112,15 @@ class Opened:
         return self.read(lambda snapshot: snapshot.usage())
 
     def revision(self) -> int:
-        """Return the number of writes to the store."""
+        """Return the revision of the store."""
         return self.read(lambda snapshot: snapshot.revision)
 
     def seal(self) -> str | None:
-        """Return the data of the encryption layer for the store."""
+        """Return the seal of the store."""
         return self.read(lambda snapshot: snapshot.seal)
 
     def state(self) -> tuple[object, ...]:
-        """Return the whole visible state of the store."""
+        """Return the complete visible state of the store."""
         return self.tree(), self.versions(), self.usage(), self.revision(), self.seal()
 
 
@@ -135,23 +135,26 @@ class SuiteOpening:
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         """Open your backend in the directory `place`."""
-        raise NotImplementedError("say how your backend is opened")
+        raise NotImplementedError("define open_backend in your test class, and open your backend there")
 
     def opened(self, place: Path, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
-        """Open the backend in a directory. It is closed after the test."""
+        """Open the backend in a directory. The fixture closes it after the test."""
         backend = self.open_backend(place, clock=clock, new_id=new_id)
         self._closing.callback(backend.close)
         return backend
 
     def reopened(self, backend: Backend, place: Path) -> Backend:
-        """Close the backend and open its location again, or return it unchanged if it keeps nothing after closing."""
+        """Close the backend and open its location again.
+
+        A backend that stores nothing after closing is returned unchanged.
+        """
         if not self.lasting:
             return backend
         backend.close()
         return self.opened(place)
 
     def needs_lasting(self) -> None:
-        """Skip the test for a backend that keeps nothing after closing."""
+        """Skip the test if the backend stores nothing after closing."""
         if not self.lasting:
             pytest.skip("this backend keeps nothing once it is closed")
 

@@ -12,7 +12,7 @@ from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpenin
 
 
 class Bug(Exception):
-    """Unexpected exception."""
+    """Exception of a type that no backend expects."""
 
 
 class PromisesSuite(SuiteOpening):
@@ -22,7 +22,10 @@ class PromisesSuite(SuiteOpening):
         "error", [Bug("x"), Refused("missing"), NotFound("x"), Conflict("x"), KeyboardInterrupt(), ZeroDivisionError()]
     )
     def test_a_write_that_raises_changes_nothing(self, store: Opened, error: BaseException) -> None:
-        """Any exception undoes the recorded changes and is re-raised unchanged. The next write works."""
+        """Any exception in `work` undoes the recorded changes and is raised to the caller unchanged.
+
+        The next write succeeds.
+        """
         store.create({A: b"one", C: b"two"})
         before = store.state()
 
@@ -39,7 +42,7 @@ class PromisesSuite(SuiteOpening):
         assert store.tree() == {A: b"after", C: b"two"}
 
     def test_a_read_that_raises_has_no_effect(self, store: Opened) -> None:
-        """The exception is re-raised unchanged."""
+        """An exception in `work` is raised to the caller unchanged."""
         store.create({A: b"one"})
         error = Bug("x")
 
@@ -70,7 +73,7 @@ class PromisesSuite(SuiteOpening):
         assert store.tree() == {A: b"one"}
 
     def test_everything_is_durable(self, tmp_path: Path) -> None:
-        """Memories, texts, versions, usage, revision, ids and keys exist after reopening."""
+        """After reopening, the store has the same memories, texts, versions, usage, revision, ids and keys."""
         self.needs_lasting()
         backend = self.opened(tmp_path)
         store, other = Opened(backend), Opened(backend, "other")
@@ -101,7 +104,10 @@ class PromisesSuite(SuiteOpening):
             backend.close()
 
     def test_settings_are_stored_and_replaced(self, tmp_path: Path) -> None:
-        """Settings are any text. A failed write does not change them. The revision stays the same."""
+        """Settings can be any text.
+
+        A failed write does not change them, and a successful write leaves the revision unchanged.
+        """
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})

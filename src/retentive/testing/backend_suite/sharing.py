@@ -1,4 +1,4 @@
-"""Backend suite: concurrent threads, several openings of one location, and forks."""
+"""Backend suite: concurrent threads, several backends opened on one location, and forks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 class ExpectedFailure(Exception):
-    """Raised by work that is expected to fail."""
+    """Exception raised by a job that is meant to fail."""
 
 
 class SharingSuite(SuiteOpening):
@@ -35,7 +35,7 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == store.revision() == 201
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
-        """Three backends with the same location increment one counter."""
+        """Three backends opened on the same location increment one counter, and every increment is stored."""
         self.needs_lasting()
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
         stores[0].create({A: b"0"})
@@ -43,7 +43,7 @@ class SharingSuite(SuiteOpening):
         assert [one.tree() for one in stores] == [{A: b"120"}] * 3
 
     def test_one_of_many_creations_of_a_path_wins(self, store: Opened) -> None:
-        """The other threads get the memory that was created."""
+        """One thread creates the memory. The other threads find the memory that was created."""
         won: list[int] = []
 
         def create(number: int) -> None:
@@ -63,7 +63,10 @@ class SharingSuite(SuiteOpening):
         assert len(won) == 1
 
     def test_a_failing_write_does_not_affect_others(self, store: Opened) -> None:
-        """Many writes wait for one write, so a backend with batched commits must isolate the failing write."""
+        """One of many waiting writes fails.
+
+        A backend that commits them as one batch must undo only the failing write.
+        """
         started, go = threading.Event(), threading.Event()
 
         def first(tx: Transaction) -> None:
@@ -113,7 +116,7 @@ class SharingSuite(SuiteOpening):
         together([write, read, read])
 
     def test_a_write_during_a_read_does_not_change_the_read(self, store: Opened) -> None:
-        """This holds if the write waits for the read and if it does not. The read may run again."""
+        """A backend may let the write wait for the read, or run the read again, but the read returns one state."""
         store.create({A: b"1", B: b"1"})
         written = threading.Event()
 
@@ -162,7 +165,7 @@ class SharingSuite(SuiteOpening):
                     call()
             except Unavailable:
                 return
-            raise AssertionError("a closed backend went on")
+            raise AssertionError("calls were not refused after the backend was closed")
 
         def close() -> None:
             begun.wait(PATIENCE_S)
@@ -240,24 +243,24 @@ def put_both(tx: Transaction, data: bytes) -> None:
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
-    """Read both memories with two methods, which must agree."""
+    """Read both memories with two different methods, whose results must agree."""
     a = snapshot.get(A).data
     (b,) = (snapshot.text(memory.version_id) for memory in snapshot.memories("/memories") if memory.path == B)
     return a, b, snapshot.revision, len(list(snapshot.versions()))
 
 
 def together(works: Sequence[Callable[[], object]]) -> None:
-    """Run functions concurrently, each in a thread. Raises the first error of any of them."""
+    """Run functions concurrently, each in its own thread. Raises the first error."""
     finish(start(works))
 
 
 class Worker(threading.Thread):
-    """Daemon thread that stores its exception."""
+    """Daemon thread that keeps the exception of its function."""
 
     error: BaseException | None = None
 
     def run(self) -> None:
-        """Do the work."""
+        """Call the function, and keep its exception."""
         try:
             super().run()
         except BaseException as error:

@@ -35,17 +35,17 @@ NEIGHBOURS = (
 
 
 class SnapshotsSuite(SuiteOpening):
-    """Tests of lookups, listings, searches by id, and reads of the history."""
+    """Tests of read methods: lookups, listings, queries by id, and reads of the history."""
 
     def test_a_memory_is_returned_with_its_bytes(self, store: Opened) -> None:
-        """The memory has all its metadata too."""
+        """`get` returns the memory with its bytes and all its metadata."""
         store.create({A: b"one\r\n"})
         look = store.get(A)
         assert look == Entry(store.memory(A), b"one\r\n")
         assert look.exists
 
     def test_an_entry_reports_memories_above_and_below(self, store: Opened) -> None:
-        """A directory has memories below it. If a memory is above the path, the entry names it."""
+        """The entry at a directory has memories below it. The entry below a memory names that memory."""
         store.create({C: b"", "/memories/deep/er/file": b""})
         looks = {
             "/memories/d": Entry(below=True),
@@ -62,7 +62,7 @@ class SnapshotsSuite(SuiteOpening):
             assert store.get(path) == expected, path
 
     def test_neighbours_in_byte_order_are_not_below(self, store: Opened) -> None:
-        """Only `/` separates names, and no character is a wildcard."""
+        """Only `/` separates the names in a path, and no character in a path is a wildcard."""
         store.create(dict.fromkeys(NEIGHBOURS, b"x"))
         for path in (*NEIGHBOURS, "/memories/a", "/memories/%", "/memories/_", "/memories/a/b", "/memories/😀"):
             look = store.get(path)
@@ -70,7 +70,7 @@ class SnapshotsSuite(SuiteOpening):
             assert look.below == any(one.startswith(path + "/") for one in NEIGHBOURS), path
 
     def test_listings_are_in_byte_order(self, store: Opened) -> None:
-        """A listing has everything strictly below a path. `sizes` returns the same paths."""
+        """A listing contains every memory strictly below a path. `sizes` returns the same paths."""
         store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
         for under in (
             ROOT,
@@ -89,7 +89,7 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
-        """A memory is found by its id until it is deleted. A later memory at its path has another id."""
+        """A memory is found by its id until it is deleted. A new memory at the same path has another id."""
         store.create({A: b"one"})
         memory = store.memory(A)
         for old, new in ((A, B), (B, C), (C, A)):
@@ -123,7 +123,7 @@ class SnapshotsSuite(SuiteOpening):
         assert store.versions(path=A, limit=1) == [every[1]]
 
     def test_texts_of_all_versions_can_be_read(self, store: Opened) -> None:
-        """The text of a deletion is None. An unknown version raises `NotFound`."""
+        """A deletion has the text None. Reading an unknown version raises `NotFound`."""
         store.create({A: b"1"})
         store.put(A, b"2")
         store.move(A, B)
@@ -159,7 +159,7 @@ class SnapshotsSuite(SuiteOpening):
         assert seen == _look_again(store)
 
     def test_a_read_returns_the_result_of_its_work(self, backend: Backend, store: Opened) -> None:
-        """A write does too."""
+        """`read` and `write` both return the result of `work`."""
         thing = object()
         assert store.read(lambda snapshot: thing) is thing
         assert store.write(lambda tx: thing) is thing

@@ -18,14 +18,14 @@ class StoresSuite(SuiteOpening):
     """Tests of creating and finding memory stores."""
 
     def test_a_new_store_has_an_id_and_is_empty(self, backend: Backend) -> None:
-        """Its id starts with `memstore_`, and it has its key and name."""
+        """The id starts with `memstore_`, and the store has the given key and name."""
         made = backend.create_store(key="k", name="Name")
         assert made.id.startswith("memstore_")
         assert (made.key, made.name, made.memories, made.size_bytes) == ("k", "Name", 0, 0)
         assert made.created_at.utcoffset() == timedelta(0)
 
     def test_a_store_is_found_by_id_and_by_key(self, backend: Backend) -> None:
-        """No other string finds a store."""
+        """A store is found by its exact id or key, and by no other string."""
         made = backend.create_store(key="k", name="Name")
         assert backend.get_store(made.id) == made
         assert backend.get_store("k") == made
@@ -33,13 +33,13 @@ class StoresSuite(SuiteOpening):
             assert backend.get_store(unknown) is None
 
     def test_an_existing_key_returns_its_store(self, backend: Backend) -> None:
-        """The store has its original name."""
+        """Creating a store with an existing key returns the existing store, which keeps its name."""
         made = backend.create_store(key="k", name="one")
         assert backend.create_store(key="k", name="two") == made
         assert len(backend.list_stores()) == 1
 
     def test_an_imported_store_keeps_its_id_and_creation_time(self, backend: Backend) -> None:
-        """An existing id or key returns the existing store."""
+        """Creating a store with an existing id or key returns the existing store."""
         there = backend.create_store(key="there", name="there")
         store_id, born = "memstore_" + "0" * 30 + "42", datetime(2020, 1, 2, 3, 4, 5, 678_901, UTC)
         made = backend.create_store(key="moved", name="Moved", store_id=store_id, created_at=born)
@@ -69,7 +69,7 @@ class StoresSuite(SuiteOpening):
             assert (found.id, found.key, store.tree()) == (store.id, key, {A: key.encode()})
 
     def test_stores_are_listed_a_page_at_a_time(self, backend: Backend) -> None:
-        """Stores are in order of their ids; `after` is the last id of the previous page."""
+        """Pages list stores in order of their ids; `after` is the last id of the previous page."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(7))
         assert [store.id for store in backend.list_stores(limit=3)] == ids[:3]
         assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
@@ -77,7 +77,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
-        """The list has the present size of each store."""
+        """The list contains the present size of each store."""
         first, second = Opened(backend, "z"), Opened(backend, "a")
         first.create({A: b"12345"})
         first.create({"/memories/b": b"1"})
@@ -89,7 +89,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("z") == listed[0]
 
     def test_an_id_takes_precedence_over_a_key(self, tmp_path: Path) -> None:
-        """A key that equals another store's id does not hide that store."""
+        """A store can have a key that is the id of another store. That id still finds the other store."""
         ids = iter(["memstore_1", "memstore_2"])
         backend = self.opened(tmp_path, new_id=lambda prefix, time_us: next(ids))
         backend.create_store(key="memstore_2", name="one")
@@ -97,7 +97,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("memstore_2") == second
 
     def test_an_unknown_store_cannot_be_read_or_written(self, backend: Backend) -> None:
-        """Reading and writing raise `NotFound`."""
+        """Reading or writing an unknown store raises `NotFound`."""
         for unknown in ("memstore_" + "0" * 32, "", "tested"):
             with pytest.raises(NotFound):
                 backend.read(unknown, lambda snapshot: snapshot.revision)
@@ -105,7 +105,7 @@ class StoresSuite(SuiteOpening):
                 backend.write(unknown, lambda tx: tx.revision)
 
     def test_stores_are_independent(self, backend: Backend) -> None:
-        """The same path in two stores is two memories with separate histories."""
+        """Two stores can have different memories at the same path, each with its own history."""
         one, other = Opened(backend, "one"), Opened(backend, "other")
         one.create({A: b"one"})
         other.create({A: b"other"})

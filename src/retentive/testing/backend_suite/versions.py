@@ -50,10 +50,10 @@ WHO = Actor("user", "ann")
 
 
 class VersionsSuite(SuiteOpening):
-    """Tests of versions: one per change, with operation, time, actor and the text after it."""
+    """Tests of versions. Each change creates one version, with operation, time, actor and the text after the change."""
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
-        """The memory and its first version agree on all fields that both have."""
+        """The memory and its first version agree on all fields that they have in common."""
         before = datetime.now(UTC)
         store.create({A: "é\n".encode()}, WHO)
         memory, (version,) = store.memory(A), store.versions()
@@ -68,7 +68,10 @@ class VersionsSuite(SuiteOpening):
 
     @pytest.mark.parametrize(("path", "data"), [(A, b"other"), (C, None), (C, b"other")], ids=["text", "path", "both"])
     def test_a_modification_is_recorded(self, store: Opened, path: str, data: bytes | None) -> None:
-        """The change adds one version, at the new path with the new text. Id and creation time stay the same."""
+        """The change adds one version with the new path and text.
+
+        The id and creation time of the memory do not change.
+        """
         store.create({A: b"one"})
         before = store.memory(A)
         store.move(A, path, WHO, data=data)
@@ -97,7 +100,7 @@ class VersionsSuite(SuiteOpening):
         assert store.version_text(before.version_id) == b"one"
 
     def test_a_reused_path_is_a_new_memory(self, store: Opened) -> None:
-        """A memory created at the path of a deleted one has another id, even within one write."""
+        """A new memory at the path of a deleted memory has another id, even within one write."""
         store.create({A: b"one"})
         first = store.memory(A)
 
@@ -129,7 +132,7 @@ class VersionsSuite(SuiteOpening):
         self._check_order(store)
 
     def test_mixed_changes_in_one_record(self, store: Opened) -> None:
-        """Each change adds one version with its operation."""
+        """Each change of a `record` call adds one version with its operation."""
         store.create({A: b"a", B: b"b", C: b"c"})
 
         def mixed(tx: Transaction) -> None:
@@ -149,7 +152,7 @@ class VersionsSuite(SuiteOpening):
         ]
 
     def test_bytes_are_stored_exactly(self, store: Opened) -> None:
-        """Line ends, spaces, marks and Unicode forms are kept in present memories and in the history."""
+        """Line ends, spaces, byte order marks and Unicode forms are stored exactly, also in the history."""
         store.create({f"/memories/{number}": data for number, data in enumerate(TEXTS)})
         assert list(store.tree().values()) == [TEXTS[int(path.rsplit("/", 1)[1])] for path in store.tree()]
         for data in TEXTS:
@@ -159,7 +162,7 @@ class VersionsSuite(SuiteOpening):
             assert store.version_text(store.memory("/memories/0").version_id) == data
 
     def test_large_texts_are_stored(self, store: Opened) -> None:
-        """A text of two megabytes is stored and edited."""
+        """A text of two megabytes can be stored and edited."""
         large = ("é" * 1_023 + "\n").encode() * 1_024
         store.create({A: large})
         store.put(A, large + b"!")
@@ -181,20 +184,20 @@ class VersionsSuite(SuiteOpening):
         assert store.tree() == {}
 
     def test_actors_are_stored(self, store: Opened) -> None:
-        """Actors of every kind and with any name are stored, and None for a change without an actor."""
+        """Actors of every kind are stored with any name. A change without an actor has the actor None."""
         actors = [None, *(Actor(kind, "x") for kind in ACTOR_KINDS), Actor("user", "a:b é😀'"), Actor("job", "x" * 255)]
         for number, actor in enumerate(actors):
             store.create({f"/memories/{number}": b""}, actor)
         assert [version.actor for version in reversed(store.versions())] == actors
 
     def test_times_come_from_the_clock(self, tmp_path: Path) -> None:
-        """Times have microseconds and the time zone UTC."""
+        """Times of versions have microseconds and the time zone UTC."""
         store = Opened(self.opened(tmp_path, clock=lambda: 1_800_000_000.25))
         store.create({A: b""})
         assert store.memory(A).created_at == datetime.fromtimestamp(1_800_000_000.25, UTC)
 
     def test_times_and_ids_increase_with_any_clock(self, tmp_path: Path) -> None:
-        """They increase even if the clock stops or goes back by an hour."""
+        """Times and ids of versions increase even if the clock stops or goes back by an hour."""
         now = [0.0]
         store = Opened(self.opened(tmp_path, clock=lambda: now[0]))
         for step, seconds in enumerate((1_800_000_000.0, 1_799_996_400.0, time.time())):
@@ -204,7 +207,7 @@ class VersionsSuite(SuiteOpening):
         self._check_order(store)
 
     def test_ids_come_from_new_id(self, tmp_path: Path) -> None:
-        """The function gets the prefix and an increasing time."""
+        """`new_id` is called with a prefix and an increasing time."""
         told: list[tuple[str, int]] = []
 
         def new_id(prefix: str, time_us: int) -> str:
@@ -221,7 +224,7 @@ class VersionsSuite(SuiteOpening):
         assert times == sorted(times)
 
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
-        """It can be edited, moved back and deleted, and its old path is free."""
+        """The memory can be edited, moved back and deleted, and its old path is free."""
         store.create({A: b"one", B: b"two"})
         store.move(A, C, WHO, data=b"other")
         store.create({A: b"new"})
@@ -234,7 +237,7 @@ class VersionsSuite(SuiteOpening):
         assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
 
     def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
-        """A path that one change frees can be used by the next change."""
+        """If a change frees a path, the next change of the same `record` call can use it."""
         store.create({A: b"one", B: b"two"})
         ids = store.memory(A).id, store.memory(B).id
 
@@ -250,7 +253,7 @@ class VersionsSuite(SuiteOpening):
         assert [version.path for version in store.versions()[:3]] == [B, A, C]
 
     def test_a_rename_frees_its_path_for_a_later_change(self, store: Opened) -> None:
-        """In one record, the rename is applied before the changes after it."""
+        """A rename is applied before later changes of the same `record` call."""
         store.create({A: b"one", B: b"two"})
 
         def work(tx: Transaction) -> None:

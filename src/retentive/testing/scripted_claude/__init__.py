@@ -1,8 +1,8 @@
 """HTTP server that answers `POST /v1/messages` from a script, for testing agents and memory tools.
 
-Tests need no API key and cost nothing, and the script fixes every reply. The rest is real: your client, its tool loop,
-HTTP, and the tools. The server is not a model and says so: every response has the header `x-scripted-claude`, the
-model "scripted-claude" and an id `msg_scripted_...`.
+Tests need no API key and cost nothing, and the script determines every reply. Everything else is real: your client, its
+tool loop, HTTP, and the tools. The server is not a model and says so: every response has the header
+`x-scripted-claude`, the model "scripted-claude" and an id `msg_scripted_...`.
 
     look = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
     script = Script((Turn(("Let me look.", look)), Turn(("Nothing there yet.",))))
@@ -11,10 +11,10 @@ model "scripted-claude" and an id `msg_scripted_...`.
         client.beta.messages.tool_runner(tools=[...], ...).until_done()
     assert server.failures == []
 
-**The next turn** follows from the number of assistant messages in the conversation. Conversations can therefore run
-concurrently and in any order. With several scripts, the server plays the first one whose `when` occurs in the first
-user message. After its last turn, every reply is a closing text with "end_turn". A script can also be a function of the
-`Prompt`, the request as the model sees it.
+**The next turn** of a script is selected by the number of assistant messages in the conversation, so conversations can
+run concurrently and in any order. If there are several scripts, the server uses the first script whose `when` occurs in
+the first user message. After its last turn, every reply is a closing text with "end_turn". A script can also be a
+function of the `Prompt`, the request as the model sees it.
 
 **Failures** return HTTP 400 with an error that names the turn, the expected and the actual value, and are appended to
 `server.failures`: a failed check, a call of a tool that the request does not offer, tool calls that the client sent
@@ -36,9 +36,9 @@ and serves until stopped. The exit status is 1 if a script failed. `GET /scripte
                       "check": {"text": "...", "contains": ["..."], "is_error": false}}]},
          {"blocks": [{"thinking": "Noted, then."}, "Hello again."]}]}]}
 
-The file can also contain a single entry of "scripts". `name`, `when`, `check` and the fields of a check are optional.
-A block can have the `name` of another tool, and a turn a `stop_reason`. A check without `is_error` expects no error;
-null accepts both.
+The file can also contain a single entry of "scripts". `name`, `when`, `check` and the fields of a check are optional. A
+block can have the `name` of another tool, and a turn a `stop_reason`. A check without `is_error` fails for an error;
+with `"is_error": null` it accepts both.
 """
 
 from __future__ import annotations

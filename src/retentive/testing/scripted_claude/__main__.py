@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _claude(options: argparse.Namespace) -> ScriptedClaude:
-    """Create the server from the command line options. It records counts and failures, but no requests."""
+    """Create the scripted Claude from the command line options. It records counts and failures, but no requests."""
     is_function = _FUNCTION.fullmatch(options.script) is not None and not Path(options.script).exists()
     return ScriptedClaude(
         *([_function(options.script)] if is_function else scripts_from_json(Path(options.script).read_text("utf-8"))),

@@ -1,9 +1,9 @@
 """Prompt caching: which part of a prompt is read from the cache, and which part is written to it.
 
 Rules of the API, as in "Prompt caching": a breakpoint is a block with `cache_control`. The field `cache_control` of the
-request makes the last block one. The prompt up to a breakpoint is stored. A later request reads the longest stored
-prefix that ends at one of its breakpoints or at most 20 blocks before it. A prefix below 1,024 tokens is not stored. At
-most 4 breakpoints are allowed. Entries do not expire here; in the API they do after 5 minutes without use.
+request makes the last block a breakpoint. The prompt up to a breakpoint is stored. A later request reads the longest
+stored prefix that ends at one of its breakpoints or at most 20 blocks before it. A prefix below 1,024 tokens is not
+stored. At most 4 breakpoints are allowed. Entries do not expire here; in the API they do after 5 minutes without use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """Tokens of a prompt that were read from the cache and written to it. All others have the full price."""
+    """Tokens of a prompt that were read from the cache and written to it. All other tokens have the full price."""
 
     read: int = 0
     written: int = 0

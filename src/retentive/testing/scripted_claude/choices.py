@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Behaviour of the scripted Claude where the API documentation is silent or models differ.
+    """Behaviour of the scripted Claude that the API documentation does not define, or that differs between models.
 
-    docs/testing-your-agent.md describes every field. None as a number of turns means all turns.
+    docs/testing-your-agent.md describes every field. If a number of turns is None, all turns are meant.
     """
 
     placeholder: str = "[tool result cleared]"

@@ -1,4 +1,4 @@
-"""The scripted Claude: answers to requests, independent of HTTP, and the record of them."""
+"""The scripted Claude: answers requests independently of HTTP, and records requests and answers."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from retentive.testing.scripted_claude.cache import PromptCache
 from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
 from retentive.testing.scripted_claude.errors import ApiError, invalid
-from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, Plan, StreamError, fault_for
+from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, FaultPlan, StreamError, fault_for
 from retentive.testing.scripted_claude.messages import Conversation, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
-from retentive.testing.scripted_claude.reply import Failure, Reply, ScriptFailure, build_reply, next_turn
+from retentive.testing.scripted_claude.reply import Failure, ScriptedReply, ScriptFailure, build_reply, next_turn
 from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation, parse
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Response to a request: a reply or an error, the simulated fault, and whether the response is streamed."""
+class ScriptedResponse:
+    """Response to a request: a reply or an error, a simulated fault, and whether to stream the response."""
 
-    reply: Reply | ApiError
+    reply: ScriptedReply | ApiError
     stream: bool = False
     fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Recorded request and response. `reply` is the body of the message or the error, even if it was streamed.
+    """Recorded request and response.
 
-    `prompt` is None if the request was rejected before a prompt existed. `status` is 0 if nothing was sent.
+    `reply` is the body of the message or the error, even if the response was streamed. `prompt` is None if the request
+    was rejected before a prompt was built. `status` is 0 if no response was sent.
     """
 
     headers: Mapping[str, str]
@@ -46,18 +47,18 @@ class Exchange:
 
 
 class Options(TypedDict, total=False):
-    """Options of `scripted_claude`, described at `ScriptedClaude`."""
+    """Options of `scripted_claude`, described in the docstring of `ScriptedClaude`."""
 
     threads: bool
     context_window: int | None
     choices: Choices
     summarize: Summarize
-    faults: Plan
+    faults: FaultPlan
     keep_requests: bool
 
 
 class ScriptedClaude:
-    """Scripted server with its recorded requests and failures. `scripted_claude` starts it.
+    """Scripted server, with its recorded requests and failures. Start the server with `scripted_claude`.
 
     `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
     `largest_prompt` is the size in tokens of the largest prompt after edits, including rejected prompts.
@@ -80,7 +81,7 @@ class ScriptedClaude:
         context_window: int | None = None,
         choices: Choices | None = None,
         summarize: Summarize = default_summary,
-        faults: Plan = MappingProxyType({}),
+        faults: FaultPlan = MappingProxyType({}),
         keep_requests: bool = True,
         new_suffix: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
@@ -100,14 +101,14 @@ class ScriptedClaude:
         self._new_suffix = new_suffix
         self._tally: Counter[str] = Counter()
 
-    def answer(self, headers: Mapping[str, str], data: bytes) -> Answer:
+    def answer(self, headers: Mapping[str, str], data: bytes) -> ScriptedResponse:
         """Answer and record a `POST /v1/messages`."""
         self._tally["requests"] += 1
         fault = fault_for(self._faults, self._tally["requests"])
         body: object = None
         prompt: Prompt | None = None
         stream = False
-        answered: Reply | ApiError
+        answered: ScriptedReply | ApiError
         try:
             body = _json(data)
             stream = isinstance(body, dict) and body.get("stream") is True
@@ -122,10 +123,10 @@ class ScriptedClaude:
         status, reply = _rendered(answered, fault)
         if self._keep_requests:
             self.requests.append(Exchange(dict(headers), body, status, reply, prompt))
-        return Answer(answered, stream, fault)
+        return ScriptedResponse(answered, stream, fault)
 
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
-        """Answer a `POST /v1/messages/count_tokens`. It applies earlier compactions but starts none."""
+        """Answer a `POST /v1/messages/count_tokens`. Earlier compactions are applied, but no new compaction starts."""
         try:
             request = parse(headers, _json(data), self._choices, counting=True)
             conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
@@ -144,7 +145,7 @@ class ScriptedClaude:
         counts: dict[str, object] = {name: self._tally[name] for name in names}
         return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}
 
-    def _reply(self, request: Request) -> tuple[Reply, Prompt]:
+    def _reply(self, request: Request) -> tuple[ScriptedReply, Prompt]:
         conversation = self._threads.join(request)
         check_conversation(conversation, self._paused)
         context = manage_context(conversation, request.edits or (), self._choices, summarize=self._summary)
@@ -183,7 +184,10 @@ class ScriptedClaude:
         self._tally["warnings"] += context.warning is not None
 
     def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
-        """Raise the `ApiError` that replaces the reply. Before a disconnect, the error is not sent."""
+        """Raise the `ApiError` of a fault.
+
+        If the fault is a disconnect, the connection closes without sending the error.
+        """
         match fault:
             case ErrorResponse():
                 raise fault.error()
@@ -201,7 +205,7 @@ def _json(data: bytes) -> object:
     return body
 
 
-def _rendered(answered: Reply | ApiError, fault: Fault | None) -> tuple[int, dict[str, object]]:
+def _rendered(answered: ScriptedReply | ApiError, fault: Fault | None) -> tuple[int, dict[str, object]]:
     if fault == Disconnect(None):
         return 0, {}
     if isinstance(answered, ApiError):

@@ -1,6 +1,6 @@
 """Context management: applies the edits of a request to its conversation, in the order of the request.
 
-The functions keep no state between requests. Every request contains the whole history.
+The functions keep no state between requests. Every request contains the complete conversation.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import (
     CLEAR_THINKING,
     CLEAR_TOOL_USES,
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    Edit,
+    ClearThinkingEdit,
+    ClearToolUsesEdit,
+    CompactEdit,
+    ContextEdit,
 )
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
@@ -28,8 +28,8 @@ MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
-    """Summary written during this request, with its token usage."""
+class CompactionSummary:
+    """Summary that this request created, with its token usage."""
 
     block: Block
     input_tokens: int
@@ -41,7 +41,7 @@ class Compaction:
 class Context:
     """Conversation after context management, with the applied edits.
 
-    `applied` has the entries of `applied_edits`. `tokens` is the size of the prompt after all edits.
+    `applied` has the entries of the response field `applied_edits`. `tokens` is the size of the prompt after all edits.
     """
 
     conversation: Conversation
@@ -49,11 +49,11 @@ class Context:
     original_tokens: int
     applied: tuple[Block, ...] = ()
     warning: str | None = None
-    compaction: Compaction | None = None
+    compaction: CompactionSummary | None = None
 
     @property
     def prompts(self) -> tuple[int, ...]:
-        """Token counts of the prompts for this request: before the summary, if there is one, and after all edits."""
+        """Token counts of the prompts of this request: the summarized prompt, if any, then the prompt after edits."""
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
 
@@ -66,26 +66,26 @@ class Context:
 
 
 def manage_context(
-    conversation: Conversation, edits: tuple[Edit, ...], choices: Choices, *, summarize: Summarize | None
+    conversation: Conversation, edits: tuple[ContextEdit, ...], choices: Choices, *, summarize: Summarize | None
 ) -> Context:
-    """Apply earlier compactions and the edits of the request. Without `summarize`, `Compact` edits are skipped."""
+    """Apply earlier compactions and the edits of the request. Without `summarize`, `CompactEdit` edits are skipped."""
     original = prompt_tokens(conversation)
     context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
-    if not any(isinstance(edit, ClearThinking) for edit in edits):
+    if not any(isinstance(edit, ClearThinkingEdit) for edit in edits):
         kept = clear_thinking(context.conversation.messages, choices.thinking_turns_without_edit, choices)
         context = _with(context, kept.messages)
     for edit in edits:
         match edit:
-            case ClearToolUses():
+            case ClearToolUsesEdit():
                 context = _tool_uses_cleared(context, edit, choices)
-            case ClearThinking():
+            case ClearThinkingEdit():
                 context = _thinking_cleared(context, edit, choices)
-            case Compact() if summarize is not None:
+            case CompactEdit() if summarize is not None:
                 context = _compacted(context, edit, choices, summarize)
     return context
 
 
-def _tool_uses_cleared(context: Context, edit: ClearToolUses, choices: Choices) -> Context:
+def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit, choices: Choices) -> Context:
     messages = context.conversation.messages
     cleared = clear_tool_uses(messages, edit, choices, size=context.tokens)
     share = measure(messages, edit, choices, size=context.tokens) / edit.trigger.value
@@ -94,7 +94,7 @@ def _tool_uses_cleared(context: Context, edit: ClearToolUses, choices: Choices) 
     return _applied(context, cleared, CLEAR_TOOL_USES, "cleared_tool_uses")
 
 
-def _thinking_cleared(context: Context, edit: ClearThinking, choices: Choices) -> Context:
+def _thinking_cleared(context: Context, edit: ClearThinkingEdit, choices: Choices) -> Context:
     keep = None if edit.keep == "all" else choices.thinking_turns if edit.keep is None else edit.keep
     cleared = clear_thinking(context.conversation.messages, keep, choices)
     return _applied(context, cleared, CLEAR_THINKING, "cleared_thinking_turns")
@@ -107,21 +107,24 @@ def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Contex
     return replace(_with(context, cleared.messages), applied=(*context.applied, entry))
 
 
-def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Summarize) -> Context:
+def _compacted(context: Context, edit: CompactEdit, choices: Choices, summarize: Summarize) -> Context:
     size = context.tokens
     if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
         return context
     summary = summarize(context.prompt(choices, instructions=edit.instructions))
     failed = not summary
     block = {"type": COMPACTION, "content": summary or None}
-    compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
+    compaction = CompactionSummary(block, size, max(1, block_tokens(block)), edit.pause and not failed)
     if failed:
         return replace(context, compaction=compaction)
     return replace(_with(context, (Message("assistant", (block,)),)), compaction=compaction, warning=None)
 
 
 def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
-    """Return True if the prompt should warn about clearing at this share of the trigger."""
+    """Return True if the prompt should contain the warning that clearing is near.
+
+    `share` is the used part of the trigger.
+    """
     if choices.warn_at is None or share < choices.warn_at:
         return False
     remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
@@ -129,7 +132,7 @@ def _warns(conversation: Conversation, choices: Choices, share: float, *, cleare
 
 
 def _with(context: Context, messages: tuple[Message, ...]) -> Context:
-    """Replace the messages of the context and update the token count."""
+    """Replace the messages of the context, and recount its tokens."""
     if messages == context.conversation.messages:
         return context
     conversation = replace(context.conversation, messages=messages)
@@ -137,7 +140,10 @@ def _with(context: Context, messages: tuple[Message, ...]) -> Context:
 
 
 def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages from the last compaction block that has a summary. Other blocks have no effect."""
+    """Return the messages from the last compaction block with a summary.
+
+    Compaction blocks without a summary are ignored.
+    """
     left: list[Message] = []
     for message in messages:
         blocks: tuple[Block, ...] = ()
@@ -152,7 +158,7 @@ def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def default_summary(prompt: Prompt) -> str:
-    """Build the default summary: the earlier summary, the task, the number of tool calls and the last texts."""
+    """Build the default summary: the earlier summary, the task, the number of tool calls, and the latest texts."""
     parts = [
         prompt.summary or "",
         f"Task: {prompt.opening}" if prompt.opening else "",

@@ -1,7 +1,7 @@
 """Parser for the request field `context_management`, with the validation of the API.
 
-Sources: "Context editing", configuration options; "Compaction", parameters. Error messages are those of the API where
-they are known. Other messages have the same format: the field, a colon, the expected value.
+Sources: "Context editing", configuration options; "Compaction", parameters. Error messages are copied from the API
+where its messages are known. Other messages have the same format: the field, a colon, the expected value.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FIELD = "context_management"
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Threshold of an edit: it applies above `value` input tokens or tool uses."""
+    """Threshold of an edit. The edit applies to prompts with more than `value` input tokens or tool uses."""
 
     kind: str
     value: int
 
 
 @dataclass(frozen=True, slots=True)
-class ClearToolUses:
+class ClearToolUsesEdit:
     """Edit `clear_tool_uses_20250919`. `clear_inputs` is True for all tools, or a set of tool names."""
 
     trigger: Trigger = Trigger("input_tokens", 100_000)
@@ -43,14 +43,14 @@ class ClearToolUses:
 
 
 @dataclass(frozen=True, slots=True)
-class ClearThinking:
+class ClearThinkingEdit:
     """Edit `clear_thinking_20251015`. `keep` is a number of turns, "all", or None if the request omits it."""
 
     keep: int | Literal["all"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Compact:
+class CompactEdit:
     """Edit `compact_20260112`. `instructions` replace the default summary prompt."""
 
     trigger: int = 150_000
@@ -58,11 +58,14 @@ class Compact:
     instructions: str | None = None
 
 
-Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
+ContextEdit: TypeAlias = ClearToolUsesEdit | ClearThinkingEdit | CompactEdit
 
 
-def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -> tuple[Edit, ...] | None:
-    """Parse the edits of a request, in order. Returns None without `context_management`. Raises `ApiError`."""
+def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -> tuple[ContextEdit, ...] | None:
+    """Parse the edits of a request, in order. Returns None if the request has no `context_management`.
+
+    Raises `ApiError`.
+    """
     data = body.get(_FIELD)
     if data is None:
         return None
@@ -79,28 +82,28 @@ def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -
 
 
 def _needed(data: object) -> str:
-    """Describe the beta headers that the edits need."""
+    """Names of the beta headers that the edits need, for error messages."""
     listed = data.get("edits") if isinstance(data, Mapping) else None
     kinds = [edit.get("type") for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
     needed = dict.fromkeys(BETAS[kind] for kind in kinds if isinstance(kind, str) and kind in BETAS)
     return f"the beta header {' and '.join(needed or [CONTEXT_BETA])}"
 
 
-def _check_order(edits: tuple[Edit, ...], choices: Choices) -> None:
+def _check_order(edits: tuple[ContextEdit, ...], choices: Choices) -> None:
     kinds = [type(edit) for edit in edits]
-    if ClearThinking in kinds[1:]:
+    if ClearThinkingEdit in kinds[1:]:
         raise invalid(f"{_FIELD}.edits: `{CLEAR_THINKING}` must be the first edit in the list, before any other")
     if len(set(kinds)) < len(kinds) and not choices.repeated_edits:
         raise invalid(f"{_FIELD}.edits: each strategy can be used only once")
 
 
-def _check_thinking(edits: tuple[Edit, ...], thinking: object, choices: Choices) -> None:
+def _check_thinking(edits: tuple[ContextEdit, ...], thinking: object, choices: Choices) -> None:
     enabled = isinstance(thinking, Mapping) and thinking.get("type") not in (None, "disabled")
-    if choices.thinking_must_be_enabled and not enabled and any(isinstance(edit, ClearThinking) for edit in edits):
+    if choices.thinking_must_be_enabled and not enabled and any(isinstance(edit, ClearThinkingEdit) for edit in edits):
         raise invalid(f"`{CLEAR_THINKING}` strategy requires `thinking` to be enabled")
 
 
-def _edit(data: object, where: str, betas: Set[str]) -> Edit:
+def _edit(data: object, where: str, betas: Set[str]) -> ContextEdit:
     kind = data.get("type") if isinstance(data, Mapping) else None
     if not isinstance(kind, str):
         raise invalid(f"{where}.type: Field required")
@@ -115,17 +118,17 @@ def _edit(data: object, where: str, betas: Set[str]) -> Edit:
     return _PARSERS[kind](data, where)
 
 
-def _clear_tool_uses(data: object, where: str) -> ClearToolUses:
+def _clear_tool_uses(data: object, where: str) -> ClearToolUsesEdit:
     known = ("type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs")
     record = _record(data, where, known)
-    default = ClearToolUses()
+    default = ClearToolUsesEdit()
     trigger = _amount(record, where, "trigger", ("input_tokens", "tool_uses"), least=1)
     keep = _amount(record, where, "keep", ("tool_uses",))
     at_least = _amount(record, where, "clear_at_least", ("input_tokens",))
     inputs = record.get("clear_tool_inputs") or False
     if not isinstance(inputs, bool):
         inputs = _names(inputs, f"{where}.clear_tool_inputs")
-    return ClearToolUses(
+    return ClearToolUsesEdit(
         trigger=trigger or default.trigger,
         keep=keep.value if keep else default.keep,
         clear_at_least=at_least.value if at_least else default.clear_at_least,
@@ -134,27 +137,27 @@ def _clear_tool_uses(data: object, where: str) -> ClearToolUses:
     )
 
 
-def _clear_thinking(data: object, where: str) -> ClearThinking:
+def _clear_thinking(data: object, where: str) -> ClearThinkingEdit:
     record = _record(data, where, ("type", "keep"))
     keep = record.get("keep")
     if keep == "all" or (isinstance(keep, Mapping) and keep.get("type") == "all"):
-        return ClearThinking("all")
+        return ClearThinkingEdit("all")
     turns = _amount(record, where, "keep", ("thinking_turns",), least=1)
-    return ClearThinking(turns.value if turns else None)
+    return ClearThinkingEdit(turns.value if turns else None)
 
 
-def _compact(data: object, where: str) -> Compact:
+def _compact(data: object, where: str) -> CompactEdit:
     record = _record(data, where, ("type", "trigger", "pause_after_compaction", "instructions"))
     trigger = _amount(record, where, "trigger", ("input_tokens",), least=MIN_COMPACT_TRIGGER)
     pause, instructions = record.get("pause_after_compaction"), record.get("instructions")
-    return Compact(
-        trigger.value if trigger else Compact().trigger,
+    return CompactEdit(
+        trigger.value if trigger else CompactEdit().trigger,
         pause is not None and typed(pause, bool, f"{where}.pause_after_compaction"),
         None if instructions is None else typed(instructions, str, f"{where}.instructions") or None,
     )
 
 
-_PARSERS: Mapping[str, Callable[[object, str], Edit]] = {
+_PARSERS: Mapping[str, Callable[[object, str], ContextEdit]] = {
     CLEAR_TOOL_USES: _clear_tool_uses,
     CLEAR_THINKING: _clear_thinking,
     COMPACT: _compact,
@@ -164,7 +167,7 @@ _PARSERS: Mapping[str, Callable[[object, str], Edit]] = {
 def _amount(
     record: Mapping[str, object], where: str, name: str, kinds: tuple[str, ...], *, least: int = 0
 ) -> Trigger | None:
-    """Parse the object `{"type": ..., "value": ...}` under `name`. Returns None if it is missing."""
+    """Parse the object `{"type": ..., "value": ...}` in the field `name`. Returns None if the field is missing."""
     if record.get(name) is None:
         return None
     where = f"{where}.{name}"

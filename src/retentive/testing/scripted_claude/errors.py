@@ -1,4 +1,4 @@
-"""Error responses of the Messages API, as one exception type."""
+"""Error responses of the Messages API, all as one exception type."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def invalid(message: str) -> ApiError:
 
 
 def typed(value: object, kind: type[T], where: str) -> T:
-    """Return `value` if it is of this JSON type. Raises `ApiError`."""
+    """Return `value` if it has the JSON type `kind`. Raises `ApiError` otherwise."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise invalid(f"{where}: Input should be {_TYPES.get(kind, 'an object')}")
     return value

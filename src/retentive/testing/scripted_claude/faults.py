@@ -29,7 +29,10 @@ _FORMAT = re.compile(r"(?P<number>[1-9][0-9]*)=(?P<kind>[0-9]{3}|cut|error)(?::(
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """Fault: an error response with this status. `retry_after` sets the header of that name, in seconds."""
+    """Fault: the server sends an error response with this status.
+
+    `retry_after` is the value of the header `retry-after`, in seconds.
+    """
 
     status: int
     retry_after: int | None = None
@@ -67,19 +70,20 @@ class StreamError:
 
 
 Fault: TypeAlias = ErrorResponse | Disconnect | StreamError
-Plan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
+FaultPlan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
 """Fault for each `POST /v1/messages`. Requests are numbered from 1, including retries. No entry means no fault."""
 
 
-def fault_for(plan: Plan, number: int) -> Fault | None:
+def fault_for(plan: FaultPlan, number: int) -> Fault | None:
     """Return the fault for request `number`, or None."""
     return plan.get(number) if isinstance(plan, Mapping) else plan(number)
 
 
 def parse_fault(text: str) -> tuple[int, Fault]:
-    """Parse a fault of the command line: `3=429:2`, `4=529`, `5=cut`, `6=cut:4`, `7=error:4`.
+    """Parse a fault from the command line, such as `3=429:2`, `4=529`, `5=cut`, `6=cut:4` or `7=error:4`.
 
-    The number after the colon is `retry_after` for a status and `after_events` otherwise. Raises `ValueError`.
+    The first number is that of the request. The number after the colon is `retry_after` for a status, otherwise
+    `after_events`. Raises `ValueError`.
     """
     match = _FORMAT.fullmatch(text)
     if match is None:

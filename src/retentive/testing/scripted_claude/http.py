@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
 from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
-from retentive.testing.scripted_claude.reply import Reply
+from retentive.testing.scripted_claude.reply import ScriptedReply
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 from retentive.testing.scripted_claude.stream import encode_event, events
 
@@ -34,7 +34,10 @@ STARTUP_TIMEOUT_S = 30  # a loaded CI machine needs several seconds to import an
 def scripted_claude(
     *scripts: Script | ScriptFunction, port: int = 0, **options: Unpack[Options]
 ) -> Iterator[ScriptedClaude]:
-    """Serve a `ScriptedClaude` on the loopback interface in a thread while the block runs. Port 0 picks a free port."""
+    """Serve a `ScriptedClaude` on the loopback interface, in a thread, while the block runs.
+
+    Port 0 selects a free port.
+    """
     claude = ScriptedClaude(*scripts, **options)
     started = threading.Event()
     site = Site(claude, port=port, on_startup=started.set)
@@ -50,7 +53,7 @@ def scripted_claude(
 
 
 class Site:
-    """HTTP server of a `ScriptedClaude` on the loopback interface. Sets its `url`."""
+    """HTTP server for a `ScriptedClaude` on the loopback interface. It sets the `url` of the `ScriptedClaude`."""
 
     def __init__(self, claude: ScriptedClaude, *, port: int, on_startup: Callable[[], None]) -> None:
         @asynccontextmanager
@@ -79,7 +82,10 @@ class Site:
         claude.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def run(self) -> None:
-        """Serve in the calling thread, until `server.should_exit`, or a signal if this is the main thread."""
+        """Serve in the calling thread until `server.should_exit` is set.
+
+        In the main thread, signals also stop the server.
+        """
         self.server.run(sockets=[self._listener])
 
     async def _post_message(self, request: Request) -> ASGIApp:
@@ -141,7 +147,7 @@ def _headers() -> dict[str, str]:
     return {"x-scripted-claude": BANNER, "request-id": f"req_scripted_{secrets.token_hex(8)}"}
 
 
-def _encoded_events(reply: Reply, fault: ErrorResponse | Disconnect | StreamError | None) -> Iterator[bytes]:
+def _encoded_events(reply: ScriptedReply, fault: ErrorResponse | Disconnect | StreamError | None) -> Iterator[bytes]:
     for n, event in enumerate(events(reply)):
         if isinstance(fault, StreamError) and n == fault.after_events:
             yield encode_event(ErrorResponse(fault.status).error().body())

@@ -29,7 +29,7 @@ class Message:
 
     @property
     def only_compacts(self) -> bool:
-        """True if the message contains only compaction blocks, as a paused compaction leaves it."""
+        """True if the message contains only compaction blocks, like a response that pauses after compaction."""
         return self.role == "assistant" and len(self.of_type(COMPACTION)) == len(self.blocks)
 
 

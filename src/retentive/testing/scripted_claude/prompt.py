@@ -1,4 +1,4 @@
-"""`Prompt`, the argument of a script function: the request as the model sees it."""
+"""`Prompt`: the request as the model sees it, passed to script functions."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ToolUse:
 class Prompt(Conversation):
     """Conversation after clearing and compaction, as the model sees it.
 
-    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None.
-    `instructions` is the summary prompt of the request, set only for a summary.
+    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None. If the
+    script has to write a summary, `instructions` is the summary prompt of the request, otherwise None.
     """
 
     input_tokens: int
@@ -42,7 +42,7 @@ class Prompt(Conversation):
 
     @property
     def summary(self) -> str | None:
-        """Summary of an earlier compaction; None without a compaction."""
+        """Summary of an earlier compaction; None if there was no compaction."""
         first = self.messages[0].blocks[0] if self.messages and self.messages[0].blocks else {}
         content = first.get("content") if first.get("type") == COMPACTION else None
         return content if isinstance(content, str) else None
@@ -73,7 +73,7 @@ class Prompt(Conversation):
 
 
 def parse_result(block: Block) -> Result:
-    """Read the text and `is_error` of a tool_result block. Content other than text shows as `[type]`."""
+    """Read the text and `is_error` of a tool_result block. Content that is not text is returned as `[type]`."""
     content = block.get("content")
     if isinstance(content, list):
         content = "".join(_part_text(part) for part in content)

@@ -1,7 +1,7 @@
 """Replies: selection of the next turn and its content, independent of HTTP.
 
-The next turn of a fixed script follows from the number of replies in the conversation. A function computes it from the
-prompt. No state is kept between requests, so any number of conversations can run concurrently.
+The next turn of a fixed script is selected by the number of replies in the conversation. A script function computes the
+turn from the prompt. No state is kept between requests, so any number of conversations can run concurrently.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retentive.testing.scripted_claude.cache import UNCACHED, CacheUse
-from retentive.testing.scripted_claude.context import Compaction, Context
+from retentive.testing.scripted_claude.context import CompactionSummary, Context
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
 from retentive.testing.scripted_claude.prompt import Prompt, parse_result
 from retentive.testing.scripted_claude.script import (
@@ -49,8 +49,8 @@ class ScriptFailure(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """Message of the assistant, before serialization. `applied` is None if the request has no context management."""
+class ScriptedReply:
+    """Reply of the assistant, before serialization. `applied` is None if the request has no context management."""
 
     id: str
     blocks: tuple[Block, ...]
@@ -62,7 +62,7 @@ class Reply:
     cached: CacheUse = UNCACHED
 
     def message(self) -> dict[str, object]:
-        """Body of a response without streaming."""
+        """Body of the reply if it is not streamed."""
         message: dict[str, object] = {
             "id": self.id,
             "type": "message",
@@ -86,14 +86,14 @@ class Reply:
         return {**usage, "iterations": list(self.iterations)} if self.iterations else usage
 
 
-def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix: str, edited: bool) -> Reply:
+def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix: str, edited: bool) -> ScriptedReply:
     """Build the reply for a turn. `turn` is None if a compaction pauses. `suffix` makes the ids unique."""
     content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
     blocks = [context.compaction.block, *content] if context.compaction is not None else content
     input_tokens, output_tokens = (context.tokens, max(1, blocks_tokens(content))) if turn is not None else (0, 0)
     if turn is None:
         cached = UNCACHED
-    return Reply(
+    return ScriptedReply(
         id=f"msg_scripted_{suffix}",
         blocks=tuple(blocks),
         stop_reason=COMPACTION if turn is None else turn.stop_reason or ("tool_use" if turn.calls else "end_turn"),
@@ -108,7 +108,7 @@ def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix
 def next_turn(scripts: Sequence[Script | ScriptFunction], conversation: Conversation, prompt: Prompt) -> Turn:
     """Return the next turn of a valid conversation. Raises `ScriptFailure`.
 
-    A function is called with `prompt`. For a fixed script the checks of the last turn run first.
+    A script function is called with `prompt`. For a fixed script, the checks of the previous turn run first.
     """
     script = select_script(scripts, conversation.opening)
     number = _completed_turns(script, conversation) + 1
@@ -127,7 +127,7 @@ def next_turn(scripts: Sequence[Script | ScriptFunction], conversation: Conversa
 
 
 def _completed_turns(script: Script | ScriptFunction | None, conversation: Conversation) -> int:
-    """Count the turns in the replies. A paused turn and its continuation are one message of the API."""
+    """Number of turns in the replies. A paused turn and its continuation are one message in the API, but two turns."""
     if not isinstance(script, Script):
         return len(conversation.replies)
     completed = 0
@@ -150,7 +150,7 @@ def _call_script(script: ScriptFunction, prompt: Prompt, name: str, number: int)
 
 
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
-    """Raise `ScriptFailure` if the client changed the last turn in the history, or if a check of the turn fails."""
+    """Raise `ScriptFailure` if the client changed the previous turn in the history, or if a check of it fails."""
     reply, results_message = [message for message in conversation.messages if not message.only_compacts][-2:]
     calls = script.turns[number - 1].calls
     blocks = reply.of_type("tool_use")
@@ -167,7 +167,10 @@ def _check_turn(script: Script, number: int, conversation: Conversation) -> None
 
 
 def _check_tools(script: str, number: int, turn: Turn, conversation: Conversation) -> None:
-    """Raise `ScriptFailure` if the turn calls a tool that is missing from the request. A model could not call it."""
+    """Raise `ScriptFailure` if the turn calls a tool that is missing from the request.
+
+    A model could not call such a tool.
+    """
     offered = [tool.get("name") for tool in conversation.tools]
     for call in turn.calls:
         if call.name not in offered:
@@ -190,7 +193,9 @@ def _block(block: str | Call | Thinking, suffix: str) -> Block:
             return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}
 
 
-def _iterations(compaction: Compaction, input_tokens: int, output_tokens: int, cached: CacheUse) -> tuple[Block, ...]:
+def _iterations(
+    compaction: CompactionSummary, input_tokens: int, output_tokens: int, cached: CacheUse
+) -> tuple[Block, ...]:
     """Token usage of each step: the summary and, unless it pauses, the message. `usage` of the reply excludes it."""
     first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
     return (

@@ -1,8 +1,8 @@
 """Parsing and validation of requests as in the Messages API, and storage of message threads. No I/O.
 
-`parse` reads a request, `Threads.join` completes it to the whole conversation, and `check_conversation` validates the
-conversation. Each raises `ApiError` for a request that the API would reject. Sources: Messages API reference, "Errors"
-and "Tool use"; message threads documentation; the error types of the `anthropic` SDK.
+`parse` reads a request, `Threads.join` adds the stored part of its conversation, and `check_conversation` validates the
+complete conversation. Each raises `ApiError` for a request that the API would reject. Sources: Messages API reference,
+"Errors" and "Tool use"; message threads documentation; the error types of the `anthropic` SDK.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import Edit, parse_edits
+from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
 from retentive.testing.scripted_claude.errors import ApiError, T, invalid, typed
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 
@@ -35,12 +35,15 @@ class Request:
     stream: bool
     thread: str | None
     previous_message_id: str
-    edits: tuple[Edit, ...] | None
+    edits: tuple[ContextEdit, ...] | None
     cache_control: object = None
 
 
 class Threads:
-    """Stored conversations of clients that use message threads. Each has the id of its last reply as key."""
+    """Stored conversations of clients that use message threads.
+
+    The key of each conversation is the id of its last reply.
+    """
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
@@ -48,7 +51,7 @@ class Threads:
         self._continued: set[str] = set()
 
     def join(self, request: Request) -> Conversation:
-        """Return the whole conversation of a request, including the stored part of its thread."""
+        """Return the complete conversation of a request, including the stored part of its thread."""
         if request.thread is not None:
             self._check_supported(request)
         if request.thread != "continue":
@@ -67,7 +70,10 @@ class Threads:
         return replace(past, messages=merge_messages((*past.messages, *request.messages)))
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
-        """Store the conversation with its reply, if the request uses a thread. The previous id cannot be used again."""
+        """Store the conversation with its reply, if the request uses a thread.
+
+        The thread can then be continued only from this reply.
+        """
         if request.thread is None:
             return
         if request.thread == "continue":
@@ -118,13 +124,16 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
 
 
 class PausedReplies:
-    """Replies with the stop reason "pause_turn". A client sends them back unchanged to continue the turn."""
+    """Stores replies with the stop reason "pause_turn".
+
+    A client sends such a reply back unchanged to continue the turn.
+    """
 
     def __init__(self) -> None:
         self._replies: set[tuple[str, ...]] = set()
 
     def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
-        """Store a reply if it is paused."""
+        """Store a reply if its stop reason is "pause_turn"."""
         if stop_reason == "pause_turn" and reply:
             self._replies.add(_serialize(reply))
 
@@ -137,7 +146,7 @@ class PausedReplies:
 
 
 def check_conversation(conversation: Conversation, paused: PausedReplies) -> None:
-    """Raise `ApiError` if the API would reject the messages: wrong order of roles, or tool calls without results.
+    """Raise `ApiError` if the API would reject the messages, for a wrong order of roles or a tool call without result.
 
     A conversation can start with a compaction block, which replaces earlier messages. It can end with a compaction
     block or with a paused reply.
@@ -162,7 +171,7 @@ def check_conversation(conversation: Conversation, paused: PausedReplies) -> Non
 
 
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Serialize blocks for comparison, without null fields, because some clients add null for missing fields."""
+    """Serialize blocks for comparison. Null fields are omitted, because some clients add null for missing fields."""
     compact = ({name: value for name, value in block.items() if value is not None} for block in blocks)
     return tuple(json.dumps(block, sort_keys=True) for block in compact)
 

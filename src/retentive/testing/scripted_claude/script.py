@@ -1,4 +1,4 @@
-"""Scripts: turns, tool calls and checks as values, and their JSON format.
+"""Scripts as values (turns, tool calls and checks), and their JSON format.
 
 This module is independent of HTTP and the Messages API. `retentive.testing.scripted_claude` describes the format.
 """
@@ -24,9 +24,9 @@ class ScriptError(ValueError):
 class Check:
     """Expected result of a tool call. All conditions must hold.
 
-    `text` is the exact text. Each of `contains` must occur in the text. `is_error` must agree with the result; None
-    accepts both values. `holds` is called with the text after the other conditions. The check fails if it returns a
-    false value or raises an exception.
+    `text` is the expected text of the result. Each string in `contains` must occur in the text. `is_error` must match
+    that of the result; None accepts both values. After these conditions, `holds` is called with the text; the check
+    fails if `holds` returns a false value or raises an exception.
     """
 
     text: str | None = None
@@ -57,9 +57,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Tool_use block with the `input` of a model for the tool `name`.
+    """Tool_use block that calls the tool `name` with `input`.
 
-    `input` can be any JSON object, even an invalid command. `check` runs on the result of the call; without a check
+    `input` can be any JSON object, even an invalid command. `check` is run on the result of the call. Without a check,
     any result is accepted.
     """
 
@@ -90,7 +90,7 @@ class Turn:
 
     def __post_init__(self) -> None:
         if not self.blocks or "" in self.blocks:
-            raise ScriptError("a turn must have at least one block, and no empty text")
+            raise ScriptError("a turn must have at least one block, and its texts must not be empty")
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -107,7 +107,10 @@ class Script:
     when: str = field(default="", kw_only=True)
 
     def turn(self, number: int) -> Turn:
-        """Turn with this number, from 1. After the last turn, a closing text, so that no agent loop runs forever."""
+        """Turn with this number, from 1.
+
+        After the last turn it returns a closing text, so that no agent loop runs forever.
+        """
         return self.turns[number - 1] if number <= len(self.turns) else Turn((THE_END,))
 
 
@@ -116,7 +119,10 @@ ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Conten
 
 
 def select_script(scripts: Sequence[Script | ScriptFunction], opening: str) -> Script | ScriptFunction | None:
-    """Return the first script whose `when` occurs in `opening`, the first user message. A function always matches."""
+    """Return the first script whose `when` occurs in `opening`, the first user message.
+
+    A script function always matches.
+    """
     matches = (script for script in scripts if not isinstance(script, Script) or script.when in opening)
     return next(matches, None)
 
@@ -187,7 +193,7 @@ def _check(data: object, where: str) -> Check:
     if not all(isinstance(part, str) for part in contains):
         raise ScriptError(f"{where}.contains: expected a list of strings")
     if is_error is not None and not isinstance(is_error, bool):
-        raise ScriptError(f"{where}.is_error: expected true, false or null (either)")
+        raise ScriptError(f"{where}.is_error: expected true, false or null (accepts both)")
     return Check(_text(record, where, "text"), tuple(str(part) for part in contains), is_error)
 
 

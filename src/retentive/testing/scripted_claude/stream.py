@@ -1,7 +1,7 @@
 """Streamed responses: the events of a reply, in the order of the Messages API.
 
-Order of events: message_start; for each block start, deltas and stop; message_delta with the stop reason;
-message_stop. Pings may occur anywhere. Applied context edits are in message_delta. A summary is sent as one delta.
+Order of events: message_start; for each block start, deltas and stop; message_delta with the stop reason; message_stop.
+Pings may occur anywhere. The event message_delta contains the applied context edits. A summary is sent as one delta.
 Sources: "Streaming Messages"; "Context editing", response; "Compaction".
 """
 
@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 
 from retentive.testing.scripted_claude.messages import Block
-from retentive.testing.scripted_claude.reply import Reply
+from retentive.testing.scripted_claude.reply import ScriptedReply
 
 PIECE_CHARS = 24  # short, so that a text of a few words already has several deltas
 
-Event = dict[str, object]
+StreamEvent = dict[str, object]
 
 
-def events(reply: Reply) -> Iterator[Event]:
+def events(reply: ScriptedReply) -> Iterator[StreamEvent]:
     """Generate the events of a reply."""
     message = reply.message()
     usage = {name: value for name, value in reply.usage(1).items() if name != "iterations"}
@@ -28,8 +28,8 @@ def events(reply: Reply) -> Iterator[Event]:
     yield {"type": "ping"}
     for index, block in enumerate(reply.blocks):
         yield from _block_events(index, block)
-    written: Event = {"output_tokens": reply.output_tokens}
-    end: Event = {
+    written: StreamEvent = {"output_tokens": reply.output_tokens}
+    end: StreamEvent = {
         "type": "message_delta",
         "delta": {"stop_reason": reply.stop_reason, "stop_sequence": None},
         "usage": {**written, "iterations": list(reply.iterations)} if reply.iterations else written,
@@ -43,7 +43,7 @@ def encode_event(event: Mapping[str, object]) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode("ascii")
 
 
-def _block_events(index: int, block: Block) -> Iterator[Event]:
+def _block_events(index: int, block: Block) -> Iterator[StreamEvent]:
     empty, deltas = _in_pieces(block)
     yield {"type": "content_block_start", "index": index, "content_block": empty}
     for delta in deltas:
@@ -51,13 +51,13 @@ def _block_events(index: int, block: Block) -> Iterator[Event]:
     yield {"type": "content_block_stop", "index": index}
 
 
-def _in_pieces(block: Block) -> tuple[Event, list[Event]]:
-    """Return the initial block of content_block_start and its deltas."""
+def _in_pieces(block: Block) -> tuple[StreamEvent, list[StreamEvent]]:
+    """Return the block as content_block_start contains it, and the deltas for the rest of the block."""
     match block["type"]:
         case "text":
             return {"type": "text", "text": ""}, _deltas("text", block["text"])
         case "thinking":
-            signature: Event = {"type": "signature_delta", "signature": block["signature"]}
+            signature: StreamEvent = {"type": "signature_delta", "signature": block["signature"]}
             return {"type": "thinking", "thinking": "", "signature": ""}, [
                 *_deltas("thinking", block["thinking"]),
                 signature,
@@ -70,7 +70,7 @@ def _in_pieces(block: Block) -> tuple[Event, list[Event]]:
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
 
 
-def _deltas(kind: str, text: object) -> list[Event]:
+def _deltas(kind: str, text: object) -> list[StreamEvent]:
     return [{"type": f"{kind}_delta", kind: piece} for piece in _pieces(str(text))]
 
 

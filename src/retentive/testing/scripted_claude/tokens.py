@@ -1,8 +1,8 @@
 """Token estimates: deterministic and additive, but not a real tokenizer.
 
 Text counts as one token for each 4 bytes of UTF-8, and JSON as one token for each 3 bytes. For content that the API
-adds to the prompt, the number is the one in the documentation, or a guess. Real counts differ by model, and more so for
-non-Latin scripts.
+adds to the prompt, the number comes from the documentation if it is stated there, otherwise it is a guess. Real counts
+differ by model, and differ most for non-Latin scripts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def block_tokens(block: Block) -> int:
 
 
 def system_tokens(system: object) -> int:
-    """Count the tokens of a system prompt, a string or text blocks."""
+    """Count the tokens of a system prompt, given as a string or as text blocks."""
     return 0 if system is None else MESSAGE_TOKENS + _content_tokens(system)
 
 

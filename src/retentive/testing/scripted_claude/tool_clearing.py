@@ -1,6 +1,7 @@
 """Clearing of tool uses and thinking, as pure functions on messages.
 
-Every request contains the whole history, so all edits are applied again to each request. Source: "Context editing".
+Every request contains the complete conversation, so all edits are applied again to each request. Source: "Context
+editing".
 """
 
 from __future__ import annotations
@@ -9,24 +10,24 @@ from dataclasses import dataclass
 from itertools import chain
 
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import ClearToolUses
+from retentive.testing.scripted_claude.edits import ClearToolUsesEdit
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Messages after an edit, with the number of cleared tool uses or turns and of freed tokens."""
+    """Messages after an edit, with the number of cleared tool uses or turns, and the number of freed tokens."""
 
     messages: tuple[Message, ...]
     count: int = 0
     tokens: int = 0
 
 
-def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> Cleared:
-    """Replace the oldest results with placeholders if the prompt is over the trigger. `size` is the prompt in tokens.
+def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices, *, size: int) -> Cleared:
+    """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
 
-    Clears nothing if fewer than `clear_at_least` tokens would be freed.
+    `size` is the size of the prompt in tokens. Nothing is cleared if fewer than `clear_at_least` tokens would be freed.
     """
     if measure(messages, edit, choices, size=size) <= edit.trigger.value:
         return Cleared(messages)
@@ -43,8 +44,8 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
     return Cleared(after, len(changed), tokens)
 
 
-def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> int:
-    """Return the value to compare with the trigger: `size`, or the number of tool uses."""
+def measure(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices, *, size: int) -> int:
+    """Return the value to compare with the trigger: `size` in tokens, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
     excluded = () if choices.excluded_count_for_trigger else edit.exclude_tools
@@ -52,7 +53,10 @@ def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
 
 
 def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> Cleared:
-    """Remove thinking from all but the newest `keep` turns that contain thinking. None keeps all."""
+    """Remove thinking from all but the newest `keep` turns that contain thinking.
+
+    If `keep` is None, nothing is removed.
+    """
     turns = [turn for turn in _turns(messages, choices) if any(messages[n].of_type(*THINKING) for n in turn)]
     old = turns[: max(0, len(turns) - keep)] if keep is not None else []
     positions = set(chain.from_iterable(old))
@@ -63,8 +67,8 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Cho
     return Cleared(after, len(old), messages_tokens(messages) - messages_tokens(after))
 
 
-def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
-    """Select the tool uses to clear: all except the newest `keep`. Returns the name of the tool by id."""
+def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices) -> dict[str, str]:
+    """Tool uses to clear (all except the newest `keep`): the name of the tool by the id of the tool use."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     old = uses if choices.excluded_use_up_keep else clearable
@@ -72,7 +76,7 @@ def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: 
     return {use_id: name for use_id, name in old if name not in edit.exclude_tools}
 
 
-def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUses, choices: Choices) -> Block:
+def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUsesEdit, choices: Choices) -> Block:
     use_id = _use_id(block)
     if use_id not in selected:
         return block
@@ -85,7 +89,7 @@ def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUses, ch
 
 
 def _turns(messages: tuple[Message, ...], choices: Choices) -> list[list[int]]:
-    """Group the positions of assistant messages by turn. A turn continues while user messages are only tool results."""
+    """Group the positions of assistant messages by turn. User messages with only tool results do not end a turn."""
     turns: list[list[int]] = []
     ended = True
     for n, message in enumerate(messages):

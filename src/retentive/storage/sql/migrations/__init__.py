@@ -1,7 +1,7 @@
 """Migrations: numbered SQL files, each applied once (`sql/schema.py`).
 
-`{words}` in a file are replaced by words of the dialect. A line with the comment `only sqlite` applies to SQLite alone,
-and a line with `except sqlite` applies to all other dialects; the same holds for the other names.
+`{words}` in a file are replaced by words of the dialect. A line with the comment `only sqlite` applies only to SQLite,
+and a line with `except sqlite` to all other dialects. The same comments exist for the other dialects.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _lines_for(dialect: str, script: str) -> str:
 
 
 def statements(script: str, dialect: str, partitions: int) -> list[str]:
-    """Statements of a migration. `partitions` is the number of partitions by store; 0 means no partitions."""
+    """Statements of a migration. `partitions` is the number of partitions for the stores; 0 means no partitions."""
     text = "\n".join(line.split("--", 1)[0].rstrip() for line in script.splitlines())
     by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
     text = text.format(**_WORDS[dialect], by_store=by_store)

@@ -29,7 +29,7 @@ from retentive.values.commands import (
 from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
-from retentive.values.text import LineCounts, Page, count_lines, decoded, insert, replace, snippet, view
+from retentive.values.text import LineCounts, TextPage, count_lines, decoded, insert, replace, snippet, view
 
 ABSENT: Final = ""
 """The `if_version` of a path without a memory."""
@@ -67,7 +67,7 @@ class RunCommand(WriteOperation[CommandResult]):
         return self.command.name
 
     def paths(self) -> tuple[str, ...]:
-        """Paths of the command."""
+        """Canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
@@ -82,7 +82,7 @@ class Viewed:
     """Result of a view: a page of a memory, or the listing of a directory."""
 
     memory: Memory | None = None
-    page: Page | None = None
+    page: TextPage | None = None
     listing: Listing | None = None
     is_unconfirmed: bool = False
 
@@ -100,7 +100,7 @@ class RunView(ReadOperation[Viewed]):
         return (self.command.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Ids of the memory and version shown, or a mark that a directory was listed."""
+        """Facts for the audit entry: the ids of the viewed memory and version, or `listed` for a directory."""
         if result.memory is None:
             return {"listed": True}
         return {"read": [result.memory.id, result.memory.version_id]}
@@ -126,7 +126,7 @@ def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> b
     return is_doubted(snapshot, settings, memory)
 
 
-def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> Page:
+def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> TextPage:
     """Return the requested lines. Raises `Refused` for an invalid range, and `Damaged`."""
     data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:
@@ -137,7 +137,7 @@ def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts)
 
 
 def check_free(entry: Entry) -> None:
-    """Raise `Refused` if no memory can be created at the path of an entry: a directory, or a path below a memory."""
+    """Raise `Refused` if the path of `entry` is a directory or below a memory, so that no memory can be created."""
     if entry.below:
         raise Refused("exists")
     if entry.above is not None:
@@ -145,7 +145,7 @@ def check_free(entry: Entry) -> None:
 
 
 def brought_by(operation: object) -> str:
-    """The text that an operation brings, or the empty text."""
+    """Text that an operation takes as input, such as `file_text`; empty for operations without one."""
     match operation:
         case RunCommand(command=Create(file_text=text) | Insert(insert_text=text) | StrReplace(new_str=text)):
             return text

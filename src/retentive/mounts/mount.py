@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,11 +12,12 @@ from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot
 from retentive.engine.writer import GuardedWriter, WriteRules
-from retentive.errors import Refused
+from retentive.errors import InvalidInput, Refused
 from retentive.review.stage import seen_by
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction
 from retentive.store import MemoryStore, core_of
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.replies import REPLIES
 
 if TYPE_CHECKING:
     from retentive.pipeline import StoreCore
@@ -152,3 +153,24 @@ class Mount:
         longer = len(self.point) - len(ROOT)
         spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
         return replace(hit, path=self.part.outward(hit.path), path_spans=spans)
+
+
+def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
+    """Stores by the canonical paths of their mount points. Raises `InvalidInput`."""
+    found: dict[str, MemoryStore] = {}
+    for written, store in stores.items():
+        try:
+            point = MemoryPath.parse(written).text
+        except Refused as refusal:
+            raise InvalidInput(f"invalid mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
+        if point in found:
+            raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
+        if not isinstance(store, MemoryStore):
+            raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
+        found[point] = store
+    if ROOT not in found:
+        raise InvalidInput(
+            f"a memory store must be mounted at {ROOT}, the root of the tree; for a root without memories, "
+            'mount an empty store: retentive.open("sqlite://").store().read_only()'
+        )
+    return found

@@ -18,7 +18,7 @@ from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.memories import Memories
-from retentive.mounts.mount import ClearPart, Mount, VisiblePart
+from retentive.mounts.mount import ClearPart, Mount, VisiblePart, checked_stores
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import (
@@ -40,7 +40,7 @@ from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
-from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.replies import Replies, Reply
 
 if TYPE_CHECKING:
     from retentive.pipeline import StoreCore
@@ -59,7 +59,7 @@ class Mounts(Memories):
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
-        by_point = _checked(stores)
+        by_point = checked_stores(stores)
         points = sorted(by_point)
         above = {each for point in points for each in (point, *ancestors(point), ROOT)}
         self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
@@ -388,24 +388,3 @@ _AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
     Write: "exists",
     Append: "exists",
 }
-
-
-def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """Stores by the canonical paths of their mount points. Raises `InvalidInput`."""
-    found: dict[str, MemoryStore] = {}
-    for written, store in stores.items():
-        try:
-            point = MemoryPath.parse(written).text
-        except Refused as refusal:
-            raise InvalidInput(f"invalid mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
-        if point in found:
-            raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
-        if not isinstance(store, MemoryStore):
-            raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
-        found[point] = store
-    if ROOT not in found:
-        raise InvalidInput(
-            f"a memory store must be mounted at {ROOT}, the root of the tree; for a root without memories, "
-            'mount an empty store: retentive.open("sqlite://").store().read_only()'
-        )
-    return found

@@ -60,7 +60,7 @@ def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path:
     given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
     error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
     assert isinstance(error, Damaged)
-    assert "another memory is at, above or below the path /memories/a" in str(error)
+    assert "another memory is at, above or below the path of the memory /memories/a" in str(error)
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "size_bytes", "sha256"])

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
         ("maintenance", "scan sweep"),
         ("transfer", "export import backup restore-backup migrate"),
         ("audit", "audit"),
+        ("status", "status"),
         ("stats", "stats"),
         ("maintenance", "doctor"),
         ("keys", "keys"),

@@ -28,6 +28,7 @@ from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
 from retentive.history.reads import AsOf
 from retentive.stats import stats
+from retentive.status import status
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
@@ -192,6 +193,7 @@ CASES: dict[str, Case] = {
         lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
     ),
     "ReadStats": reads("stats", lambda _, at: stats(at)),
+    "ReadStatus": reads("status", lambda _, at: status(at, scan=True)),
 }
 
 

@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
     {"pipeline"},
     {"store"},
     {"stats", "mounts"},
+    {"status"},
     {"locations"},
     {"opening", "aio"},
     {"transfer", "doctor"},

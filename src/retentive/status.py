@@ -1,0 +1,90 @@
+"""Status of a memory store at a glance: the last change, limits, proposals, external edits and flagged lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from operator import attrgetter
+
+from retentive.engine.operation import ReadOperation
+from retentive.engine.trust.levels import is_used
+from retentive.engine.trust.overlay import Assessment
+from retentive.history.changes import LoggedChange, Predecessors, grouped
+from retentive.history.scan import Finding, scan_read
+from retentive.redaction.examiner import TextExaminer
+from retentive.review.proposals import PROPOSAL
+from retentive.stats import TOP, Flagged, Near, flagged, is_marked, near_limits
+from retentive.storage import capabilities
+from retentive.storage.contract import Memory, Snapshot, Usage, Version
+from retentive.storage.paging import all_versions
+from retentive.store import MemoryStore
+from retentive.values.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Status of one state of a memory store.
+
+    `last` is the newest change; None in a new store. `near` are the limits used to at least 80 %. `doubted` is the
+    number of memories that the settings do not trust. `edits` are paths of files whose external edits are not recorded
+    yet. `flagged` are lines that were flagged when they were written; `findings` has those of a scan, or is None.
+    """
+
+    usage: Usage
+    max_memories: int
+    max_store_bytes: int
+    near: tuple[Near, ...]
+    last: LoggedChange | None
+    proposals: int
+    doubted: int
+    edits: tuple[str, ...]
+    flagged: tuple[Flagged, ...]
+    findings: tuple[Finding, ...] | None = None
+
+
+def status(store: MemoryStore, *, scan: bool = False) -> Status:
+    """Status of a memory store. It reads no texts, except those of flagged memories and, with `scan`, all present ones.
+
+    Records no external edits, unless with `scan`. Raises the errors of storage.
+    """
+    edits = capabilities.external_edits(store.backend, store.info)
+    scanning = scan_read(store, history=False) if scan else None
+    return store.result_of(ReadStatus(store.examiner, tuple(edits), scanning))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStatus(ReadOperation[Status]):
+    """Read the status of a memory store, from one pass over its versions."""
+
+    name = "status"
+    sees_all = True
+    examiner: TextExaminer
+    edits: Sequence[str]
+    scanning: ReadOperation[list[Finding]] | None = None
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Status:
+        """Find the newest version of each memory and the flagged versions."""
+        heads: dict[str, Version] = {}
+        marked: set[str] = set()
+        for version in all_versions(snapshot):  # a list of the memories would record external edits
+            heads.setdefault(version.memory_id, version)
+            if is_marked(version):
+                marked.add(version.memory_id)
+        memories = [Memory.of(each, each.created_at) for each in heads.values() if each.operation != "deleted"]
+        newest = next(snapshot.versions(limit=1), None)
+        last = [] if newest is None else list(snapshot.versions(revision_of=newest.id))
+        usage, assessed = snapshot.usage(), Assessment(snapshot, settings, None)
+        biggest = nlargest(TOP, memories, key=attrgetter("size_bytes"))
+        return Status(
+            usage,
+            settings.max_memories,
+            settings.max_store_bytes,
+            near_limits(usage.memories, usage.size_bytes, biggest, settings),
+            next(iter(grouped(last, Predecessors(snapshot))), None),
+            sum(1 for _ in snapshot.records(PROPOSAL)),
+            sum(1 for each in memories if assessed.open_contributors(each)) if is_used(settings) else 0,
+            tuple(self.edits),
+            tuple(flagged(snapshot, settings, self.examiner, memories, marked)),
+            None if self.scanning is None else tuple(self.scanning.apply(snapshot, settings)),
+        )

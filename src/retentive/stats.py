@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
@@ -194,9 +194,12 @@ class ReadStats(ReadOperation[Stats]):
 
 def is_marked(version: Version) -> bool:
     """Return whether a change was flagged for a sensitive value."""
-    stored = version.provenance_text
-    has_flags = stored is not None and '"flags"' in stored  # most versions have none, and parsing is slow
-    return has_flags and any(kind != INSTRUCTIONS for _, kind in version.provenance.flags)
+    return any(kind != INSTRUCTIONS for _, kind in _flags(version))
+
+
+def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
+    """Lines and kinds that a version was flagged for. Most have none, which costs no parsing."""
+    return found.provenance.flags if '"flags"' in (found.provenance_text or "") else ()
 
 
 def flagged(
@@ -207,7 +210,7 @@ def flagged(
     `marked` are the ids of memories with a version that was flagged.
     """
     for memory in memories:
-        found = [flag for flag in memory.provenance.flags if flag[1] == INSTRUCTIONS]
+        found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]
         if memory.id in marked:
             text = decoded(snapshot.text(memory.version_id))
             found += examiner.examine(settings, text, path=memory.path).flagged

@@ -52,6 +52,8 @@ def _rows(found: Status) -> Iterator[tuple[str, str]]:
     if found.flagged:
         memories = _memories(len({each.path for each in found.flagged}))
         yield "flagged", f"{output.counted(len(found.flagged), 'line')} in {memories}; see `retentive stats`"
+    if not found.has_all_flags and found.findings is None:
+        yield "not checked", "flags of older versions; `retentive status --scan` reads all texts"
     if found.findings is not None:
         kinds = sorted({kind for each in found.findings for kind in (*each.kinds, *each.likely)})
         seen = f": {', '.join(kinds)}" if kinds else ""
@@ -78,5 +80,5 @@ def _last(change: LoggedChange | None) -> Iterator[tuple[str, str]]:
 def _object(found: Status) -> dict[str, object]:
     named = {name: [each._asdict() for each in getattr(found, name)] for name in ("near", "flagged")}
     last = {"last": found.last and change_object(found.last)}
-    names = ("usage", "max_memories", "max_store_bytes", "proposals", "doubted", "edits", "findings")
+    names = ("usage", "max_memories", "max_store_bytes", "proposals", "doubted", "edits", "has_all_flags", "findings")
     return output.attributes(found, *names) | named | last

@@ -72,6 +72,22 @@ def test_a_scan_reads_every_text(location: str) -> None:
     assert json.loads(here(location, "status", "--scan", "--json").stdout)["findings"][0]["path"] == B
 
 
+def test_a_long_history_is_not_read(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest versions and the newest of each memory are; the output says so."""
+    here(location, "create", B, "my password is hunter22 really\n\n\n")
+    here(location, "create", "/memories/c", "my password is hunter22 really\n" + "x\n" * 1_000)
+    here(location, "insert", "/memories/c", "1000", "y")
+    here(location, "insert", A, "0", "zero")
+    monkeypatch.setattr("retentive.status.MAX_VERSIONS", 2)
+    found = rows(location)
+    assert found["flagged"] == "1 line in 1 memory; see `retentive stats`"
+    assert found["not checked"] == "flags of older versions; `retentive status --scan` reads all texts"
+    assert "findings in 2 memories" in rows(location, "--scan")["scan"]
+    monkeypatch.setattr("retentive.status.MAX_VERSIONS", 5)
+    assert rows(location)["flagged"] == "2 lines in 2 memories; see `retentive stats`"
+    assert "not checked" not in rows(location)
+
+
 def test_external_edits_are_shown_and_not_recorded(tmp_path: Path) -> None:
     at = tmp_path / "memory"
     here(at, "create", A, "one")

@@ -109,7 +109,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
         _emit_outcome(store.result_of(preview), store.replies)
     change = outcome.undone[0]
     lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:"]
-    lines += [f"  {' '.join(described(version, change))}" for version in change.versions]
+    lines += [f"  {' '.join(described(version, change))}" for version in reversed(change.versions)]
     lines += ["Undoing it:", *(f"  {' '.join(_step_row(step, is_done=False))}" for step in outcome.steps)]
     for line in lines:
         output.note(line)

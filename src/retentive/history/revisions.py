@@ -211,7 +211,7 @@ def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None)
 
 
 def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | None) -> list[Version]:
-    """Those versions that the history of a target includes. Raises `NotFound` if there are none."""
+    """Those versions that the history of a target includes. Raises `NotFound` for an empty result."""
     if target is None or target.is_root:
         return list(versions)
     ids = {version.id for version in versions}

@@ -64,7 +64,9 @@ def log(
     the path of a renamed memory is `old -> new`, and that of a redacted version is empty.
     """
     with location.existing() as store:
-        found = store.history.changes(path, only=LogFilter(actor=whose, **only), limit=limit)
+        with store.checking("log"):
+            chosen = LogFilter(actor=whose, **only)
+        found = store.history.changes(path, only=chosen, limit=limit)
         versions = [version for change in found for version in change.versions]
         more = _origins(store, versions) if provenance else [()] * len(versions)
     origins = dict(zip((version.id for version in versions), more, strict=True))
@@ -210,16 +212,18 @@ def diff(
     apply`, in the directory above `memories`.
     """
     revisions, path = revisions_and_path(what, at_most=2)
-    only = None if whose is None and session is None else LogFilter(actor=whose, session=session)
-    span = only, since, until
-    if revisions and span != (None, None, None):
+    is_filtered = whose is not None or session is not None
+    has_span = is_filtered or since is not None or until is not None
+    if revisions and has_span:
         raise click.UsageError("Specify revisions, or a span and actors with --since, --until, --actor and --session.")
-    if until is not None and since is None and only is None:
+    if until is not None and since is None and not is_filtered:
         raise click.UsageError("--until needs --since, --actor or --session.")
     with location.existing() as store:
         if len(revisions) == 2:
             found = store.history.differences(path, since=revisions[0], until=revisions[1])
-        elif span != (None, None, None):
+        elif has_span:
+            with store.checking("diff"):
+                only = LogFilter(actor=whose, session=session) if is_filtered else None
             found = store.history.differences(path, since=since, until=until, only=only)
         elif revisions and revisions[0].is_time:
             found = store.history.differences(path, since=revisions[0])

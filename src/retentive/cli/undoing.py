@@ -98,7 +98,8 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
             "Specify a revision, such as HEAD or r1234, --actor or --session. Without a terminal to ask, --yes undoes"
             " the last change."
         )
-    target = None if path is None else store.parsed(path)
+    with store.checking("undo.preview"):
+        target = None if path is None else store.parsed(path)
     preview = Preview(Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=target))
     try:
         outcome = store.peek(preview)

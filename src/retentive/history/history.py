@@ -21,7 +21,6 @@ from retentive.history.removal import Removed, erase, redact
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.storage.contract import Actor, Operation, Version
 from retentive.values import diff
-from retentive.values.paths import MemoryPath
 from retentive.values.provenance import Origin
 
 
@@ -69,7 +68,7 @@ class History:
         """
         with self._context.checking("log"):
             only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
-            target = self._target(path)
+            target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
 
     def changes(
@@ -77,7 +76,7 @@ class History:
     ) -> list[LoggedChange]:
         """The versions of `log`, grouped by command, newest first. `limit` counts changes."""
         with self._context.checking("log"):
-            target = self._target(path)
+            target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))
 
     def show(self, revision: Named, path: str | None = None) -> tuple[Version, str | None]:
@@ -86,7 +85,7 @@ class History:
         Raises `NotFound`, and `InvalidInput` for a change with several versions at or below the path.
         """
         with self._context.checking("show"):
-            named, target = self._named(revision), self._target(path)
+            named, target = self._named(revision), None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.show(named, target))
 
     def text_at(self, path: str, at: Named) -> tuple[Version, str]:
@@ -132,7 +131,7 @@ class History:
             if only is None and change is None and since is None:
                 raise InvalidInput("a span without a filter needs its beginning")
             change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
-            target = self._target(path)
+            target = None if path is None else self._context.parsed(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
@@ -198,7 +197,7 @@ class History:
         """
         with self._context.checking(_named(Undo, dry_run), actor):
             named = None if change is None else self._named(change)
-            operation = Undo(named, by, since, mode, self._target(path))
+            operation = Undo(named, by, since, mode, None if path is None else self._context.parsed(path))
         return self._change(operation, dry_run, actor, origin)
 
     def redact(
@@ -211,7 +210,7 @@ class History:
         version first, or delete the memory.
         """
         with self._context.checking("redact", actor):
-            target = self._target(all_of)
+            target = None if all_of is None else self._context.parsed(all_of)
         return redact(self._context, version_ids, actor, all_of=target)
 
     def erase(
@@ -224,9 +223,6 @@ class History:
 
     def _named(self, given: Named) -> Revision:
         return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))
-
-    def _target(self, path: str | None) -> MemoryPath | None:
-        return None if path is None else self._context.parsed(path)
 
     def _change(
         self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin

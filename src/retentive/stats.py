@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
@@ -167,7 +167,7 @@ class ReadStats(ReadOperation[Stats]):
         marked: set[str] = set()
         for version in all_versions(snapshot):
             past.add(version)
-            if any(kind != INSTRUCTIONS for _, kind in version.provenance.flags):
+            if is_marked(version):
                 marked.add(version.memory_id)
         size_bytes = sum(memory.size_bytes for memory in memories)
         biggest = nlargest(TOP, memories, key=attrgetter("size_bytes"))
@@ -185,25 +185,39 @@ class ReadStats(ReadOperation[Stats]):
             least_used=tuple(nsmallest(TOP, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
             most_changed=past.most_changed({memory.id: memory.path for memory in memories}),
             actors=tuple(past.actors.most_common(TOP)),
-            near=_near(len(memories), size_bytes, biggest, settings),
+            near=near_limits(len(memories), size_bytes, biggest, settings),
             expiring=tuple(_expiring(memories, self.accessed, settings, now)[:TOP]),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
-            flagged=tuple(self._flagged(snapshot, settings, memories, marked)),
+            flagged=tuple(flagged(snapshot, settings, self.examiner, memories, marked)),
             doubted=tuple(_doubted(Assessment(snapshot, settings, None), memories)) if is_used(settings) else (),
         )
 
-    def _flagged(
-        self, snapshot: Snapshot, settings: Settings, memories: list[Memory], marked: set[str]
-    ) -> Iterator[Flagged]:
-        """Lines of the present texts that read as instructions to the model or may contain sensitive values."""
-        for memory in memories:
-            found = [flag for flag in memory.provenance.flags if flag[1] == INSTRUCTIONS]
-            if memory.id in marked:
-                text = decoded(snapshot.get(memory.path).data)
-                found += self.examiner.examine(settings, text, path=memory.path).flagged
-            if found:
-                shown = self.examiner(settings, memory.path)[0]
-                yield from (Flagged(shown, line, kinds) for line, kinds in sorted(found))
+
+def is_marked(version: Version) -> bool:
+    """Return whether a change was flagged for a sensitive value."""
+    return any(kind != INSTRUCTIONS for _, kind in _flags(version))
+
+
+def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
+    """Lines and kinds that a version was flagged for. Most have none, which costs no parsing."""
+    return found.provenance.flags if '"flags"' in (found.provenance_text or "") else ()
+
+
+def flagged(
+    snapshot: Snapshot, settings: Settings, examiner: TextExaminer, memories: Iterable[Memory], marked: Container[str]
+) -> Iterator[Flagged]:
+    """Lines of the present texts that read as instructions to the model or may contain sensitive values.
+
+    `marked` are the ids of memories with a version that was flagged.
+    """
+    for memory in memories:
+        found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]
+        if memory.id in marked:
+            text = decoded(snapshot.text(memory.version_id))
+            found += examiner.examine(settings, text, path=memory.path).flagged
+        if found:
+            shown = examiner(settings, memory.path)[0]
+            yield from (Flagged(shown, line, kinds) for line, kinds in sorted(found))
 
 
 def _doubted(assessed: Assessment, memories: Iterable[Memory]) -> Iterator[Doubted]:
@@ -287,7 +301,8 @@ def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator
         yield Used(memory.path, max(memory.updated_at, viewed))
 
 
-def _near(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: Settings) -> tuple[Near, ...]:
+def near_limits(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: Settings) -> tuple[Near, ...]:
+    """The limits used to at least 80 %."""
     present = [
         Near("max_memories", None, memories, settings.max_memories),
         Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),

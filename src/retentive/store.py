@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.history.apply import RestoreOutcome
     from retentive.history.expiry import Swept
     from retentive.history.plan import Mode
+    from retentive.history.revisions import Named
     from retentive.history.scan import Finding
     from retentive.review.session import Review
     from retentive.review.trust import Trust
@@ -183,15 +184,16 @@ class MemoryStore(Memories):
 
     def undo(
         self,
-        version_id: str,
+        change: Named,
         *,
+        path: str | None = None,
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse the whole change that a version is part of. See `History.undo`."""
-        return self.history.undo(version_id, mode=mode, dry_run=dry_run, actor=actor, **origin)
+        """Reverse one whole change, given by a revision such as `HEAD` or the id of a version. See `History.undo`."""
+        return self.history.undo(change, path=path, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     def undo_by(
         self,

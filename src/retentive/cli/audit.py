@@ -107,7 +107,7 @@ def _lines(found: Verified) -> str:
         (f"Sound: {found.entries} entries." if found.is_sound else f"Not sound: {found.findings[0]}.",),
         *((each.what, each.version_id) for each in found.differences),
         *([] if found.head is None else [("head", str(found.head))]),
-        *(("unaudited", one.id, output.timestamp(one.created_at), str(one.actor or "")) for one in found.unaudited),
+        *(("unaudited", one.id, output.exact_time(one.created_at), str(one.actor or "")) for one in found.unaudited),
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
 
@@ -126,7 +126,7 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
     marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
     versions = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
     return (
-        output.timestamp(entry.time),
+        output.exact_time(entry.time),
         entry.actor or "",
         operation,
         entry.outcome,

@@ -1,48 +1,48 @@
-"""`log`, `show`, `diff`, `blame`, `restore`, `undo`: show versions of memories, and restore earlier states."""
+"""`log`, `show`, `diff`, `blame`: list changes and show what they changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import Any
 
 import click
 
 from retentive.cli import layouts, output
-from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import (
     FORMS,
-    VERSION,
-    Moment,
-    moment_option,
+    revision_option,
+    revisions_and_path,
     source_option,
     time_option,
     trust_option,
     user_by_default,
 )
-from retentive.engine.trust.levels import Level, described
+from retentive.engine.trust import levels
+from retentive.engine.trust.levels import Level
+from retentive.errors import InvalidInput
+from retentive.history.changes import LoggedChange
+from retentive.history.differences import Difference, Differences
+from retentive.history.reads import LogFilter
+from retentive.history.revisions import Revision
 from retentive.storage.contract import Version
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.diff import DiffLine, as_text, unified
 
-if TYPE_CHECKING:
-    from retentive.history.apply import RestoreOutcome, Step
-    from retentive.history.plan import Mode
-    from retentive.values.replies import Replies
-
 _GONE = "(redacted)"
+_FEW = 10  # versions of one change that the table of the log shows
 
 
-@output.command(json="Print a JSON list.")
+def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds `--actor`, a pattern."""
+    return click.option("--actor", "whose", metavar="PATTERN", callback=user_by_default, help=text)
+
+
+@output.command(json="Print a JSON list of versions.")
 @click.argument("path", required=False)
-@click.option(
-    "--actor",
-    "whose",
-    metavar="PATTERN",
-    callback=user_by_default,
-    help="Only versions by these actors, such as session:*, or by the user of this name.",
-)
+@actors_option("Only versions by these actors, such as session:*, or by the user of this name.")
 @time_option("--since", f"Only versions since this time: {FORMS}.")
 @time_option("--until", "Only versions up to this time.")
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
@@ -51,86 +51,207 @@ _GONE = "(redacted)"
 @click.option("--integration", metavar="PATTERN", help="Only versions through these integrations, such as messages.")
 @click.option("--flag", metavar="PATTERN", help="Only versions with lines flagged as this, such as instructions.")
 @trust_option
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N versions.")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
-def log(location: Location, path: str | None, *, whose: str | None, provenance: bool, **only: Any) -> None:
-    """List the versions of the store, a directory or a memory, newest first.
+def log(
+    location: Location, path: str | None, *, whose: str | None, limit: int | None, provenance: bool, **only: Any
+) -> None:
+    """List the changes of the store, a directory or a memory, newest first.
 
-    The versions of a memory include those before a rename. If PATH does not exist, the last memory at PATH is meant. In
-    a pipe each line has a version, time, actor, operation and path, separated by tabs; the path of a redacted version
-    is empty.
+    A change has all versions of one command and a short name, such as r1234. The versions of a memory include those
+    before a rename. If PATH does not exist, the last memory at PATH is meant. On a terminal, a long log is shown in a
+    pager. In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs;
+    the path of a renamed memory is `old -> new`, and that of a redacted version is empty.
     """
     with location.existing() as store:
-        found = store.history.log(path, actor=whose, **only)
-        more = _origins(store, found) if provenance else [()] * len(found)
-    rows = (
-        (*_row(each, output.local_time)[:4], each.path or _GONE, *origin)
-        for each, origin in zip(found, more, strict=True)
-    )
-    styles = ("yellow", "blue", "green", None, "cyan")
+        with core_of(store).checking("log"):
+            chosen = LogFilter(actor=whose, **only)
+        found = store.history.changes(path, only=chosen, limit=limit)
+        versions = [version for change in found for version in change.versions]
+        more = _origins(store, versions) if provenance else [()] * len(versions)
+    origins = dict(zip((version.id for version in versions), more, strict=True))
+    rows = chain.from_iterable(_rows(each, origins) for each in found)
+    columns = ("change", "time", "actor", "what", *(_ORIGIN if provenance else ()))
     output.emit(
-        map(_object, found),
-        plain=((*_row(each), *origin) for each, origin in zip(found, more, strict=True)),
-        shown=[layouts.Aligned(rows, styles, empty="No versions.")],
+        (version_object(each, change) for change in found for each in change.versions),
+        plain=(
+            (
+                change.id,
+                each.id,
+                output.exact_time(each.created_at),
+                _actor(each),
+                *described(each, change),
+                *origins[each.id],
+            )
+            for change in found
+            for each in change.versions
+        ),
+        shown=[layouts.Aligned(rows, ("yellow", "blue", "green"), empty="No changes.", header=columns)],
+        pages=True,
     )
 
 
-@output.command(json="Print a JSON object, with the text.")
-@click.argument("version_id", metavar="VERSION")
-def show(location: Location, version_id: str) -> None:
-    """Show a version: its metadata, an empty line and the text after it."""
+def _plain_row(version: Version, change: LoggedChange) -> tuple[str, ...]:
+    time = output.exact_time(version.created_at)
+    return change.id, version.id, time, _actor(version), *described(version, change)
+
+
+def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """Rows of one change for a table; only the first has its name, time and actor."""
+    head: tuple[str, ...] = (change.id, output.local_time(change.at), str(change.actor or ""))
+    in_order = change.versions[::-1]
+    shown = in_order if len(in_order) <= _FEW else in_order[: _FEW - 1]
+    for version in shown:
+        operation, path = described(version, change)
+        yield *head, f"{operation} {path or _GONE}", *origins[version.id]
+        head = ("",) * 3
+    if left := len(change.versions) - len(shown):
+        yield *head, f"and {left} more: retentive show {change.id}", *("" for _ in origins[change.versions[0].id])
+
+
+def described(version: Version, change: LoggedChange) -> tuple[str, str]:
+    """The operation and the path of a version. A renamed memory has both paths."""
+    before = change.moved_from.get(version.id)
+    return (version.operation, version.path) if before is None else ("renamed", f"{before} -> {version.path}")
+
+
+@output.command(json="Print a JSON object: a version with its text, or a change with its versions and differences.")
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+def show(location: Location, what: tuple[str, ...]) -> None:
+    """Show a version or a change.
+
+    For the id of a version, prints its metadata, an empty line and the text after it. For a change (r1234, HEAD,
+    HEAD~2, @{yesterday}), prints its metadata and its versions, and what they changed, as a diff. With a PATH, HEAD is
+    the newest change of this memory or directory, and only what changed there is shown. The default is HEAD.
+    """
+    revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
-        version, text = store.history.show(version_id)
+        if revisions and revisions[0].is_version:
+            _show_version(*store.history.show(revisions[0], path))
+        else:
+            _show_change(store.history.differences(path, change=revisions[0] if revisions else "HEAD"))
+
+
+def _show_version(version: Version, text: str | None) -> None:
     by = f" by {version.redacted_by}" if version.redacted_by else ""
     facts = {
         "version": version.id,
         "memory": version.memory_id,
         "path": version.path,
-        "change": version.operation,
-        "actor": _actor(version),
-        "time": output.timestamp(version.created_at),
-        "integration": version.provenance.integration,
-        "session": version.provenance.session,
-        "source": version.provenance.source,
-        "flags": ", ".join(f"{kind} in line {line}" for line, kind in version.provenance.flags),
+        "change": f"r{version.revision}",
+        "operation": version.operation,
+        **_facts(version),
         "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
-        "redacted": "" if version.redacted_at is None else output.timestamp(version.redacted_at) + by,
+        "redacted": "" if version.redacted_at is None else output.exact_time(version.redacted_at) + by,
     }
-    known = [(name, value) for name, value in facts.items() if value]
-    head = "".join(f"{name:<11}  {value}\n" for name, value in known)
+    head, piece = _head(facts)
     output.emit(
-        _object(version) | {"text": text},
+        version_object(version) | {"text": text},
         plain=head if text is None else f"{head}\n{text}",
-        shown=[layouts.Aligned(known, ("yellow",)), *([] if text is None else [f"\n{text}"])],
+        shown=[piece, *([] if text is None else [f"\n{text}"])],
+        pages=True,
     )
 
 
-@output.command(json='Print a JSON object: {"old", "new", "diff"}.')
-@click.argument("first", metavar="VERSION|PATH")
-@click.argument("second", metavar="[VERSION]", required=False)
-@moment_option("--since", text=f"With a PATH: compare with the state at a time ({FORMS}), or right after a version.")
-def diff(location: Location, first: str, second: str | None, *, since: Moment | None) -> None:
+def _show_change(found: Differences) -> None:
+    change = found.changes[0]
+    rows = [described(version, change) for version in reversed(change.versions)]
+    facts = {"change": change.id, **_facts(change.versions[0])}
+    head, piece = _head(facts)
+    lines = [line for each in found.found for line in _diff_lines(each)]
+    listed = [*((operation, path or _GONE) for operation, path in rows)]
+    output.emit(
+        change_object(change) | {"differences": list(map(_difference_object, found.found)), "hidden": found.hidden},
+        plain=f"{head}\n" + "".join(f"{operation}\t{path}\n" for operation, path in listed) + f"\n{as_text(lines)}",
+        shown=[piece, "\n", layouts.Aligned(listed, (None, "cyan")), "\n", layouts.Diff(lines)],
+        notes=_notes(found),
+        pages=True,
+    )
+
+
+def _facts(version: Version) -> dict[str, str]:
+    """Metadata that a version shares with its whole change."""
+    made = version.provenance
+    return {
+        "actor": _actor(version),
+        "time": output.exact_time(version.created_at),
+        "integration": made.integration,
+        "session": made.session,
+        "source": made.source,
+        "flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags),
+    }
+
+
+def _head(facts: dict[str, str]) -> tuple[str, layouts.Aligned]:
+    """The known facts, for a pipe and for a terminal."""
+    known = [(name, value) for name, value in facts.items() if value]
+    return "".join(f"{name:<11}  {value}\n" for name, value in known), layouts.Aligned(known, ("yellow",))
+
+
+@output.command(json='Print a JSON list of {"old", "new", "diff", "reason"}.')
+@click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
+@revision_option("--since", text="Compare with the state at a time or right after a change; with --actor: only since.")
+@revision_option("--until", text="Compare the state then, instead of now; with --actor: only changes until then.")
+@actors_option("Only what these actors changed, such as session:*, or the user of this name.")
+@click.option("--session", metavar="PATTERN", help="Only what these sessions changed.")
+def diff(
+    location: Location,
+    what: tuple[str, ...],
+    *,
+    since: Revision | None,
+    until: Revision | None,
+    whose: str | None,
+    session: str | None,
+) -> None:
     """Show what changed, as a unified diff.
 
-    Compares two versions, one version with the version it replaced, or the memory at PATH with its previous version
-    or with its state at --since. Prints nothing if nothing changed. In a pipe the output is a patch for `git apply`, in
-    the directory above `memories`.
+    One REVISION: what this change or version changed; for a time, everything since then. Two: the difference between
+    these versions, or between the states right after these changes. PATH, a memory or a directory, limits both, and
+    HEAD is its newest change; the default is HEAD. With --actor or --session, only their changes are shown, without
+    those of others in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git
+    apply`, in the directory above `memories`.
     """
-    by_path = not first.startswith(VERSION)
-    if by_path and second is not None:
-        raise click.UsageError("Specify two versions, or a path with --since.")
-    if not by_path and since is not None:
-        raise click.UsageError("--since needs a path.")
+    revisions, path = revisions_and_path(what, at_most=2)
+    is_filtered = whose is not None or session is not None
+    has_span = is_filtered or since is not None or until is not None
+    if revisions and has_span:
+        raise click.UsageError("Specify revisions, or a span and actors with --since, --until, --actor and --session.")
+    if until is not None and since is None and not is_filtered:
+        raise click.UsageError("--until needs --since, --actor or --session.")
     with location.existing() as store:
-        if by_path:
-            sides = store.history.changes_since(first, since)
+        if len(revisions) == 2:
+            found = store.history.differences(path, since=revisions[0], until=revisions[1])
+        elif has_span:
+            with core_of(store).checking("diff"):
+                only = LogFilter(actor=whose, session=session) if is_filtered else None
+            found = store.history.differences(path, since=since, until=until, only=only)
+        elif revisions and revisions[0].is_time:
+            found = store.history.differences(path, since=revisions[0])
         else:
-            sides = store.history.change(second or first, old=None if second is None else first)
-    (old, old_text), (new, new_text) = sides
-    rows = unified(old_text, new_text, old_name=f"a{old and old.path}", new_name=f"b{new and new.path}")
-    lines = [*_header(old, new), *rows]
-    value = {"old": old and _object(old), "new": new and _object(new), "diff": as_text(rows)}
-    output.emit(value, plain=as_text(lines), shown=[layouts.Diff(lines)])
+            found = store.history.differences(path, change=revisions[0] if revisions else "HEAD")
+    _emit_differences(found)
+
+
+def _emit_differences(found: Differences) -> None:
+    reasons = [each.reason for each in found.found if each.reason]
+    if reasons and len(reasons) == len(found.found) and not output.as_json():
+        raise InvalidInput("nothing can be compared: " + "; ".join(_notes(found)).rstrip("."))
+    lines = [line for each in found.found for line in _diff_lines(each)]
+    output.emit(
+        list(map(_difference_object, found.found)),
+        plain=as_text(lines),
+        shown=[layouts.Diff(lines)],
+        notes=_notes(found),
+        pages=True,
+    )
+
+
+def _notes(found: Differences) -> list[str]:
+    notes = [f"{each.path or 'A redacted version'}: {each.reason}." for each in found.found if each.reason]
+    if found.hidden:
+        memories = "1 hidden memory was" if found.hidden == 1 else f"{found.hidden} hidden memories were"
+        notes.append(f"{memories} left out; `retentive trust list` lists them.")
+    return notes
 
 
 @output.command(json="Print a JSON list.")
@@ -139,7 +260,7 @@ def diff(location: Location, first: str, second: str | None, *, since: Moment | 
 @trust_option
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
-    """Show the version, time and actor that last changed each line of a memory.
+    """Show the change, time and actor that last changed each line of a memory.
 
     In a pipe each line has a version, time, actor, line number and text, separated by tabs.
     """
@@ -147,26 +268,32 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
         found = store.history.blame(path, source=source, trust=trust)
         more = _origins(store, [line.version for line in found]) if provenance else [()] * len(found)
 
-    def rows(time: Callable[[datetime], str]) -> Iterator[tuple[str, ...]]:
+    def rows(name: Callable[[Version], str], time: Callable[[datetime], str]) -> Iterator[tuple[str, ...]]:
         for line, origin in zip(found, more, strict=True):
-            yield *_row(line.version, time)[:3], *origin, str(line.number), line.text.removesuffix("\n")
+            made = line.version
+            head = name(made), time(made.created_at), _actor(made)
+            yield *head, *origin, str(line.number), line.text.removesuffix("\n")
 
     width = len(_ORIGIN) if provenance else 0
     styles = ("yellow", "blue", "green", *([None] * width), "bright_black")
+    shown = rows(lambda version: f"r{version.revision}", output.local_time)
     output.emit(
-        ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
-        plain=rows(output.timestamp),
-        shown=[layouts.Aligned(rows(output.local_time), styles, right={3 + width})],
+        ({"line": line.number, "text": line.text, "version": version_object(line.version)} for line in found),
+        plain=rows(lambda version: version.id, output.exact_time),
+        shown=[layouts.Aligned(shown, styles, right={3 + width})],
+        pages=True,
     )
 
 
-def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
-    """The lines of version ids, which `git apply` skips, and the Git header lines. Empty if nothing changed."""
+def _diff_lines(found: Difference) -> list[DiffLine]:
+    """The header lines of Git, with the ids of the versions, which `git apply` skips, and the lines that differ."""
+    old, new = found.old, found.new
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
-    if sides[0] == sides[1]:
+    if found.reason or sides[0] == sides[1]:
         return []
-    lines = [" to ".join(each.id if each else "nothing" for each in (old, new))]
-    before, after = (each.path if each else other.path if other else "" for each, other in ((old, new), (new, old)))
+    name = (lambda each: f"r{each.revision}") if output.on_terminal() else (lambda each: each.id)  # fits 80 columns
+    lines = [" to ".join(name(each) if each else "nothing" for each in (old, new))]
+    before, after = (each.path if each else found.path for each in (old, new))
     lines.append(f"diff --git a{before} b{after}")
     if old is None:
         lines.append("new file mode 100644")
@@ -174,11 +301,12 @@ def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
         lines.append("deleted file mode 100644")
     elif before != after:
         lines += [f"rename from {before[1:]}", f"rename to {after[1:]}"]
-    return [DiffLine("header", line) for line in lines]
+    return [*(DiffLine("header", line) for line in lines), *_unified(found)]
 
 
-def _row(version: Version, time: Callable[[datetime], str] = output.timestamp) -> tuple[str, ...]:
-    return version.id, time(version.created_at), _actor(version), version.operation, version.path
+def _unified(found: Difference) -> list[DiffLine]:
+    old, new = found.old, found.new
+    return unified(found.old_text, found.new_text, old_name=f"a{old and old.path}", new_name=f"b{new and new.path}")
 
 
 _ORIGIN = ("integration", "session", "source", "flags", "trust")
@@ -198,125 +326,35 @@ def _provenance(version: Version) -> dict[str, object]:
     made = version.provenance
     names = ("integration", "tool_use_id", "session", "source")
     flags = [{"line": line, "kind": kind} for line, kind in made.flags]
-    return output.attributes(made, *names) | {"flags": flags, "contributors": list(map(described, made.contributors))}
+    return output.attributes(made, *names) | {
+        "flags": flags,
+        "contributors": list(map(levels.described, made.contributors)),
+    }
 
 
 def _actor(version: Version) -> str:
     return "" if version.actor is None else str(version.actor)
 
 
-def _object(version: Version) -> dict[str, object]:
+def version_object(version: Version, change: LoggedChange | None = None) -> dict[str, object]:
+    """The JSON form of a version; as a part of a change, with the path before a rename."""
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
-    path = {"path": version.path or None, "provenance": _provenance(version)}
-    return output.attributes(version, *names, "redacted_by") | path
+    found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
+    found |= {"change": f"r{version.revision}", "provenance": _provenance(version)}
+    return found if change is None else found | {"path_before": change.moved_from.get(version.id)}
 
 
-_OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left"}.'
-_DRY_RUN = "Print the changes without making them."
+def change_object(change: LoggedChange) -> dict[str, object]:
+    """The JSON form of a change."""
+    versions = [version_object(version, change) for version in change.versions]
+    return {"change": change.id, "actor": change.actor, "time": change.at, "versions": versions}
 
 
-@output.command(json=_OUTCOME_JSON)
-@click.argument("path")
-@moment_option(
-    "--to", text=f"Time to restore ({FORMS}), or a version, to restore the state right after it.", required=True
-)
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
-def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: bool) -> None:
-    """Restore a memory, a directory or, with /memories, the whole store to its state at a moment.
-
-    The memory at PATH gets the text it had at that moment. If PATH does not exist, the memory that was there is created
-    anew, with its id. In a directory, newer memories are deleted and moved memories return. It is one change, which
-    `undo` can revert. If other memories are in the way, nothing is done and the status is 6.
-    """
-    with location.existing() as store:
-        outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
-    _emit_outcome(outcome, store.replies)
-
-
-@output.command(json=_OUTCOME_JSON)
-@click.argument("version_id", metavar="[VERSION]", required=False)
-@click.option(
-    "--actor",
-    "whose",
-    metavar="PATTERN",
-    callback=user_by_default,
-    help="Undo all changes of these actors, such as session:*, or of the user of this name.",
-)
-@click.option("--session", metavar="ID", help="Undo all changes of a session.")
-@time_option("--since", f"With --actor or --session: only changes since this time: {FORMS}.")
-@click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
-@click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-def undo(
-    location: Location,
-    version_id: str | None,
-    *,
-    whose: str | None,
-    session: str | None,
-    since: datetime | None,
-    merge: bool,
-    force: bool,
-    dry_run: bool,
-) -> None:
-    """Undo one change with all its versions, or all changes of an actor.
-
-    Changes are reverted in reverse order, in one change that can itself be undone. If later changes depend on them,
-    nothing is done, the conflicts are printed, and the status is 6.
-    """
-    if sum(given is not None for given in (version_id, whose, session)) != 1:
-        raise click.UsageError("Specify a version, --actor or --session.")
-    if since is not None and version_id is not None:
-        raise click.UsageError("--since needs --actor or --session.")
-    if merge and force:
-        raise click.UsageError("--merge and --force exclude each other.")
-    mode: Mode = "merge" if merge else "force" if force else "refuse"
-    actors = whose if session is None else _pattern(session)
-    with location.existing() as store:
-        if version_id is not None:
-            outcome = store.undo(version_id, mode=mode, dry_run=dry_run)
-        else:
-            outcome = store.undo_by(actors or "", since=since, mode=mode, dry_run=dry_run)
-    _emit_outcome(outcome, store.replies)
-
-
-def _pattern(session: str) -> str:
-    if {"*", "?"} & set(session):
-        raise click.UsageError("--session takes an id without * and ?; use --actor for a pattern.")
-    return f"session:{session}"
-
-
-def _emit_outcome(outcome: RestoreOutcome, replies: Replies) -> None:
-    """Print the steps, or the conflicts with their exit status."""
-    would = "nothing would be done" if outcome.dry_run else "nothing was done"
-    conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
-    rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
-    below = [replies.awaits_review] if outcome.proposed else []
-    if not rows and not below:
-        below = ["Nothing to do."]
-    has_conflicts = bool(outcome.conflicts)
-    steps = [_step_object(step) for step in outcome.steps]
-    output.emit(
-        output.attributes(outcome, "done", "dry_run", "proposed")
-        | {"steps": steps, "conflicts": outcome.conflicts, "left": outcome.left},
-        plain=[] if has_conflicts else [*rows, *((line,) for line in below)],
-        shown=[] if has_conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
-        notes=[f"{each.path} was not fully restored: {each.reason}." for each in outcome.left],
-        error="\n".join(conflicts) if has_conflicts else "",
-        status=status_of("conflict") if has_conflicts else 0,
-    )
-
-
-DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
-"""Word for each kind of step."""
-
-
-def _step_row(step: Step, *, is_done: bool) -> tuple[str, str]:
-    what = DONE[step.what] if is_done else f"would be {DONE[step.what]}"
-    came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
-    return what, f"{came}{step.path}"
-
-
-def _step_object(step: Step) -> dict[str, object]:
-    before = {"path_before": step.before and step.before.path}
-    return output.attributes(step, "what", "memory_id") | before | {"path": step.path}
+def _difference_object(found: Difference) -> dict[str, object]:
+    old, new = (each and version_object(each) for each in (found.old, found.new))
+    return {
+        "old": old,
+        "new": new,
+        "diff": as_text(_unified(found)) if not found.reason else "",
+        "reason": found.reason,
+    }

@@ -29,15 +29,17 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Rows in aligned columns without names. Cells are never folded, so that ids can be copied.
+    """Rows in aligned columns. Cells are never folded, so that ids can be copied.
 
-    `styles` has a colour for each column, and `right` has the indexes of right-aligned columns.
+    `header` has the names of the columns; without it, they have none. `styles` has a colour for each
+    column, and `right` has the indexes of right-aligned columns.
     """
 
     rows: Iterable[Sequence[str]]
     styles: Sequence[str | None] = ()
     right: Collection[int] = ()
     empty: str = ""
+    header: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

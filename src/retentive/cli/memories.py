@@ -11,12 +11,13 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, Moment, line_range, moment_option, text_of_file, text_or_stdin
+from retentive.cli.parameters import line_range, revision_option, text_of_file, text_or_stdin
 from retentive.engine.command_handlers import RunView
 from retentive.engine.queries import list_memories
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
 from retentive.history.reads import AsOf
+from retentive.history.revisions import Revision
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import View, parse
@@ -25,14 +26,14 @@ from retentive.values.paths import ROOT
 from retentive.values.replies import Reply
 from retentive.values.text import LineCounts
 
-_as_of_option = moment_option("--as-of", text=f"Show the state at a time ({FORMS}), or right after a version.")
+_as_of_option = revision_option("--as-of", text="Show the state right after a change: HEAD~2, r1234, @{yesterday}, 2h.")
 
 
 @output.command(json="Print a JSON list with ids, hashes and times.")
 @click.argument("path", default=ROOT)
 @click.option("--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules).")
 @_as_of_option
-def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None) -> None:
+def ls(location: Location, path: str, *, show_all: bool, as_of: Revision | None) -> None:
     """List the memories below PATH, at any depth.
 
     Prints a table on a terminal. In a pipe each line has the size in bytes and the path of a memory, separated by a
@@ -57,7 +58,7 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None) -
     help="Show only these lines of a memory: 10:20, 10: or 10.",
 )
 @_as_of_option
-def view(location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Moment | None) -> None:
+def view(location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Revision | None) -> None:
     """Show a memory with line numbers, or list a directory.
 
     Prints exactly the reply a model gets. A directory is listed two levels deep.
@@ -71,7 +72,7 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
 @output.command(json=output.REPLY)
 @click.argument("path")
 @_as_of_option
-def cat(location: Location, path: str, *, as_of: Moment | None) -> None:
+def cat(location: Location, path: str, *, as_of: Revision | None) -> None:
     """Print the exact bytes of a memory."""
     with location.existing() as store:
         text = store.read(path) if as_of is None else store.history.text_at(path, as_of)[1]
@@ -156,7 +157,7 @@ def _execute(opened: AbstractContextManager[MemoryStore], **given: object) -> No
         output.end(store.execute(given))
 
 
-def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
+def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
     """The memories below a directory, or the memory at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
     core = core_of(store)
     with core.checking("list" if at is None else "list.as_of"):
@@ -190,7 +191,7 @@ def _memory_object(memory: Memory) -> dict[str, object]:
     return output.attributes(memory, *names)
 
 
-def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Reply:
+def _past_view(store: MemoryStore, given: dict[str, object], at: Revision) -> Reply:
     """Reply to a view of a past state. Raises `NotFound` and `InvalidInput`."""
     try:
         command = parse(given)

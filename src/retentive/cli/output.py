@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,18 +80,21 @@ def emit(
     notes: Iterable[str] = (),
     error: str = "",
     status: int = 0,
+    pages: bool = False,
 ) -> None:
     """Print a result in one of three forms, and exit if `status` is not 0.
 
     With --json, `value` is printed on one line. In a pipe, `plain` is printed: a string unchanged, or a line for each
     row with tabs between the cells. On a terminal, `shown` is printed, or `plain` in aligned columns if `shown` is
-    None. `notes` and `error` are printed to standard error, except with --json, because `value` contains them.
+    None; with `pages`, in a pager if it is longer than the terminal. `notes` and `error` are printed to standard error,
+    except with --json, because `value` contains them.
     """
     if as_json():
         write_line(to_json(value))
     else:
         if on_terminal():
-            _draw(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+            text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+            (_write_pages if pages else write_text)(text)
         else:
             write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
         if error:
@@ -178,8 +182,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def local_time(at: datetime) -> str:
-    """A time for people: in their time zone, exact to the minute."""
-    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+    """A time for people: in their time zone, with its offset from UTC, exact to the minute."""
+    return at.astimezone().isoformat(" ", "minutes")
+
+
+def exact_time(at: datetime) -> str:
+    """A time for pipes: in the local time zone, with its offset from UTC, exact to the microsecond."""
+    return at.astimezone().isoformat(timespec="microseconds")
 
 
 def on_terminal() -> bool:
@@ -236,7 +245,7 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None
             bar.stop()
 
 
-def _draw(pieces: Iterable[Piece]) -> None:
+def _drawn(pieces: Iterable[Piece]) -> str:
     drawn = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -245,7 +254,17 @@ def _draw(pieces: Iterable[Piece]) -> None:
             from retentive.cli import terminal  # noqa: PLC0415 - imports rich
 
             drawn.append(terminal.draw(piece))
-    write_text("".join(f"{text.removesuffix(chr(10))}\n" for text in drawn if text))
+    return "".join(f"{text.removesuffix(chr(10))}\n" for text in drawn if text)
+
+
+def _write_pages(text: str) -> None:
+    """Print a text in the pager ($PAGER, or less) if it is longer than the terminal."""
+    lines = shutil.get_terminal_size((80, 0)).lines  # 0: unknown
+    if not lines or text.count("\n") < lines or not _is_terminal(sys.stdin) or os.environ.get("TERM") == "dumb":
+        write_text(text)
+        return
+    os.environ.setdefault("LESS", "FRX")  # as git: colours, and no clearing of the screen
+    click.echo_via_pager(text, color=True)
 
 
 def _is_terminal(stream: IO[str] | None) -> bool:

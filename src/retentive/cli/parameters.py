@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime, time, timedelta
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import click
 
 from retentive.engine.trust.levels import LEVELS
 from retentive.errors import InvalidInput
+from retentive.history.revisions import TIMES, Revision, parse, parse_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Moment: TypeAlias = datetime | str
-"""A time with its zone, or the id of a version."""
-
-VERSION = "memver_"
-FORMS = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
-_AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d|w)(?:\s+ago)?", re.ASCII)
+FORMS = TIMES
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
-_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def parse_time(text: str, now: datetime) -> datetime:
-    """Parse a time. Without a zone it is a local time; a day means the start of the day. Raises `ValueError`."""
-    ago = _AGO.fullmatch(text)
-    try:
-        if ago is not None:
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        if text in {"today", "yesterday"}:
-            day = now.astimezone().date() - timedelta(days=text == "yesterday")
-            return datetime.combine(day, time()).astimezone()
-        given = datetime.fromisoformat(text)
-        return given.astimezone() if given.tzinfo is None else given
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a time such as {FORMS}.") from None
 
 
 def _time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> datetime | None:
@@ -47,8 +27,16 @@ def _time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> da
         raise click.BadParameter(str(error)) from None
 
 
-def _moment(ctx: click.Context, param: click.Parameter, given: str | None) -> Moment | None:
-    return given if given is not None and given.startswith(VERSION) else _time(ctx, param, given)
+def _moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Revision | None:
+    return None if given is None else revision(given)
+
+
+def revision(text: str) -> Revision:
+    """Parse the name of a revision. Raises `BadParameter`."""
+    try:
+        return parse(text, datetime.now(UTC))
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,9 +44,21 @@ def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable
     return click.option(name, metavar="TIME", callback=_time, help=text)
 
 
-def moment_option(*names: str, text: str, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds an option for a time or a version."""
-    return click.option(*names, metavar="TIME|VERSION", callback=_moment, required=required, help=text)
+def revision_option(
+    name: str, *, text: str, required: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds an option for a revision."""
+    return click.option(name, metavar="REVISION", callback=_moment, required=required, help=text)
+
+
+def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
+    """Sort words into revisions and a path, which begins with `/`. `A..B` are two revisions. Raises `UsageError`."""
+    paths = [word for word in words if word.startswith("/")]
+    names = [name for word in words if word not in paths for name in word.split("..", 1)]
+    if len(paths) > 1 or len(names) > at_most:
+        revisions = "one revision" if at_most == 1 else f"{at_most} revisions"
+        raise click.UsageError(f"Specify at most {revisions} and one path.")
+    return [revision(name or "HEAD") for name in names], next(iter(paths), None)
 
 
 def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:

@@ -14,7 +14,7 @@ from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
-from retentive.history.past import versions_of
+from retentive.history.scope import versions_of
 from retentive.locations import find_store
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot

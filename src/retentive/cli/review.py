@@ -48,7 +48,7 @@ def show_list(location: Location, *, whose: str | None) -> None:
     rows = ((each.id, output.local_time(each.at), str(each.actor or ""), each.summary) for each in found)
     output.emit(
         map(_object, found),
-        plain=((each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found),
+        plain=((each.id, output.exact_time(each.at), str(each.actor or ""), each.summary) for each in found),
         shown=[layouts.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True)],
     )
 
@@ -59,7 +59,7 @@ def show(location: Location, *, proposal_id: str) -> None:
     """Show a proposed change as a unified diff."""
     with location.existing() as store:
         found, texts = store.review.show(proposal_id)
-    head = f"{found.id}, by {found.actor or 'an unnamed actor'} at {output.timestamp(found.at)}"
+    head = f"{found.id}, by {found.actor or 'an unnamed actor'} at {output.local_time(found.at)}"
     lines = [DiffLine("header", head)]
     for change, before, after in texts:
         lines += _diff(change, before, after)

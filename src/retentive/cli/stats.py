@@ -58,7 +58,7 @@ def _object(found: Stats) -> dict[str, object]:
 def _sections(found: Stats, *, plain: bool) -> list[Section]:
     """The sections. With `plain`, bytes and times are exact, and days without activity are included."""
     size = str if plain else human_size
-    time = output.timestamp if plain else "{:%Y-%m-%d}".format
+    time = output.exact_time if plain else "{:%Y-%m-%d}".format
     totals = [
         ("memories", str(found.memories)),
         ("bytes", size(found.size_bytes)),

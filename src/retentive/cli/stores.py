@@ -168,4 +168,4 @@ def _shown_row(info: StoreInfo) -> tuple[str, ...]:
 
 def _row(info: StoreInfo) -> tuple[str, ...]:
     counts = str(info.memories), str(info.size_bytes)
-    return info.id, info.key or "", info.name, *counts, output.timestamp(info.created_at)
+    return info.id, info.key or "", info.name, *counts, output.exact_time(info.created_at)

@@ -60,13 +60,15 @@ def _aligned(piece: Aligned) -> str:
     shown = [[harmless(cell) for cell in row] for row in piece.rows]
     if not shown:
         return piece.empty
+    if piece.header:
+        shown.insert(0, list(piece.header))
     styles = [*piece.styles, *[None] * (len(shown[0]) - len(piece.styles))]
     widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
-    lines = []
+    lines: list[Text] = []
     for row in shown:
-        cells = []
+        is_header, cells = bool(piece.header) and not lines, []
         for number, (cell, style, width) in enumerate(zip(row, styles, widths, strict=True)):
-            parts = [Text(cell, style or ""), Text(" " * (width - cell_len(cell)))]
+            parts = [Text(cell, "yellow" if is_header else style or ""), Text(" " * (width - cell_len(cell)))]
             cells.append(Text.assemble(*(reversed(parts) if number in piece.right else parts)))
         line = Text("  ").join(cells)
         line.rstrip()

@@ -237,7 +237,7 @@ def migrate(
     remarks = [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
     lines = [_line(one, remark) for one, remark in zip(done, remarks, strict=True)]
     notes = [
-        f"{one.key or one.id}: erased in FROM at {output.timestamp(one.erased_at)}; {_ERASED[one.outcome]}."
+        f"{one.key or one.id}: erased in FROM at {output.local_time(one.erased_at)}; {_ERASED[one.outcome]}."
         for one in gone
     ]
     output.emit({"stores": done, "erasures": gone}, plain="".join(lines), notes=notes)

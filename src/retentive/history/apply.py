@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from retentive.engine.writer import GuardedWriter, Stored
 from retentive.errors import InvalidInput, Refused
+from retentive.history.changes import LoggedChange
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
@@ -39,7 +40,8 @@ class RestoreOutcome:
     """Result of a restore or undo, or of its preview. With conflicts, nothing was changed.
 
     `left` lists the memories that still differ from the requested state. Redacted content cannot be restored, even with
-    `force`, and a guard may have removed sensitive values from a text.
+    `force`, and a guard may have removed sensitive values from a text. `undone` are the changes that an undo reverts,
+    newest first.
     """
 
     steps: tuple[Step, ...] = ()
@@ -48,6 +50,7 @@ class RestoreOutcome:
     dry_run: bool = False
     proposed: bool = False
     """True if the changes were recorded as a proposal because the actor is under review."""
+    undone: tuple[LoggedChange, ...] = ()
 
     @property
     def done(self) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Unpack
 
 from retentive.engine.context import StoreContext
-from retentive.engine.queries import read_version
 from retentive.engine.trust.levels import Level
-from retentive.errors import Refused
+from retentive.errors import InvalidInput, Refused
 from retentive.history import reads
 from retentive.history.apply import RestoreOutcome
+from retentive.history.changes import LoggedChange
+from retentive.history.differences import Compare, Differences
 from retentive.history.operations import PlannedOperation, Preview, Restore, Undo
 from retentive.history.plan import Mode
-from retentive.history.reads import LogFilter, Sides
+from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed, erase, redact
+from retentive.history.revisions import Named, Revision, as_revision
 from retentive.storage.contract import Actor, Operation, Version
 from retentive.values import diff
 from retentive.values.provenance import Origin
@@ -34,7 +36,9 @@ class BlameLine:
 class History:
     """The history of one memory store. Threads may share it. Raises `RetentiveError`.
 
-    A moment is a time with a time zone, or a version id, which means the state right after that change.
+    A revision is a time with its zone, or a text: `r1234` (a change), `HEAD~2` (of the path that is named, or of the
+    store), `@{yesterday}`, `2h`, the id of a version or its unique beginning. As a moment, it means the state right
+    after the whole change.
     """
 
     def __init__(self, context: StoreContext) -> None:
@@ -70,42 +74,68 @@ class History:
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
 
-    def show(self, version_id: str) -> tuple[Version, str | None]:
-        """A version, and the text of its memory after the change; None for a deletion or a redacted version."""
-        return self._context.result_of(read_version(version_id))
+    def changes(
+        self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
+    ) -> list[LoggedChange]:
+        """The versions of `log`, grouped by command, newest first. `limit` counts changes."""
+        with self._context.checking("log"):
+            target = None if path is None else self._context.parsed(path)
+        return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))
 
-    def text_at(self, path: str, at: datetime | str) -> tuple[Version, str]:
+    def show(self, revision: Named, path: str | None = None) -> tuple[Version, str | None]:
+        """The version that a revision (of `path`) names, and its text; None for a deletion or a redacted version.
+
+        Raises `NotFound`, and `InvalidInput` for a change with several versions at or below the path.
+        """
+        with self._context.checking("show"):
+            named, target = self._named(revision), None if path is None else self._context.parsed(path)
+        return self._context.result_of(reads.show(named, target))
+
+    def text_at(self, path: str, at: Named) -> tuple[Version, str]:
         """The memory that was at a path at a moment: its version at that moment, and the text. Raises `NotFound`."""
         with self._context.checking("text_at"):
-            target = self._context.parsed(path)
-        return self._context.result_of(reads.text_at(target, at))
+            target, revision = self._context.parsed(path), self._named(at)
+        return self._context.result_of(reads.text_at(target, revision))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
         """Unified diff between the texts of two versions. The text of a deletion is empty.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
         """
-        (first, one), (second, other) = self._context.result_of(reads.change(new, old))
-        assert first is not None
-        assert second is not None
-        return diff.unified(one or "", other or "", old_name=f"{first.path}@{old}", new_name=f"{second.path}@{new}")
+        with self._context.checking("diff"):
+            since, until = self._named(old), self._named(new)
+            if not (since.is_version and until.is_version):
+                raise InvalidInput("specify the ids of two versions; `differences` compares states and changes")
+        found = self._context.result_of(Compare(since=since, until=until)).found
+        if found[0].reason:
+            raise InvalidInput(found[0].reason)
+        first, second = (each.path if each else found[0].path for each in (found[0].old, found[0].new))
+        texts = found[0].old_text or "", found[0].new_text or ""
+        return diff.unified(*texts, old_name=f"{first}@{old}", new_name=f"{second}@{new}")
 
-    def change(self, version_id: str, *, old: str | None = None) -> Sides:
-        """The version that `version_id` replaced (or `old`), and the version itself, each with its text.
+    def differences(
+        self,
+        path: str | None = None,
+        *,
+        change: Named | None = None,
+        since: Named | None = None,
+        until: Named | None = None,
+        only: LogFilter | None = None,
+    ) -> Differences:
+        """Differences of a memory, a directory or the whole store, with texts.
 
-        A side without a memory is `(None, None)`, as after a deletion. Raises `NotFound`, and `InvalidInput` for a
-        version whose text was redacted or pruned.
-        """
-        return reads.without_deletions(self._context.result_of(reads.change(version_id, old)))
-
-    def changes_since(self, path: str, since: datetime | str | None = None) -> Sides:
-        """The memory at a path at a moment (by default before its newest version), and its present version.
-
-        Raises the same errors as `change`.
+        With `change`, those of one change or version; with `only`, those of the chosen changes from `since` to `until`;
+        otherwise those between the states at `since` and at `until`, by default now. Memories that are hidden from the
+        actor are left out and counted. Raises `NotFound`, and `InvalidInput` if versions were pruned.
         """
         with self._context.checking("diff"):
-            target = self._context.parsed(path)
-        return reads.without_deletions(self._context.result_of(reads.changes_since(target, since)))
+            if (change is None) == (since is None and until is None and only is None):
+                raise InvalidInput("specify a change, or a time span or a filter")
+            if only is None and change is None and since is None:
+                raise InvalidInput("a span without a filter needs its beginning")
+            change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
+            target = None if path is None else self._context.parsed(path)
+        return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
         """Each line of the memory at a path with the version that added it. Raises `NotFound`.
@@ -129,7 +159,7 @@ class History:
     def restore(
         self,
         path: str,
-        to: datetime | str,
+        to: Named,
         *,
         mode: Mode = "refuse",
         dry_run: bool = False,
@@ -145,26 +175,29 @@ class History:
         restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path` at that moment.
         """
         with self._context.checking(_named(Restore, dry_run), actor):
-            operation = Restore(self._context.parsed(path), to, mode)
+            operation = Restore(self._context.parsed(path), self._named(to), mode)
         return self._change(operation, dry_run, actor, origin)
 
     def undo(
         self,
-        version_id: str,
+        change: Named,
         *,
+        path: str | None = None,
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse one whole change, given by the id of any of its versions.
+        """Reverse one whole change.
 
-        The undo is itself one change in the history. If a later change builds on a reversed change, nothing is changed
-        and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later changes
-        are reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
+        `change` is a revision, of `path` if one is given: `r1234`, `HEAD`, or the id of any version of the change. The
+        undo is itself one change in the history. If a later change builds on a reversed change, nothing is changed and
+        the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later changes are
+        reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
-            operation = Undo(version_id, mode=mode)
+            target = None if path is None else self._context.parsed(path)
+            operation = Undo(self._named(change), None, None, mode, target)
         return self._change(operation, dry_run, actor, origin)
 
     def undo_by(
@@ -182,7 +215,7 @@ class History:
         `by` is an actor pattern such as `session:s1`; `since` excludes older changes.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
-            operation = Undo(by=by, since=since, mode=mode)
+            operation = Undo(None, by, since, mode)
         return self._change(operation, dry_run, actor, origin)
 
     def redact(
@@ -205,6 +238,9 @@ class History:
         with self._context.checking("erase", actor):
             target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return erase(self._context, target, actor)
+
+    def _named(self, given: Named) -> Revision:
+        return as_revision(given, datetime.fromtimestamp(self._context.clock(), UTC))
 
     def _change(
         self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin

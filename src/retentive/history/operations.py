@@ -12,12 +12,14 @@ from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome, carry_out, clashing, in_the_way, steps
-from retentive.history.past import PastSnapshot, check_kept, check_zone, moment
+from retentive.history.changes import Predecessors, grouped
+from retentive.history.past import PastSnapshot, check_kept
 from retentive.history.plan import Mode, Plan, State, restored, state_of, undone
 from retentive.history.reads import LogFilter
+from retentive.history.revisions import Revision, check_zone, moment, named_change
 from retentive.review.proposals import is_under_review
 from retentive.storage.contract import Snapshot, Transaction, Version
-from retentive.storage.lookup import find_version, locate
+from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
@@ -48,8 +50,8 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         blocking, clashes = in_the_way(found, todo), clashing(todo)
         if self.mode == "force" and (todo or not made.conflicts):
             todo = steps(found, {**made.targets, **dict.fromkeys((*blocking, *clashes))})
-            return RestoreOutcome(tuple(todo), left=made.conflicts)
-        return RestoreOutcome(tuple(todo), (*made.conflicts, *blocking.values(), *clashes.values()))
+            return RestoreOutcome(tuple(todo), left=made.conflicts, undone=made.undone)
+        return RestoreOutcome(tuple(todo), (*made.conflicts, *blocking.values(), *clashes.values()), undone=made.undone)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
         """Apply the plan. If the plan has conflicts, nothing is changed."""
@@ -67,13 +69,14 @@ class Restore(PlannedOperation):
 
     name = "restore"
     path: MemoryPath
-    to: datetime | str
+    to: Revision
     mode: Mode = "refuse"
 
     def plan(self, found: Snapshot) -> Plan:
         """Return the target state of each memory concerned. Raises `NotFound` if no memory was there at that moment."""
-        target, to = self.path, self.to
-        before = moment(found, to)
+        target = self.path
+        then_at = moment(found, self.to, target)
+        before = then_at.bound
         entry = None if target.is_root else locate(found, target.text)
         if entry is not None and entry.memory is not None:  # a memory that exists gets its earlier text
             then = next(found.versions(memory_id=entry.memory.id, before=before, limit=1), None)
@@ -81,9 +84,9 @@ class Restore(PlannedOperation):
                 if then.redacted_at is not None:
                     raise NotFound(f"the version of {target.text} at that moment was redacted")
                 return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
-        if isinstance(to, str) and (kept := _kept_at(found, target, to, before)) is not None:
+        if then_at.version is not None and (kept := _kept_at(found, target, then_at.version, before)) is not None:
             return Plan({kept.memory_id: state_of(kept)})  # known, whatever was pruned of other memories
-        check_kept(found, to)
+        check_kept(found, then_at)
         if entry is not None:
             was = PastSnapshot(found, before).get(target.text).memory
             if was is not None:
@@ -97,34 +100,40 @@ class Restore(PlannedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Undo(PlannedOperation):
-    """Reverse one change, given by the id of one of its versions, or all changes of an actor."""
+    """Reverse one change, or all changes of an actor. A revision of `path` names the change."""
 
     name = "undo"
-    change: str | None = None
+    change: Revision | None = None
     by: str | None = None
     since: datetime | None = None
     mode: Mode = "refuse"
+    path: MemoryPath | None = None
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` unless exactly one of `change` and `by` is given."""
         PlannedOperation.__post_init__(self)
         if (self.change is None) == (self.by is None):
             raise InvalidInput("specify either the change to undo or its actor")
+        if self.change is not None and self.change.is_time:
+            raise InvalidInput(f"{self.change.text} is a time: name a change, such as r1234 or HEAD, or an actor")
         check_zone(self.since)
 
     def plan(self, found: Snapshot) -> Plan:
         """Return the target state of each memory concerned. Raises `NotFound` for an unknown change."""
         if self.change is None:
             chosen = list(LogFilter(self.by, self.since).chosen(all_versions(found)))
-        else:  # the versions of one revision; an external edit detected by its command has another actor
-            version = find_version(found, self.change)
-            chosen = [other for other in found.versions(revision_of=self.change) if other.actor == version.actor]
+        else:
+            chosen = named_change(found, self.change, self.path)
         if not chosen:
             raise NotFound("no change has a version with this id")
         memories = dict.fromkeys(version.memory_id for version in chosen)
         history = {memory: list(found.versions(memory_id=memory)) for memory in memories}
         ids = frozenset(version.id for version in chosen)
-        return undone(history, ids, self.mode, lambda version: decoded(found.text(version)))
+        made = undone(history, ids, self.mode, lambda version: decoded(found.text(version)))
+        known = Predecessors(found)
+        for versions in history.values():
+            known.learn(versions)
+        return replace(made, undone=tuple(grouped(chosen, known)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +157,9 @@ class Preview(ReadOperation[RestoreOutcome]):
         return replace(self.intent.decided(snapshot), dry_run=True)
 
 
-def _kept_at(found: Snapshot, target: MemoryPath, version_id: str, before: str) -> Version | None:
+def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
     """The state at a moment of the memory of a version, if it was at `target` then."""
-    memory_id = found.version(version_id)[0].memory_id
-    then = next(found.versions(memory_id=memory_id, before=before, limit=1), None)
+    then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
     is_there = then is not None and then.path == target.text and then.operation != "deleted"
     return then if is_there else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -10,62 +9,30 @@ from typing import Unpack
 
 from retentive.errors import InvalidInput
 from retentive.history.expiry import HISTORY, PRUNED
+from retentive.history.revisions import Moment, Named, moment
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
-from retentive.storage.lookup import find_version, locate
+from retentive.storage.lookup import locate
 from retentive.storage.overlay import Overlay
-from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import to_us
 
-OUR_ID = re.compile(r"memver_[0-9a-f]{32}")
 _NOTHING: Mapping[str, datetime] = {}
 
 
-def moment(found: Snapshot, at: datetime | str) -> str:
-    """Exclusive upper bound of the version ids at a moment: a time, or the moment right after a version.
+def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> PastSnapshot:
+    """The store at a revision of `target`, based on a present snapshot.
 
-    A moment inside a change, such as the rename of a directory, is right after the whole change.
-
-    Raises `NotFound` for an unknown version, `InvalidInput` for a time without a time zone.
+    Raises `InvalidInput` if versions that it needs were pruned, and the errors of `moment`.
     """
-    if isinstance(at, str):
-        return _after_change(found, find_version(found, at).id)
-    check_zone(at)
-    newest = next(found.versions(limit=1), None)
-    if newest is None or newest.created_at <= at:
-        return "" if newest is None else newest.id + "!"
-    if OUR_ID.fullmatch(newest.id):  # the id encodes the time in microseconds
-        before = f"memver_{max(to_us(at) + 1, 0):014x}"
-        last = next((version.id for version in found.versions(before=before, limit=1)), None)
-    else:
-        last = next((version.id for version in all_versions(found) if version.created_at <= at), None)
-    return "" if last is None else _after_change(found, last)
+    then = moment(found, at, target)
+    check_kept(found, then)
+    return PastSnapshot(found, then.bound)
 
 
-def _after_change(found: Snapshot, version_id: str) -> str:
-    """The bound right after all versions of the change that a version belongs to."""
-    newest = next((version.id for version in found.versions(revision_of=version_id)), version_id)
-    return max(newest, version_id) + "!"  # sorts right after the id
-
-
-def check_zone(at: datetime | None) -> None:
-    """Raise `InvalidInput` for a time without a time zone."""
-    if at is not None and at.utcoffset() is None:
-        raise InvalidInput("a time needs a zone, as in 2026-11-21T10:00:00+00:00")
-
-
-def past_of(found: Snapshot, at: datetime | str) -> PastSnapshot:
-    """The store at a moment, based on a present snapshot. Raises `InvalidInput` if its versions were pruned."""
-    before = moment(found, at)
-    check_kept(found, at)
-    return PastSnapshot(found, before)
-
-
-def check_kept(found: Snapshot, at: datetime | str) -> None:
+def check_kept(found: Snapshot, then: Moment) -> None:
     """Raise `InvalidInput` if versions that a moment needs were pruned."""
     pruned = found.get_record(HISTORY, PRUNED)
-    time = find_version(found, at).created_at if isinstance(at, str) else at
-    if pruned is not None and to_us(time) < int(pruned):
+    if pruned is not None and to_us(then.at) < int(pruned):
         raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later moment")
 
 
@@ -146,18 +113,3 @@ class PastSnapshot(Overlay):
 
     def usage(self) -> Usage:
         return Usage(len(self._by_path), sum(version.size_bytes or 0 for version in self._by_path.values()))
-
-
-def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """The versions that a log of a path or memory id lists, newest first."""
-    if memory_id is not None or target is None or target.is_root:
-        return all_versions(found, memory_id=memory_id)
-    look = locate(found, target.text)
-    if look.memory is not None:
-        return all_versions(found, memory_id=look.memory.id)
-    below = target.text + "/"
-    if not look.below:
-        last = next(found.versions(path=target.text, limit=1), None)
-        if last is not None:
-            return all_versions(found, memory_id=last.memory_id)
-    return (version for version in all_versions(found) if version.path.startswith(below))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from retentive.history.changes import LoggedChange
 from retentive.storage.contract import Memory, Version
 from retentive.values import diff
 from retentive.values.paths import ROOT
@@ -43,10 +44,11 @@ Targets: TypeAlias = Mapping[str, State | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Targets by memory id, and conflicts."""
+    """Targets by memory id, and conflicts. `undone` are the changes that an undo reverts, newest first."""
 
     targets: Targets
     conflicts: tuple[Conflict, ...] = ()
+    undone: tuple[LoggedChange, ...] = ()
 
 
 def restored(

@@ -6,25 +6,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, takewhile
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.queries import version_fact
 from retentive.engine.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.past import check_zone, past_of, versions_of
+from retentive.history.changes import LoggedChange, Predecessors, grouped
+from retentive.history.past import past_of
+from retentive.history.revisions import Named, Revision, check_zone, one_version
+from retentive.history.scope import versions_in
 from retentive.storage.contract import Operation, Snapshot, Version
-from retentive.storage.lookup import find_version
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 from retentive.values.settings import DEFAULTS, Settings
 from retentive.values.text import decoded
 
 R = TypeVar("R")
-Side: TypeAlias = tuple[Version, str] | tuple[None, None]
-"""A version and its text, or `(None, None)` if there was no memory."""
-Sides: TypeAlias = tuple[Side, Side]
-"""The old and the new side of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +94,51 @@ def log(
     settings_of: Callable[[Snapshot], Settings],
 ) -> Read[list[Version]]:
     """List versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
-    if limit is not None and limit < 0:
-        raise InvalidInput("limit must be an integer of at least 0")
+    _check_limit(limit)
 
     def work(snapshot: Snapshot) -> list[Version]:
-        return list(islice(only.chosen(versions_of(snapshot, path, memory_id), settings_of(snapshot)), limit))
+        return list(islice(only.chosen(versions_in(snapshot, path, memory_id), settings_of(snapshot)), limit))
 
     return Read("log", work, path, needs_external_edits=True, sees_all=True)
 
 
-def text_at(path: MemoryPath, at: datetime | str) -> Read[tuple[Version, str]]:
+def changes(
+    path: MemoryPath | None, only: LogFilter, limit: int | None, settings_of: Callable[[Snapshot], Settings]
+) -> Read[list[LoggedChange]]:
+    """List the versions of `log` as changes, newest first."""
+    _check_limit(limit)
+
+    def work(snapshot: Snapshot) -> list[LoggedChange]:
+        known = Predecessors(snapshot)
+        versions = known.watch(versions_in(snapshot, path))
+        return grouped(only.chosen(versions, settings_of(snapshot)), known, limit)
+
+    return Read("log", work, path, needs_external_edits=True, sees_all=True)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise InvalidInput("limit must be an integer of at least 0")
+
+
+def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:
+    """Read the one version that a revision names at or below a path, and its text. Raises `NotFound`, `InvalidInput`.
+
+    The text is None for a deletion or a redacted version.
+    """
+
+    def work(snapshot: Snapshot) -> tuple[Version, str | None]:
+        version, data = snapshot.version(one_version(snapshot, revision, path).id)
+        return version, None if data is None else decoded(data)
+
+    return Read("show", work, path, facts_of=lambda found: version_fact(found[0]))
+
+
+def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
     """Read the memory that was at a path at a moment, and its text. Raises `NotFound`."""
 
     def work(snapshot: Snapshot) -> tuple[Version, str]:
-        memory = past_of(snapshot, at).get(path.text).memory
+        memory = past_of(snapshot, at, path).get(path.text).memory
         if memory is None:
             raise NotFound(f"there was no memory at {path.written} at that moment")
         version, data = snapshot.version(memory.version_id)
@@ -132,74 +161,12 @@ def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
     return Read("blame", work, path, sees_all=True)
 
 
-def change(version_id: str, old: str | None = None) -> Read[Sides]:
-    """Read a version, and the version it replaced or the one given as `old`. Raises `NotFound`, `InvalidInput`."""
-
-    def work(snapshot: Snapshot) -> Sides:
-        replaced = _replaced(snapshot, version_id) if old is None else old
-        return _side(snapshot, replaced), _side(snapshot, version_id)
-
-    return Read("diff", work, facts_of=_compared)
-
-
-def changes_since(path: MemoryPath, since: datetime | str | None = None) -> Read[Sides]:
-    """Read a memory, and its version at a moment (by default the previous version). Raises as `change` does."""
-
-    def work(snapshot: Snapshot) -> Sides:
-        memory = None if path.is_root else snapshot.get(path.text).memory
-        past = None if since is None else past_of(snapshot, since)
-        if memory is None:  # a memory that no longer exists is shown as deleted
-            was = None if past is None or path.is_root else past.get(path.text).memory
-            if was is None:
-                raise NotFound(f"there is no memory at {path.written}")
-            return _side(snapshot, was.version_id), (None, None)
-        if past is None:
-            old = _replaced(snapshot, memory.version_id)
-        else:
-            then = past.find(memory.id)
-            old = None if then is None else then.version_id
-        return _side(snapshot, old), _side(snapshot, memory.version_id)
-
-    return Read("diff", work, path, _compared)
-
-
-def _compared(sides: Sides) -> Mapping[str, object]:
-    return {"compared": [None if version is None else version.id for version, _ in sides]}
-
-
-def _replaced(found: Snapshot, version_id: str) -> str | None:
-    """Id of the previous version of the same memory; None if the version created the memory."""
-    version = find_version(found, version_id)
-    before = next(found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
-    if before is None and version.operation != "created":
-        raise InvalidInput(f"{version_id} has no previous version: the retention settings pruned it")
-    return None if before is None else before.id
-
-
-def _side(found: Snapshot, version_id: str | None) -> Side:
-    """A version and its text, which is empty for a deletion."""
-    if version_id is None:
-        return None, None
-    version, data = found.version(version_id)
-    if version.operation == "deleted":
-        return version, ""
-    if data is None or version.redacted_at is not None:
-        raise InvalidInput(f"{version_id} was redacted; its text no longer exists")
-    return version, decoded(data)
-
-
-def without_deletions(sides: Sides) -> Sides:
-    """The sides, with `(None, None)` in place of a deletion."""
-    old, new = ((None, None) if side[0] is not None and side[0].operation == "deleted" else side for side in sides)
-    return old, new
-
-
 @dataclass(frozen=True, slots=True)
 class AsOf(ReadOperation[R]):
     """Run another read on the store as of a moment."""
 
     inner: ReadOperation[R]
-    at: datetime | str
+    at: Named
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -216,4 +183,6 @@ class AsOf(ReadOperation[R]):
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
         """Run the other read on a past snapshot."""
-        return self.inner.apply(past_of(snapshot, self.at), settings)
+        path = next(iter(self.inner.paths()), None)
+        target = None if path is None else MemoryPath.known(path)
+        return self.inner.apply(past_of(snapshot, self.at, target), settings)

@@ -27,6 +27,10 @@ class PlainFiles(ABC):
     def directory_of(self, store: StoreInfo) -> str:
         """Directory that contains the memories of a store as plain files."""
 
+    def external_edits(self, store: StoreInfo) -> list[str]:
+        """Paths of memories whose files were edited, and the edit is not recorded yet. Records nothing."""
+        return []
+
     @abstractmethod
     def quarantined(self) -> int:
         """Number of tampered files of encrypted memory stores in quarantine."""
@@ -110,6 +114,12 @@ def directory_of(backend: Backend, store: StoreInfo) -> str | None:
     """Directory that contains the memories of a store as plain files, or None."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
+
+
+def external_edits(backend: Backend, store: StoreInfo) -> list[str]:
+    """Paths of memories whose files were edited, and the edit is not recorded yet."""
+    files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
+    return [] if files is None else files.external_edits(store)
 
 
 def quarantined(backend: Backend) -> int:

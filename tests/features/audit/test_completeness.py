@@ -28,6 +28,7 @@ from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
 from retentive.history.reads import AsOf
 from retentive.stats import stats
+from retentive.status import status
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
@@ -129,9 +130,11 @@ CASES: dict[str, Case] = {
     ),
     "Read log": reads("log", lambda _, at: at.history.log(A), A),
     "Read text_at": reads("text_at", lambda scene, at: at.history.text_at(A, scene.oldest.id), A),
-    "Read diff": reads("diff", lambda scene, at: at.history.diff(scene.oldest.id, scene.newest.id)),
-    "Read diff, change": reads("diff", lambda scene, at: at.history.change(scene.newest.id)),
-    "Read diff, path": reads("diff", lambda scene, at: at.history.changes_since(A, scene.oldest.id), A),
+    "Read log, changes": reads("log", lambda _, at: at.history.changes(A), A),
+    "Read show, path": reads("show", lambda _, at: at.history.show("HEAD~1", A), A),
+    "Compare": reads("diff", lambda scene, at: at.history.diff(scene.oldest.id, scene.newest.id)),
+    "Compare, change": reads("diff", lambda _, at: at.history.differences(change="HEAD")),
+    "Compare, path": reads("diff", lambda scene, at: at.history.differences(A, since=scene.oldest.id), A),
     "Read blame": reads("blame", lambda _, at: at.history.blame(A), A),
     "Restore": Case(
         lambda scene, at: at.history.restore(A, scene.oldest.id, actor=BOB),
@@ -191,6 +194,7 @@ CASES: dict[str, Case] = {
         lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
     ),
     "ReadStats": reads("stats", lambda _, at: stats(at)),
+    "ReadStatus": reads("status", lambda _, at: status(at, scan=True)),
 }
 
 
@@ -217,7 +221,14 @@ INVALID: dict[str, Case] = {
     "log": reads("log", lambda _, at: at.history.log(BAD)),
     "log, pattern": reads("log", lambda _, at: at.history.log(actor="")),
     "text_at": reads("text_at", lambda scene, at: at.history.text_at(BAD, scene.oldest.id)),
-    "changes_since": reads("diff", lambda _, at: at.history.changes_since(BAD)),
+    "changes": reads("log", lambda _, at: at.history.changes(BAD)),
+    "show, name": reads("show", lambda _, at: at.history.show("HEAD~x")),
+    "show, path": reads("show", lambda _, at: at.history.show("HEAD", BAD)),
+    "diff, states": reads("diff", lambda _, at: at.history.diff("HEAD~1", "HEAD")),
+    "differences": reads("diff", lambda _, at: at.history.differences(BAD, since="HEAD")),
+    "differences, nothing": reads("diff", lambda _, at: at.history.differences()),
+    "restore, name": reads("restore", lambda _, at: at.history.restore(A, "soon")),
+    "undo, name": reads("undo", lambda _, at: at.history.undo(change="1234")),
     "blame": reads("blame", lambda _, at: at.history.blame(BAD)),
     "blame, level": reads("blame", lambda _, at: at.history.blame(A, trust="none")),  # type: ignore[arg-type] # invalid
     "restore": reads("restore", lambda scene, at: at.history.restore(BAD, scene.oldest.id)),

@@ -6,14 +6,14 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 import retentive
-from retentive.cli.parameters import parse_time
 from retentive.history.past import past_of
+from retentive.history.revisions import parse_time
 from retentive.storage.contract import Snapshot, Version
 from support.command_line import here, terminal, version_ids
 
@@ -61,11 +61,19 @@ def then(location: str, version_id: str) -> dict[str, str]:
 
 def test_log_has_a_line_for_each_version_newest_first(location: str) -> None:
     rows = [line.split("\t") for line in here(location, "log").stdout.splitlines()]
-    assert [(row[0], *row[2:]) for row in rows] == [
-        (each.id, str(each.actor), each.operation, each.path) for each in reversed(versions(location))
+    what = [
+        ("deleted", "/memories/gone"),
+        ("created", "/memories/gone"),
+        ("renamed", f"{A} -> {B}"),
+        ("modified", A),
+        ("created", A),
     ]
+    expected = [(each.id, str(each.actor), *row) for each, row in zip(reversed(versions(location)), what, strict=True)]
+    assert [(row[1], *row[3:]) for row in rows] == expected
+    assert [row[0] for row in rows] == ["r5", "r4", "r3", "r2", "r1"]
     times = [each.created_at for each in reversed(versions(location))]
-    assert [datetime.fromisoformat(row[1]) for row in rows] == times
+    assert [datetime.fromisoformat(row[2]) for row in rows] == times
+    assert here(location, "log", B, "-n", "1").stdout.split("\t")[4:] == ["renamed", f"{A} -> {B}\n"]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +120,8 @@ def test_log_json_has_all_fields(location: str) -> None:
         "created_at": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
         "redacted_at": None,
         "redacted_by": "user:bob",
+        "change": "r1",
+        "path_before": None,
         "provenance": dict.fromkeys(("integration", "tool_use_id", "session", "source"), "")
         | {"flags": [], "contributors": []},
     }
@@ -120,14 +130,42 @@ def test_log_json_has_all_fields(location: str) -> None:
     assert datetime.fromisoformat(found[-1]["redacted_at"]) >= first.created_at
 
 
-def test_log_on_a_terminal_is_aligned_and_never_folded(location: str, tmp_path: Path) -> None:
-    shown = terminal(tmp_path, "--at", location, "log", NO_COLOR="1", COLUMNS="40")
+def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) -> None:
+    """Versions of one command are one change. Times have the offset of the zone; rows are never folded."""
+    here(location, "create", "/memories/d/one", "1")
+    here(location, "create", "/memories/d/two", "2")
+    here(location, "--actor", "user:bob", "mv", "/memories/d", "/memories/e")
+    at = versions(location)[-1].created_at.astimezone(timezone(timedelta(hours=1)))
+    shown = terminal(tmp_path, "--at", location, "log", NO_COLOR="1", COLUMNS="40", TZ="UTC-01:00")
     lines = shown.replace("\r\n", "\n").splitlines()
-    assert [line.split()[0] for line in lines] == version_ids(location)[::-1]
-    assert len({line.index("/memories") for line in lines}) == 1
+    assert lines[:4] == [
+        "change  time                    actor       what",
+        f"r8      {at:%Y-%m-%d %H:%M}+01:00  user:bob    renamed /memories/d/one -> /memories/e/one",
+        " " * 44 + "renamed /memories/d/two -> /memories/e/two",
+        lines[3],
+    ]
+    assert [line.split(" ")[0] for line in lines[3:]] == [f"r{number}" for number in range(7, 0, -1)]
     assert "\x1b[" not in shown
     assert "\x1b[33m" in terminal(tmp_path, "--at", location, "log")
-    assert terminal(tmp_path, "--at", location, "log", "/memories/none") == "No versions.\r\n"
+    assert terminal(tmp_path, "--at", location, "log", "/memories/none") == "No changes.\r\n"
+    assert here(location, "log", "/memories/d", "-n", "1").stdout.count("renamed") == 2
+
+
+def test_a_change_of_many_memories_is_shortened(location: str, tmp_path: Path) -> None:
+    with retentive.open(location) as opened:
+        for number in range(12):
+            opened.store().execute({"command": "create", "path": f"/memories/d/{number:02}", "file_text": ""})
+        opened.store().execute({"command": "delete", "path": "/memories/d"})
+    shown = terminal(tmp_path, "--at", location, "log", "-n", "1", NO_COLOR="1").splitlines()
+    assert (len(shown), shown[-1].strip()) == (11, "and 3 more: retentive show r18")
+    assert here(location, "log", "-n", "1").stdout.count("\n") == 12
+
+
+def test_a_long_log_is_paged(location: str, tmp_path: Path) -> None:
+    """The pager is $PAGER; a log that fits the terminal is printed."""
+    for rows, starts in (("3", "paged"), ("30", "change")):
+        shown = terminal(tmp_path, "--at", location, "log", LINES=rows, PAGER="sed s/change/paged/")
+        assert (rows, shown.removeprefix("\x1b[33m").startswith(starts)) == (rows, True)
 
 
 def test_show_has_a_header_and_the_exact_text(location: str) -> None:
@@ -138,9 +176,10 @@ def test_show_has_a_header_and_the_exact_text(location: str) -> None:
         "version": first.id,
         "memory": first.memory_id,
         "path": A,
-        "change": "created",
+        "change": "r1",
+        "operation": "created",
         "actor": "user:ann",
-        "time": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        "time": first.created_at.astimezone().isoformat(timespec="microseconds"),
         "integration": "python",
         "size": "24 bytes",
     }
@@ -178,7 +217,7 @@ def test_diff_of_one_version_is_against_the_one_it_replaced(location: str) -> No
         f"rename from {A[1:]}",
         f"rename to {B[1:]}",
     ]
-    found = json.loads(here(location, "diff", second, "--json").stdout)
+    (found,) = json.loads(here(location, "diff", second, "--json").stdout)
     assert (found["old"]["id"], found["new"]["id"], found["diff"]) == (first, second, body)
     assert here(location, "diff", second, second).stdout == ""
 
@@ -189,7 +228,7 @@ def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
     assert here(location, "diff", B, "--since", first).stdout.splitlines()[0] == f"{first} to {third}"
     assert here(location, "diff", B, "--since", "1d").stdout.splitlines()[0] == f"nothing to {third}"
     assert here(location, "diff", B, "--since", third).stdout == ""
-    assert here(location, "diff", "/memories/gone").exit_code == 3
+    assert "deleted file mode" in here(location, "diff", "/memories/gone").stdout
     made = version_ids(location)[3]
     assert here(location, "diff", "/memories/gone", "--since", made).stdout.splitlines()[:3] == [
         f"{made} to nothing",
@@ -217,7 +256,10 @@ def test_on_a_terminal_the_words_that_differ_are_marked(location: str, tmp_path:
     assert "\x1b[30;42m2\x1b[0m\x1b[32m words here" in shown
 
 
-@pytest.mark.parametrize("arguments", [(A, "memver_x"), ("memver_x", "--since", "1d"), ()])
+@pytest.mark.parametrize(
+    "arguments",
+    [(A, B), ("memver_x", "--since", "1d"), ("HEAD", "r1", "r2"), ("--until", "1d"), ("r1..r2", "r3"), ("x",)],
+)
 def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) -> None:
     assert here(location, "diff", *arguments).exit_code == 2
 
@@ -323,3 +365,91 @@ def test_invalid_times_are_rejected_with_an_example(text: str) -> None:
     ended = here("sqlite://", "log", "--since", text)
     assert ended.exit_code == 2
     assert "is not a time such as 2026-11-21T10:00" in ended.stderr
+
+
+# -- named revisions ---------------------------------------------------------------------------------------------------
+
+
+def test_show_a_change(location: str) -> None:
+    """The metadata, the versions and the differences of the change."""
+    here(location, "create", "/memories/x", "x")
+    shown = here(location, "show", "r3").stdout
+    head, listed, patch = shown.split("\n\n")
+    assert head.splitlines()[:2] == ["change       r3", "actor        user:ann"]
+    assert listed == f"renamed\t{A} -> {B}"
+    assert patch.splitlines()[1:] == [f"diff --git a{A} b{B}", f"rename from {A[1:]}", f"rename to {B[1:]}"]
+    assert here(location, "show", "HEAD", B).stdout == shown == here(location, "show", B).stdout
+    found = json.loads(here(location, "show", "HEAD~2", B, "--json").stdout)
+    assert (found["change"], [each["operation"] for each in found["versions"]]) == ("r1", ["created"])
+    assert [each["new"]["path"] for each in found["differences"]] == [A]
+    assert json.loads(here(location, "show", "--json").stdout)["change"] == "r6"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        (("show", "7"), 2, "'7' is not a revision such as r1234, HEAD, HEAD~2, @{yesterday}"),
+        (("diff", "@{soon}"), 2, "'soon' is not a time such as 2026-11-21T10:00"),
+        (("cat", B, "--as-of", "HEAD~x"), 2, "'HEAD~x' is not a revision"),
+        (("restore", B, "--to", "r99"), 3, "there is no change r99 in the memory store; the newest is r5"),
+        (("undo", "HEAD~5"), 3, "HEAD~5 is before the history of the memory store, whose oldest change is r1"),
+        (("undo", "2h"), 2, "2h is a time: name a change, such as r1234 or HEAD"),
+        (("show", "memver_0"), 3, "memver_0 is ambiguous"),
+    ],
+)
+def test_errors_say_what_forms_are_right(location: str, command: tuple[str, ...], status: int, message: str) -> None:
+    ended = here(location, *command)
+    assert (ended.exit_code, message in " ".join(ended.stderr.split())) == (status, True)
+
+
+def test_diff_of_a_directory_and_of_a_session_is_a_patch(location: str, tmp_path: Path) -> None:
+    """The patches take one state to the next one, renames, replacements and deletions included."""
+    by = ("--actor", "session:s3")
+    for command in (("create", "/memories/n", "0"), ("rm", "/memories/n"), ("create", "/memories/n", "2")):
+        here(location, *by, *command)
+    here(location, *by, "mv", B, "/memories/moved")
+    here(location, *by, "replace", "/memories/moved", "three", "3")
+    known = version_ids(location)
+    for since, until in ((0, 9), (1, 5), (4, 7), (2, 9), (5, 7)):
+        tree = tmp_path / f"{since}-{until}"
+        write(tree, then(location, known[since]))
+        patch = here(location, "diff", f"r{since + 1}", f"r{until + 1}").stdout_bytes
+        subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True, timeout=60)
+        assert files(tree) == then(location, known[until])
+    for arguments in (
+        ("--session", "s3"),
+        ("--actor", "session:s3"),
+        ("r5..",),
+        ("--since", known[4]),
+        (known[4], "HEAD"),
+    ):
+        tree = tmp_path / "-".join(arguments)
+        write(tree, then(location, known[4]))
+        patch = here(location, "diff", *arguments).stdout_bytes
+        subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True, timeout=60)
+        assert files(tree) == then(location, known[-1])
+    assert here(location, "diff", "/memories/none", "--since", "1h").exit_code == 3
+    assert here(location, "diff", "--since", "1d", "--until", "1d").stdout == ""
+
+
+def write(tree: Path, memories: dict[str, str]) -> None:
+    for path, text in memories.items():
+        (tree / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path[1:]).write_text(text)
+
+
+def files(tree: Path) -> dict[str, str]:
+    return {f"/{path.relative_to(tree)}": path.read_text() for path in tree.rglob("*") if path.is_file()}
+
+
+def test_a_diff_names_changes_on_a_terminal(location: str, tmp_path: Path) -> None:
+    """Ids of versions are longer than a line of 80 columns holds."""
+    shown = terminal(tmp_path, "--at", location, "diff", B, NO_COLOR="1", COLUMNS="80")
+    assert shown.splitlines()[0] == "r2 to r3"
+
+
+def test_hidden_memories_are_counted(location: str) -> None:
+    here(location, "settings", "set", 'quarantine=["session:s1"]')
+    ended = here(location, "diff", "HEAD~4", "HEAD")
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert "1 hidden memory was left out; `retentive trust list` lists them." in ended.stderr

@@ -77,7 +77,7 @@ def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
     assert "\x1b[" in shown
     head, row, hidden = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
     assert head.split() == ["size", "changed", "path"]
-    assert re.fullmatch(rf"1\.5K  \d{{4}}-\d\d-\d\d \d\d:\d\d  {PATH}\s*", row)
+    assert re.fullmatch(rf"1\.5K  \d{{4}}-\d\d-\d\d \d\d:\d\d[+-]\d\d:\d\d  {PATH}\s*", row)
     assert hidden == "1 hidden; --all shows them."
 
 

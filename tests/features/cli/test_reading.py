@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,10 @@ def test_stores(at: str) -> None:
         ("default", "default", 3, 2015),
         ("user-42", "Zoë", 0, 0),
     ]
-    assert plain == ["\t".join(str(cell) for cell in row.values()) for row in found]
+    rows = [line.rpartition("\t") for line in plain]
+    assert [row for row, _, _ in rows] == ["\t".join(map(str, list(row.values())[:-1])) for row in found]
+    times = [datetime.fromisoformat(time) for _, _, time in rows]
+    assert times == [datetime.fromisoformat(row["created_at"]) for row in found]  # local here, UTC in JSON
     assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from support.command_line import here, terminal, texts, version_ids
+from support.command_line import here, interactive, terminal, texts, version_ids
 
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
@@ -145,7 +145,7 @@ def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
     at = tmp_path / "memory"
     here(at, "create", A, "one")
     (at / "memories" / "a").write_text("edited")
-    assert here(at, "log").stdout.splitlines()[0].split("\t")[2:] == ["job:external", "modified", A]
+    assert here(at, "log").stdout.splitlines()[0].split("\t")[3:] == ["job:external", "modified", A]
     (at / "memories" / "a").write_text("edited again")
     assert here(at, "undo", "--actor", "job:external").stdout == f"reverted\t{A}\n"
     assert (at / "memories" / "a").read_text() == "one"
@@ -165,3 +165,56 @@ def test_an_undo_that_did_something_never_says_would(tmp_path: Path) -> None:
     assert "was not fully restored" in ended.stderr
     here(at, "settings", "set", 'review=["user:*"]')
     assert here(at, "--actor", "user:ann", "undo", "--session", "s1", "--force").stdout.startswith("would be ")
+
+
+def test_undo_alone_shows_the_last_change_and_asks(location: str, tmp_path: Path) -> None:
+    """The answer no changes nothing."""
+    before = texts(location)
+    for answer, status in (("n", 1), ("y", 0)):
+        with interactive(tmp_path, "--at", location, "undo", NO_COLOR="1") as shown:
+            assert "r5 by session:s1, 20" in shown.expect("Undoing it:")
+            assert f"would be moved {B} -> {C}" in shown.expect("Undo this change?")
+            shown.type(f"{answer}\r")
+            assert shown.end() == status
+        assert f"renamed {C} -> {B}" in shown.shown
+        assert (texts(location) == before) == (answer == "n")
+    assert C in texts(location)
+
+
+def test_the_change_that_was_shown_is_undone(location: str, tmp_path: Path) -> None:
+    """Even if another one was made before the answer."""
+    with interactive(tmp_path, "--at", location, "undo", A) as shown:
+        assert "r3 by session:s1" in shown.expect("Undo this change?")
+        here(location, "create", "/memories/later", "x")
+        here(location, "insert", A, "4", "five")
+        shown.type("y\r")
+        assert shown.end() == 6
+    assert "its text was changed later" in shown.shown
+
+
+def test_undo_without_a_terminal_needs_a_name(location: str) -> None:
+    ended = here(location, "undo")
+    assert (ended.exit_code, "such as HEAD or r1234" in " ".join(ended.stderr.split())) == (2, True)
+    assert here(location, "undo", "--yes").stdout == f"moved\t{B} -> {C}\n"
+    assert here(location, "undo", "r4").stdout == "deleted\t/memories/e\n"
+    assert here(location, "undo", "HEAD", A).stdout == f"reverted\t{A}\n"
+
+
+def test_an_undo_says_what_it_groups(location: str) -> None:
+    here(location, "--actor", "user:bob", "rm", "/memories/d")
+    here(location, "create", "/memories/d/x", "x")
+    here(location, "create", "/memories/d/y", "y")
+    here(location, "--actor", "user:bob", "mv", "/memories/d", "/memories/f")
+    ended = here(location, "undo", "HEAD", "--dry-run")
+    assert ended.stdout.count("would be moved") == 2
+    assert "This would undo r8 by user:bob, 20" in ended.stderr
+    assert ended.stderr.endswith(": 2 versions.\n")
+    found = json.loads(here(location, "undo", "HEAD", "--json").stdout)
+    assert [(each["change"], len(each["versions"])) for each in found["undone"]] == [("r8", 2)]
+    assert "changes, r3 to r5, with 3 versions." in here(location, "undo", "--session", "s1", "--force").stderr
+
+
+def test_restore_to_names(location: str) -> None:
+    assert here(location, "restore", A, "--to", "HEAD~1").stdout == f"reverted\t{A}\n"
+    assert here(location, "restore", "/memories", "--to", "r2", "--dry-run").stdout.count("would be") == 2
+    assert here(location, "restore", "/memories", "--to", "@{1h}", "--dry-run").stdout.count("would be deleted") == 3

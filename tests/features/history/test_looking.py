@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
+from retentive.history.differences import Differences
 from retentive.history.past import past_of
 from retentive.values.diff import as_text
 from support.places import EVERYWHERE, opened
@@ -49,6 +50,12 @@ def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:
         log(operation="renamed")  # type: ignore[arg-type]
 
 
+def sides(found: Differences) -> list[tuple[str | None, str | None, str | None, str | None]]:
+    pairs = [[None if side is None else side.id for side in (each.old, each.new)] for each in found.found]
+    texts = [(each.old_text, each.new_text) for each in found.found]
+    return [(old, one, new, other) for (old, new), (one, other) in zip(pairs, texts, strict=True)]
+
+
 def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
     """The comparison is a unified diff. A deletion counts as an empty text."""
     first = create(store, A, "one\ntwo\n")
@@ -61,16 +68,15 @@ def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
         f"--- {A}@{first}\n+++ {A}@{second}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     )
     assert as_text(store.history.diff(second, gone)).endswith("@@ -1,2 +0,0 @@\n-one\n-2\n")
-    (old, old_text), (new, new_text) = store.history.change(second)
-    assert (old and old.id, old_text, new and new.id, new_text) == (first, "one\ntwo\n", second, "one\n2\n")
-    assert store.history.change(first)[0] == (None, None)
-    assert store.history.change(gone)[1] == (None, None)
-    assert store.history.changes_since(A, second)[1] == (None, None)
+    assert sides(store.history.differences(change=second)) == [(first, "one\ntwo\n", second, "one\n2\n")]
+    assert sides(store.history.differences(change=first)) == [(None, None, first, "one\ntwo\n")]
+    assert sides(store.history.differences(change=gone)) == [(second, "one\n2\n", None, None)]
+    assert sides(store.history.differences(A, since=second)) == [(second, "one\n2\n", None, None)]
     store.history.redact(first)
     with pytest.raises(InvalidInput, match=f"{first} was redacted"):
         store.history.diff(first, second)
-    with pytest.raises(InvalidInput, match=f"{first} was redacted"):
-        store.history.change(second)
+    (left,) = store.history.differences(change=second).found
+    assert (left.old_text, left.reason) == (None, f"{first} was redacted; its text no longer exists")
     with pytest.raises(NotFound):
         store.history.show("memver_nothing")
 

@@ -31,6 +31,7 @@ LAYERS: list[set[str]] = [
     {"memories"},
     {"store"},
     {"stats", "mounts"},
+    {"status"},
     {"locations"},
     {"opening"},
     {"aio"},

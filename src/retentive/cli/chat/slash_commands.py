@@ -14,7 +14,7 @@ from retentive.agent.events import UsageReport
 from retentive.agent.responses import TokenCount, token_count
 from retentive.cli.chat.screen import API_ERRORS, Answer, edited
 from retentive.cli.chat.session import Session
-from retentive.cli.history import DONE
+from retentive.cli.undoing import DONE
 from retentive.errors import RetentiveError
 from retentive.history.apply import RestoreOutcome
 from retentive.integrations.messages import TOOL

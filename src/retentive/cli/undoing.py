@@ -1,0 +1,181 @@
+"""`restore` and `undo`: bring back earlier states of memories."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from retentive.cli import layouts, output
+from retentive.cli.exits import FAILED, status_of
+from retentive.cli.history import actors_option, change_object, described
+from retentive.cli.location import Location
+from retentive.cli.parameters import FORMS, revision_option, revisions_and_path, time_option
+from retentive.errors import RetentiveError
+from retentive.history.operations import Preview, Undo
+from retentive.history.revisions import Revision, parse
+from retentive.store import MemoryStore, core_of
+
+if TYPE_CHECKING:
+    from retentive.history.apply import RestoreOutcome, Step
+    from retentive.history.plan import Mode
+    from retentive.values.replies import Replies
+
+_OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left", "undone"}.'
+_DRY_RUN = "Print the changes without making them."
+
+
+@output.command(json=_OUTCOME_JSON)
+@click.argument("path")
+@revision_option(
+    "--to", text="Time, or change to restore the state right after it: 2h, @{yesterday}, HEAD~2, r1234.", required=True
+)
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
+def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force: bool) -> None:
+    """Restore a memory, a directory or, with /memories, the whole store to its state at a moment.
+
+    The memory at PATH gets the text it had at that moment. If PATH does not exist, the memory that was there is created
+    anew, with its id. In a directory, newer memories are deleted and moved memories return. It is one change, which
+    `undo` can revert. If other memories are in the way, nothing is done and the status is 6.
+    """
+    with location.existing() as store:
+        outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
+    _emit_outcome(outcome, store.replies)
+
+
+@output.command(json=_OUTCOME_JSON)
+@click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
+@actors_option("Undo all changes of these actors, such as session:*, or of the user of this name.")
+@click.option("--session", metavar="ID", help="Undo all changes of a session.")
+@time_option("--since", f"With --actor or --session: only changes since this time: {FORMS}.")
+@click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
+@click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help="Undo the last change without asking.")
+def undo(
+    location: Location,
+    what: tuple[str, ...],
+    *,
+    whose: str | None,
+    session: str | None,
+    since: datetime | None,
+    merge: bool,
+    force: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Undo one change with all its versions, or all changes of an actor.
+
+    REVISION names the change: r1234, HEAD, HEAD~2 (of PATH, if it is given) or the id of any of its versions. Without
+    REVISION, --actor and --session, shows the last change (of PATH) and asks before undoing it. Changes are reverted in
+    reverse order, in one change that can itself be undone. If later changes depend on them, nothing is done, the
+    conflicts are printed, and the status is 6.
+    """
+    revisions, path = revisions_and_path(what, at_most=1)
+    by = whose if session is None else _pattern(session)
+    if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
+        raise click.UsageError("Specify only one of a revision with or without a path, --actor and --session.")
+    if since is not None and by is None:
+        raise click.UsageError("--since needs --actor or --session.")
+    if merge and force:
+        raise click.UsageError("--merge and --force exclude each other.")
+    mode: Mode = "merge" if merge else "force" if force else "refuse"
+    with location.existing() as store:
+        change: Revision | str = revisions[0] if revisions else "HEAD"
+        if not (revisions or by is not None or yes or dry_run):
+            change, path = _confirmed(store, path, mode), None
+        if by is not None:
+            outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
+        else:
+            outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
+    _emit_outcome(outcome, store.replies)
+
+
+def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
+    """Show the last change and what undoing it would do, and ask. Returns the id of a version of the change."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError(
+            "Specify a revision, such as HEAD or r1234, --actor or --session. Without a terminal to ask, --yes undoes"
+            " the last change."
+        )
+    core = core_of(store)
+    with core.checking("undo.preview"):
+        target = None if path is None else core.parsed(path)
+    preview = Preview(Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=target))
+    try:
+        outcome = core.peek(preview)
+    except RetentiveError:
+        core.result_of(preview)  # raises, and leaves the audit entry
+        raise
+    if outcome.conflicts:
+        _emit_outcome(core.result_of(preview), store.replies)
+    change = outcome.undone[0]
+    lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:"]
+    lines += [f"  {' '.join(described(version, change))}" for version in reversed(change.versions)]
+    lines += ["Undoing it:", *(f"  {' '.join(_step_row(step, is_done=False))}" for step in outcome.steps)]
+    for line in lines:
+        output.note(line)
+    if not click.confirm("Undo this change?", err=True):
+        core.result_of(preview)
+        output.note("Nothing was undone.")
+        raise click.exceptions.Exit(FAILED)
+    return change.versions[0].id
+
+
+def _pattern(session: str) -> str:
+    if {"*", "?"} & set(session):
+        raise click.UsageError("--session takes an id without * and ?; use --actor for a pattern.")
+    return f"session:{session}"
+
+
+def _emit_outcome(outcome: RestoreOutcome, replies: Replies) -> None:
+    """Print the steps, or the conflicts with their exit status."""
+    would = "nothing would be done" if outcome.dry_run else "nothing was done"
+    conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
+    rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
+    below = [replies.awaits_review] if outcome.proposed else []
+    if not rows and not below:
+        below = ["Nothing to do."]
+    has_conflicts = bool(outcome.conflicts)
+    steps = [_step_object(step) for step in outcome.steps]
+    output.emit(
+        output.attributes(outcome, "done", "dry_run", "proposed")
+        | {"steps": steps, "conflicts": outcome.conflicts, "left": outcome.left}
+        | {"undone": list(map(change_object, outcome.undone))},
+        plain=[] if has_conflicts else [*rows, *((line,) for line in below)],
+        shown=[] if has_conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
+        notes=_grouping(outcome) + [f"{each.path} was not fully restored: {each.reason}." for each in outcome.left],
+        error="\n".join(conflicts) if has_conflicts else "",
+        status=status_of("conflict") if has_conflicts else 0,
+    )
+
+
+def _grouping(outcome: RestoreOutcome) -> list[str]:
+    """A note on what an undo reverts, if it is more than one version."""
+    changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
+    if versions < 2 or outcome.conflicts:
+        return []
+    would = "This would undo" if outcome.dry_run or outcome.proposed else "This undid"
+    newest, oldest = changes[0], changes[-1]
+    if len(changes) == 1:
+        at = output.local_time(newest.at)
+        return [f"{would} {newest.id} by {newest.actor or 'an actor without a name'}, {at}: {versions} versions."]
+    return [f"{would} {len(changes)} changes, {oldest.id} to {newest.id}, with {versions} versions."]
+
+
+DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
+"""Word for each kind of step."""
+
+
+def _step_row(step: Step, *, is_done: bool) -> tuple[str, str]:
+    what = DONE[step.what] if is_done else f"would be {DONE[step.what]}"
+    came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
+    return what, f"{came}{step.path}"
+
+
+def _step_object(step: Step) -> dict[str, object]:
+    before = {"path_before": step.before and step.before.path}
+    return output.attributes(step, "what", "memory_id") | before | {"path": step.path}

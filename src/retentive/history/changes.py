@@ -1,0 +1,79 @@
+"""Changes of the log: the versions that one command recorded, with the earlier paths of renamed memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby, islice
+
+from retentive.storage.contract import Actor, Snapshot, Version
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChange:
+    """One change: versions of one revision by one actor, newest first. A filtered log has only some of them.
+
+    `moved_from` has the earlier paths of renamed memories, by version id.
+    """
+
+    number: int
+    actor: Actor | None
+    at: datetime
+    versions: tuple[Version, ...]
+    moved_from: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Short name of the change, such as `r1234`."""
+        return f"r{self.number}"
+
+
+class Predecessors:
+    """Finds the version before a version of the same memory, without a query if it was in a watched list."""
+
+    def __init__(self, found: Snapshot) -> None:
+        self._found = found
+        self._later: dict[str, str] = {}
+        self._before: dict[str, Version] = {}
+
+    def watch(self, versions: Iterable[Version]) -> Iterator[Version]:
+        """Yield versions, newest first. The list must have all versions of a memory in between."""
+        for version in versions:
+            self.learn((version,))
+            yield version
+
+    def learn(self, versions: Iterable[Version]) -> None:
+        """Watch a list as a whole."""
+        for version in versions:
+            later = self._later.get(version.memory_id)
+            if later is not None:
+                self._before[later] = version
+            self._later[version.memory_id] = version.id
+
+    def of(self, version: Version) -> Version | None:
+        """The version before; None for the first one."""
+        known = self._before.get(version.id)
+        if known is not None:
+            return known
+        return next(self._found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
+
+    def moved_from(self, version: Version) -> str | None:
+        """The earlier path of a version that renamed its memory; None for other versions."""
+        if version.operation != "modified" or not version.path:
+            return None
+        before = self.of(version)
+        return before.path if before is not None and before.path not in {"", version.path} else None
+
+
+def grouped(versions: Iterable[Version], known: Predecessors, limit: int | None = None) -> list[LoggedChange]:
+    """Group versions, newest first, into at most `limit` changes."""
+    groups = (tuple(group) for _, group in groupby(versions, key=lambda each: (each.revision, each.actor)))
+    taken = list(islice(groups, limit))  # before the queries, so that the watched list is as long as possible
+    return [_logged(group, known) for group in taken]
+
+
+def _logged(group: tuple[Version, ...], known: Predecessors) -> LoggedChange:
+    newest, paths = group[0], {version.id: known.moved_from(version) for version in group}
+    moved_from = {version: path for version, path in paths.items() if path is not None}
+    return LoggedChange(newest.revision, newest.actor, newest.created_at, group, moved_from)

@@ -1,0 +1,201 @@
+"""Differences between versions: of one change, of the changes of an actor, or between two states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from retentive.engine.operation import ReadOperation
+from retentive.engine.trust.levels import is_used
+from retentive.engine.trust.overlay import Assessment
+from retentive.errors import Damaged, InvalidInput, NotFound
+from retentive.history.changes import LoggedChange, Predecessors, grouped
+from retentive.history.past import check_kept
+from retentive.history.reads import LogFilter
+from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
+from retentive.history.scope import is_directory, memory_at, versions_in
+from retentive.storage.contract import Actor, Snapshot, Version
+from retentive.values.paths import MemoryPath
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two versions and their texts; None for a side without a memory, as before a creation or after a deletion.
+
+    With a `reason`, the texts cannot be compared, and are None.
+    """
+
+    old: Version | None
+    new: Version | None
+    old_text: str | None = None
+    new_text: str | None = None
+    reason: str = ""
+
+    @property
+    def path(self) -> str:
+        """The later path that is known."""
+        return next((each.path for each in (self.new, self.old) if each is not None and each.path), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Differences, and the number of those that are left out because the memory is hidden from the actor.
+
+    `changes` are the changes that were chosen, newest first; none if two states were compared.
+    """
+
+    found: tuple[Difference, ...]
+    hidden: int = 0
+    changes: tuple[LoggedChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(ReadOperation[Differences]):
+    """Compare versions at or below a path.
+
+    - `change`: the versions of this change, or this one version, with the versions that they replaced.
+    - `only`: the chosen versions from `since` to `until`; consecutive versions of a memory are one difference.
+    - Otherwise the states at `since` and at `until`, by default now. Without a path, the ids of two versions compare
+      these versions.
+    """
+
+    name = "diff"
+    needs_external_edits = True
+    sees_all = True
+    path: MemoryPath | None = None
+    change: Revision | None = None
+    since: Revision | None = None
+    until: Revision | None = None
+    only: LogFilter | None = None
+    actor: Actor | None = None
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Ids of the compared versions."""
+        sides = (each and each.id for found in result.found[:10] for each in (found.old, found.new))
+        return {"compared": list(sides)}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Differences:
+        """Find the pairs of versions and read their texts. Raises `NotFound`, `InvalidInput`."""
+        named = [each for each in (self.change, self.since, self.until) if each is not None]
+        chosen = self._chosen(snapshot, settings)
+        pairs = self._states(snapshot) if chosen is None else list(_runs(snapshot, chosen))
+        shown = pairs
+        if is_used(settings) and not (named and all(each.is_version for each in named)):
+            assessed = Assessment(snapshot, settings, self.actor)
+            shown = [pair for pair in pairs if all(map(assessed.shows, filter(None, pair)))]
+        found = tuple(_difference(snapshot, old, new) for old, new in shown)
+        changes = grouped(chosen or (), Predecessors(snapshot))
+        return Differences(found, len(pairs) - len(shown), tuple(changes))
+
+    def _chosen(self, found: Snapshot, settings: Settings) -> Sequence[Version] | None:
+        """The chosen versions, newest first; None if states are compared."""
+        if self.change is not None and self.change.is_version:
+            return [one_version(found, self.change)]
+        if self.change is not None:
+            return in_scope(found, named_change(found, self.change, self.path), self.path)
+        if self.only is None:
+            return None
+        low = "" if self.since is None else moment(found, self.since, self.path).bound
+        high = "~" if self.until is None else moment(found, self.until, self.path).bound
+        versions = (each for each in versions_in(found, self.path) if low < each.id < high)
+        return list(self.only.chosen(versions, settings))
+
+    def _states(self, found: Snapshot) -> list[tuple[Version | None, Version | None]]:
+        """The state at `since` and that at `until`, of each memory that differs."""
+        ends = [each for each in (self.since, self.until) if each is not None and each.is_version]
+        if self.path is None and len(ends) == 2:
+            return [(one_version(found, ends[0]), one_version(found, ends[1]))]
+        assert self.since is not None
+        sides = []
+        for revision in (self.since, self.until):
+            then = None if revision is None else moment(found, revision, self.path)
+            if then is not None:
+                check_kept(found, then)
+            sides.append(_state(found, "~" if then is None else then.bound, self.path))
+        below = self.path.text if self.path is not None and is_directory(found, self.path) else ""
+        pairs = [pair for pair in _paired(*sides) if any(each and _is_in(each, below) for each in pair)]
+        if below and not any(_is_in(each, below) for side in sides for each in side.values()):
+            raise NotFound(f"there is no memory at or below {below}, now or then")
+        return [(old, new) for old, new in pairs if (old and old.id) != (new and new.id)]
+
+
+def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
+    """The newest versions below a bound, by memory id, without deletions: of one memory, or of the whole store."""
+    memory_id = None if target is None or target.is_root else memory_at(found, target)
+    if memory_id is None:
+        return {each.memory_id: each for each in found.as_of(bound)} if bound else {}
+    last = next(found.versions(memory_id=memory_id, before=bound, limit=1), None)
+    if last is None:  # another memory may have been at the path then
+        assert target is not None
+        last = next(found.versions(path=target.text, before=bound, limit=1), None)
+        if last is not None:
+            last = next(found.versions(memory_id=last.memory_id, before=bound, limit=1), None)
+        if last is not None and last.path != target.text:
+            return {}
+    return {} if last is None or last.operation == "deleted" else {last.memory_id: last}
+
+
+def _is_in(version: Version, path: str) -> bool:
+    return not path or version.path == path or version.path.startswith(path + "/")
+
+
+def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[tuple[Version | None, Version | None]]:
+    """Pairs of versions by memory, in the order of paths. A memory that replaced another at its path is paired with it.
+
+    Otherwise a patch would delete and create the same file.
+    """
+    gone = {version.path: version for key, version in old.items() if key not in new and version.path}
+    pairs: list[tuple[Version | None, Version | None]] = []
+    for memory_id, version in new.items():
+        pairs.append((old.get(memory_id) or gone.pop(version.path, None), version))
+    pairs += [(version, None) for version in gone.values()]
+    return sorted(pairs, key=_path_of)
+
+
+def _path_of(pair: tuple[Version | None, Version | None]) -> str:
+    return next((each.path for each in reversed(pair) if each is not None and each.path), "")
+
+
+def _runs(found: Snapshot, chosen: Sequence[Version]) -> Iterator[tuple[Version | None, Version]]:
+    """The version before and the last one of each run of consecutive chosen versions of a memory, oldest run first."""
+    ids = {version.id for version in chosen}
+    runs = []
+    for memory_id in dict.fromkeys(version.memory_id for version in chosen):
+        before: Version | None = None
+        versions = reversed(list(found.versions(memory_id=memory_id)))
+        for is_chosen, group in groupby(versions, key=lambda version: version.id in ids):
+            first, *rest = group
+            last = rest[-1] if rest else first
+            if is_chosen:
+                runs.append((first.id, before, first, last))
+            before = last
+    for _, before, first, last in sorted(runs, key=lambda run: run[0]):
+        if before is None and first.operation != "created":
+            raise InvalidInput(f"{first.id} has no previous version: the retention settings pruned it")
+        yield before, last
+
+
+def _difference(found: Snapshot, old: Version | None, new: Version | None) -> Difference:
+    try:
+        old_text, new_text = _text(found, old), _text(found, new)
+    except (Damaged, InvalidInput) as error:
+        return Difference(_present(old), _present(new), reason=str(error))
+    return Difference(_present(old), _present(new), old_text, new_text)
+
+
+def _present(version: Version | None) -> Version | None:
+    return None if version is None or version.operation == "deleted" else version
+
+
+def _text(found: Snapshot, version: Version | None) -> str | None:
+    """The text of a version; None without a memory. Raises `Damaged`, and `InvalidInput` for a redacted version."""
+    if version is None or version.operation == "deleted":
+        return None
+    if version.redacted_at is not None:
+        raise InvalidInput(f"{version.id} was redacted; its text no longer exists")
+    data = found.text(version.id)
+    return None if data is None else decoded(data)

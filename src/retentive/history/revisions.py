@@ -1,0 +1,319 @@
+"""Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, or the id of a version or its beginning.
+
+`parse` turns a text into a value without I/O. The other functions find a parsed revision in a snapshot. `HEAD` and `~2`
+count the changes of a target: a memory across its renames, a directory, or the whole store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from itertools import groupby, islice, takewhile
+from operator import attrgetter
+from typing import TypeAlias
+
+from retentive.errors import InvalidInput, NotFound
+from retentive.history.scope import versions_in
+from retentive.storage.contract import EXTERNAL, Snapshot, Version
+from retentive.storage.paging import all_versions
+from retentive.values.paths import MemoryPath
+from retentive.values.records import time_in_id, to_us
+
+TIMES = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
+FORMS = "r1234, HEAD, HEAD~2, @{yesterday}, a time (2026-11-21T10:00, 2h) or the id of a version"
+_VERSION = "memver_"
+_SHAPE = re.compile(r"(?P<base>.*?)(?P<back>(?:~[0-9]{0,9}|\^)*)", re.ASCII | re.DOTALL)
+_STEP = re.compile(r"~([0-9]*)|\^", re.ASCII)
+_NUMBER = re.compile(r"r([0-9]{1,18})", re.ASCII)
+_AT = re.compile(r"(?:HEAD)?@\{(.*)\}", re.DOTALL)
+_AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d|w)(?:\s+ago)?", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SOME = 3  # versions that an error names
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The change with this number, as in `r1234`."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionId:
+    """The id of a version, or the beginning of exactly one."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A time. As a change, it is the last one up to this time."""
+
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A parsed name. `back` counts changes before `base`; `text` is the name as written."""
+
+    base: Head | Number | VersionId | At
+    back: int = 0
+    text: str = ""
+
+    @property
+    def is_version(self) -> bool:
+        """True if it names one version, not a change or a time."""
+        return isinstance(self.base, VersionId) and not self.back
+
+    @property
+    def is_time(self) -> bool:
+        """True if it names a time."""
+        return isinstance(self.base, At) and not self.back
+
+
+Named: TypeAlias = datetime | str | Revision
+"""A time with its zone, a name such as `HEAD~2`, or a parsed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The state right after a whole change: an exclusive bound of version ids, and the time.
+
+    `version` is the version that was named, or the newest of the named change; None if a time was named.
+    """
+
+    bound: str
+    at: datetime
+    version: Version | None = None
+
+
+def parse(text: str, now: datetime) -> Revision:
+    """Parse the name of a revision. `now` is the time that `2h` and `yesterday` refer to. Raises `InvalidInput`."""
+    shape = _SHAPE.fullmatch(text)
+    assert shape is not None
+    base, back = shape["base"], 0
+    for step in _STEP.finditer(shape["back"]):
+        back += 1 if not step[1] else int(step[1])
+    return Revision(_base(base, text, now), back, text)
+
+
+def _base(base: str, text: str, now: datetime) -> Head | Number | VersionId | At:
+    if base in {"HEAD", "@"}:
+        return Head()
+    if number := _NUMBER.fullmatch(base):
+        return Number(int(number[1]))
+    if base.startswith(_VERSION):
+        return VersionId(base)
+    at = _AT.fullmatch(base)
+    try:
+        return At(parse_time(base if at is None else at[1], now))
+    except ValueError as error:
+        if at is not None:
+            raise InvalidInput(str(error).rstrip(".")) from None
+    hint = f"; did you mean r{text}?" if re.fullmatch("[0-9]{1,18}", text, re.ASCII) else ""
+    raise InvalidInput(f"{text[:80]!r} is not a revision such as {FORMS}{hint}") from None
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """Parse a time. Without a zone it is a local time; a day means the start of the day. Raises `ValueError`."""
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if text in {"today", "yesterday"}:
+            day = now.astimezone().date() - timedelta(days=text == "yesterday")
+            return datetime.combine(day, time()).astimezone()
+        given = datetime.fromisoformat(text)
+        return given.astimezone() if given.tzinfo is None else given
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text[:80]!r} is not a time such as {TIMES}.") from None
+
+
+def as_revision(given: Named, now: datetime | None = None) -> Revision:
+    """Convert a time or a text to a revision. Raises `InvalidInput`."""
+    if isinstance(given, Revision):
+        return given
+    if isinstance(given, datetime):
+        check_zone(given)
+        return Revision(At(given), 0, given.isoformat())
+    return parse(given, now or datetime.now(UTC))
+
+
+def check_zone(at: datetime | None) -> None:
+    """Raise `InvalidInput` for a time without a time zone."""
+    if at is not None and at.utcoffset() is None:
+        raise InvalidInput("a time needs a zone, as in 2026-11-21T10:00:00+00:00")
+
+
+def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Moment:
+    """The moment right after a revision.
+
+    A moment within a change, such as the rename of a directory, is right after the whole change. Raises `NotFound` for
+    an unknown or ambiguous revision, `InvalidInput` for a time without a time zone.
+    """
+    revision = as_revision(named)
+    if isinstance(revision.base, At) and not revision.back:
+        last = _last_at(found, revision.base.time)
+        return Moment("" if last is None else _after_change(found, last), revision.base.time)
+    version = version_at(found, revision) if revision.is_version else named_change(found, revision, target)[0]
+    return Moment(_after_change(found, version.id), version.created_at, version)
+
+
+def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None) -> list[Version]:
+    """All versions of the change that a revision names, newest first. A version means its whole change.
+
+    An external edit can share the number of the command that found it. A number means the part of the command, an id
+    the part of its actor. Raises the errors of `moment`.
+    """
+    revision = as_revision(named)
+    if not revision.back:
+        match revision.base:
+            case Number(number):
+                return _without_external(_numbered(found, number))
+            case VersionId():
+                return _same_change(found, version_at(found, revision))
+            case _:
+                pass
+    versions: Iterable[Version]
+    match revision.base:
+        case Head():
+            versions = versions_in(found, target)
+        case At(at):
+            last = _last_at(found, at)
+            before = "" if last is None else _after_change(found, last)
+            versions = (each for each in versions_in(found, target) if each.id < before)
+        case _:
+            newest = named_change(found, Revision(revision.base))[0]
+            back = (each for each in versions_in(found, target) if each.revision < newest.revision)
+            return _same_change(found, _nth(back, revision, revision.back - 1, target))
+    return _same_change(found, _nth(versions, revision, revision.back, target))
+
+
+def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Version:
+    """The only version that a revision names at or below a path. Raises `InvalidInput` if there are several."""
+    revision = as_revision(named)
+    if revision.is_version:
+        return version_at(found, revision)
+    versions = in_scope(found, named_change(found, revision, target), target)
+    if len(versions) != 1:
+        some = ", ".join(version.id for version in versions[:2])
+        raise InvalidInput(
+            f"{revision.text} has {len(versions)} versions, such as {some}; name one of them or a memory"
+        )
+    return versions[0]
+
+
+def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | None) -> list[Version]:
+    """Those versions that the history of a target includes. Raises `NotFound` for an empty result."""
+    if target is None or target.is_root:
+        return list(versions)
+    ids = {version.id for version in versions}
+    oldest = min(ids)
+    there = takewhile(lambda version: version.id >= oldest, versions_in(found, target))
+    chosen = [version for version in there if version.id in ids]
+    if not chosen:
+        raise NotFound(f"r{versions[0].revision} did not change {target.written}")
+    return chosen
+
+
+def _nth(versions: Iterable[Version], revision: Revision, back: int, target: MemoryPath | None) -> Version:
+    """The newest version of the change that is `back` changes before the first one."""
+    changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
+    seen = list(islice(changes, back + 1))
+    if len(seen) > back:
+        return seen[back]
+    where = "the memory store" if target is None or target.is_root else target.written
+    if not seen and isinstance(revision.base, Head):
+        raise NotFound(f"{where} has no changes")
+    oldest = f", whose oldest change is r{seen[-1].revision}" if seen else ""
+    raise NotFound(f"{revision.text} is before the history of {where}{oldest}")
+
+
+def version_at(found: Snapshot, revision: Revision) -> Version:
+    """The version that an id, or the beginning of one, names. Raises `NotFound`."""
+    assert isinstance(revision.base, VersionId)
+    text = revision.base.text
+    for version in found.versions(revision_of=text):
+        if version.id == text:
+            return version
+    matching = [] if text == _VERSION else list(found.versions(after=text, before=text + "~", limit=_SOME))
+    if not matching:
+        raise NotFound(f"there is no version {text}")
+    if len(matching) > 1:
+        some = ", ".join(version.id for version in matching[:2])
+        raise NotFound(f"{text} is ambiguous: several versions begin with it, such as {some}; give more characters")
+    return matching[0]
+
+
+def _same_change(found: Snapshot, version: Version) -> list[Version]:
+    """The versions of one revision by one actor: an external edit found by a command has another actor."""
+    return [each for each in found.versions(revision_of=version.id) if each.actor == version.actor]
+
+
+def _without_external(versions: list[Version]) -> list[Version]:
+    return [version for version in versions if version.actor != EXTERNAL] or versions
+
+
+def _numbered(found: Snapshot, number: int) -> list[Version]:
+    """All versions of a revision, newest first. Raises `NotFound`."""
+    newest = next(found.versions(limit=1), None)
+    if newest is None or number > newest.revision:
+        last = "it has no changes" if newest is None else f"the newest is r{newest.revision}"
+        raise NotFound(f"there is no change r{number} in the memory store; {last}")
+    version = _near(found, newest, number)
+    if version is None or version.revision != number:
+        version = next((each for each in _down_to(found, number) if each.revision == number), None)
+    if version is None:
+        raise NotFound(f"the change r{number} has no versions: they were removed, or it was a removal itself")
+    return list(found.versions(revision_of=version.id))
+
+
+def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
+    """The newest version of a revision, by bisection over the times in the ids; None if an id has no time."""
+    high = time_in_id(newest.id)
+    if high is None:
+        return None
+    low, high = 0, high + 1  # the revision of the newest version before `high` is at least `number`
+    version: Version | None = newest
+    while high - low > 1:
+        middle = (low + high) // 2
+        there = next(found.versions(before=f"{_VERSION}{middle:014x}", limit=1), None)
+        if there is not None and there.revision == number:
+            return there
+        if there is not None and there.revision > number:
+            high, version = middle, there
+        else:
+            low = middle
+    return version
+
+
+def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
+    """Versions, newest first, up to a revision."""
+    for version in all_versions(found):
+        if version.revision < number:
+            return
+        yield version
+
+
+def _last_at(found: Snapshot, at: datetime) -> str | None:
+    """The newest version up to a time."""
+    newest = next(found.versions(limit=1), None)
+    if newest is None or newest.created_at <= at:
+        return None if newest is None else newest.id
+    if time_in_id(newest.id) is not None:  # the id encodes the time in microseconds
+        before = f"{_VERSION}{max(to_us(at) + 1, 0):014x}"
+        return next((version.id for version in found.versions(before=before, limit=1)), None)
+    return next((version.id for version in all_versions(found) if version.created_at <= at), None)
+
+
+def _after_change(found: Snapshot, version_id: str) -> str:
+    """The bound right after all versions of the change that a version belongs to."""
+    newest = next((version.id for version in found.versions(revision_of=version_id)), version_id)
+    return max(newest, version_id) + "!"  # sorts right after the id

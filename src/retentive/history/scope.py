@@ -1,0 +1,58 @@
+"""Versions of a memory across its renames, of a directory, or of the whole store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retentive.storage.contract import Snapshot, Version
+from retentive.storage.lookup import locate
+from retentive.storage.paging import all_versions
+from retentive.values.paths import MemoryPath
+
+
+def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
+    """The versions that a log lists, newest first. If no memory is at or below the path, the last one there counts.
+
+    Those of a directory include the renames of memories out of it.
+    """
+    if memory_id is None and target is not None and is_directory(found, target):
+        return iter(_below(found, target.text + "/"))
+    return versions_of(found, target, memory_id)
+
+
+def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
+    """The versions of the memories at or below a path, or of one memory, newest first."""
+    if memory_id is not None or target is None or target.is_root:
+        return all_versions(found, memory_id=memory_id)
+    memory_id = memory_at(found, target)
+    if memory_id is not None:
+        return all_versions(found, memory_id=memory_id)
+    below = target.text + "/"
+    return (version for version in all_versions(found) if version.path.startswith(below))
+
+
+def is_directory(found: Snapshot, target: MemoryPath) -> bool:
+    """Return whether a path, other than the root, is not that of a present or former memory."""
+    return not target.is_root and memory_at(found, target) is None
+
+
+def memory_at(found: Snapshot, target: MemoryPath) -> str | None:
+    """Id of the memory at a path; of the last one that was there if no memory is at or below the path now."""
+    entry = locate(found, target.text)
+    if entry.memory is not None:
+        return entry.memory.id
+    last = None if entry.below else next(found.versions(path=target.text, limit=1), None)
+    return None if last is None else last.memory_id
+
+
+def _below(found: Snapshot, directory: str) -> list[Version]:
+    chosen: list[Version] = []
+    later: dict[str, Version] = {}
+    for version in all_versions(found):
+        if version.path.startswith(directory):
+            after = later.get(version.memory_id)
+            if after is not None and after.path and not after.path.startswith(directory):
+                chosen.append(after)
+            chosen.append(version)
+        later[version.memory_id] = version
+    return sorted(chosen, key=lambda version: version.id, reverse=True)

@@ -1,0 +1,229 @@
+"""Names of revisions in a store: the change or the moment that each of them means."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.errors import InvalidInput, NotFound
+from retentive.history.differences import Differences
+from retentive.history.reads import LogFilter
+
+from .changes import A, B, C, create, replace, run
+
+D = "/memories/d"
+
+
+@pytest.fixture
+def story(store: MemoryStore) -> MemoryStore:
+    """A store with six changes: r1 and r4 of A, r2 and r3 below a directory, r5 its rename, r6 its deletion."""
+    create(store, A, "one", "user:ann")
+    create(store, C, "c", "session:s1")
+    create(store, f"{D}/e", "e", "session:s1")
+    replace(store, A, "one", "two", "session:s1")
+    run(store, "rename", "user:ann", old_path=D, new_path=B)
+    run(store, "delete", "user:ann", path=B)
+    return store
+
+
+def changes(store: MemoryStore, revision: str, path: str | None = None) -> list[tuple[str, int]]:
+    """The named change, with the number of its versions."""
+    return [(each.id, len(each.versions)) for each in store.history.differences(path, change=revision).changes]
+
+
+@pytest.mark.parametrize(
+    ("revision", "path", "expected"),
+    [
+        ("HEAD", None, "r6"),
+        ("HEAD~2", None, "r4"),
+        ("@^", "/memories", "r5"),
+        ("HEAD", A, "r4"),
+        ("HEAD~1", A, "r1"),
+        ("HEAD", f"{B}/c", "r6"),
+        ("HEAD~2", f"{B}/c", "r2"),
+        ("HEAD", D, "r5"),
+        ("HEAD~1", D, "r3"),
+        ("HEAD", B, "r6"),
+        ("HEAD~1", B, "r5"),
+        ("r3", None, "r3"),
+        ("r6~1", None, "r5"),
+        ("r6~1", A, "r4"),
+        ("@{2099-01-01}", None, "r6"),
+        ("@{2099-01-01}~1", A, "r1"),
+    ],
+)
+def test_heads_of_a_memory_a_directory_and_the_store(
+    story: MemoryStore, revision: str, path: str | None, expected: str
+) -> None:
+    assert [each for each, _ in changes(story, revision, path)] == [expected]
+
+
+def test_a_version_is_named_by_its_beginning(story: MemoryStore) -> None:
+    newest, *_, oldest = [version.id for version in story.versions()]
+    short = next(newest[:end] for end in range(8, 40) if not oldest.startswith(newest[:end]))
+    unique = next(newest[:end] for end in range(8, 40) if count(story, newest[:end]) == 1)
+    assert story.history.show(unique)[0].id == story.history.show(newest)[0].id == newest
+    assert story.history.text_at(A, unique)[1] == "two"
+    assert (len(short), count(story, short)) <= (len(unique), 7)
+    with pytest.raises(NotFound, match="is ambiguous: several versions begin with it, such as memver_"):
+        story.history.show(newest[: len(unique) - 1])
+    with pytest.raises(NotFound, match="there is no version memver_"):
+        story.history.show("memver_")
+
+
+def count(store: MemoryStore, beginning: str) -> int:
+    return sum(version.id.startswith(beginning) for version in store.versions())
+
+
+def test_moments(story: MemoryStore) -> None:
+    """A name of the past works wherever a moment does, and means the state after the whole change."""
+    history = story.history
+    assert [history.text_at(A, each)[1] for each in ("HEAD", "HEAD~1", "r1", "r4", "r3~1")] == [
+        "two",
+        "one",
+        "one",
+        "two",
+        "one",
+    ]
+    assert history.text_at(C, "r4")[1] == "c"
+    assert [step.path for step in history.restore(A, "HEAD~1", dry_run=True).steps] == [A]
+    assert {step.path for step in history.restore("/memories", "HEAD~1", dry_run=True).steps} == {f"{B}/c", f"{B}/e"}
+    assert history.undo(change="r4", dry_run=True).steps[0].path == A
+    assert history.undo(change="HEAD~1", path=A, dry_run=True).conflicts[0].path == A
+    assert [each.id for each in history.undo(change="HEAD", dry_run=True).undone] == ["r6"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "path", "message"),
+    [
+        ("r99", None, "there is no change r99 in the memory store; the newest is r6"),
+        ("r0", None, "the change r0 has no versions"),
+        ("HEAD~6", None, "HEAD~6 is before the history of the memory store, whose oldest change is r1"),
+        ("HEAD~2", A, f"HEAD~2 is before the history of {A}, whose oldest change is r1"),
+        ("HEAD", "/memories/none", "/memories/none has no changes"),
+        ("r1", C, f"r1 did not change {C}"),
+        ("@{2001-01-01}", None, "@{2001-01-01} is before the history of the memory store"),
+        ("r1^", None, "r1^ is before the history of the memory store"),
+    ],
+)
+def test_names_of_nothing(story: MemoryStore, revision: str, path: str | None, message: str) -> None:
+    with pytest.raises(NotFound) as raised:
+        changes(story, revision, path)
+    assert message in str(raised.value)
+
+
+def test_an_empty_store_has_no_changes(store: MemoryStore) -> None:
+    with pytest.raises(NotFound, match="the memory store has no changes"):
+        changes(store, "HEAD")
+    with pytest.raises(NotFound, match="it has no changes"):
+        changes(store, "r1")
+
+
+def test_one_version_is_meant(story: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; name one of them or a memory"):
+        story.history.show("r6")
+    assert story.history.show("r6~1", f"{B}/c")[0].path == f"{B}/c"
+    with pytest.raises(InvalidInput, match="is a time: name a change, such as r1234 or HEAD"):
+        story.history.undo(change="2h")
+
+
+def test_numbers_without_versions(store: MemoryStore) -> None:
+    """A removal has a number too, and removed versions leave gaps."""
+    first = create(store, A, "one")
+    replace(store, A, "one", "two")
+    store.history.redact(first)
+    create(store, B, "b")
+    numbers = [change.number for change in store.history.changes()]
+    removal = next(number for number in range(1, numbers[0]) if number not in numbers)
+    with pytest.raises(NotFound, match=f"the change r{removal} has no versions: they were removed"):
+        changes(store, f"r{removal}")
+    assert [changes(store, f"r{number}") for number in numbers] == [[(f"r{number}", 1)] for number in numbers]
+
+
+def test_every_number_is_found() -> None:
+    """The search by the times in ids finds the first, the last and every other change."""
+    with retentive.open("sqlite://") as opened:
+        quick = opened.store()
+        for number in range(60):
+            create(quick, f"/memories/{number % 7}/{number}", "x")
+            if number % 9 == 8:
+                run(quick, "delete", path=f"/memories/{number % 7}")
+        for change in quick.history.changes():
+            (found,) = quick.history.differences(change=change.id).changes
+            assert (found.number, found.versions) == (change.number, change.versions)
+
+
+def test_an_external_edit_is_a_change_of_its_own(tmp_path: Path) -> None:
+    """A command that finds an edit has its number; the number means the command, the id of a version the edit."""
+    with retentive.open(str(tmp_path / "memory")) as opened:
+        store = opened.store()
+        create(store, A, "one")
+        (tmp_path / "memory/memories/a").write_text("edited")
+        run(store, "insert", "user:ann", path=A, insert_line=0, insert_text="zero")
+        edited, *_ = (each for each in store.history.changes() if str(each.actor) == "job:external")
+        (named,) = store.history.differences(change=f"r{store.history.changes()[0].number}").changes
+        assert str(named.actor) == "user:ann"
+        assert store.history.undo(change=edited.versions[0].id, dry_run=True).undone == (edited,)
+
+
+# -- differences ------------------------------------------------------------------------------------------------------
+
+
+def pairs(found: Differences) -> list[tuple[str | None, str | None]]:
+    return [(each.old.path if each.old else None, each.new.path if each.new else None) for each in found.found]
+
+
+def texts(found: Differences) -> list[tuple[str | None, str | None]]:
+    return [(each.old_text, each.new_text) for each in found.found]
+
+
+def test_differences_between_states(story: MemoryStore) -> None:
+    differences = story.history.differences
+    assert pairs(differences(since="r4", until="r5")) == [(C, f"{B}/c"), (f"{D}/e", f"{B}/e")]
+    assert pairs(differences(D, since="r4", until="r5")) == [(C, f"{B}/c"), (f"{D}/e", f"{B}/e")]
+    assert pairs(differences(since="r1", until="r6")) == [(A, A)]
+    assert pairs(differences(since="HEAD~2")) == [(C, None), (f"{D}/e", None)]
+    assert texts(differences(A, since="HEAD~1", until="HEAD")) == [("one", "two")]
+    assert pairs(differences(since=story.history.log()[-1].created_at - timedelta(days=1))) == [(None, A)]
+    with pytest.raises(NotFound, match="there is no memory at or below /memories/none"):
+        differences("/memories/none", since="r1")
+
+
+def test_differences_of_a_session(story: MemoryStore) -> None:
+    """Changes of others in between are no part of them; consecutive changes of a memory are one difference."""
+    replace(story, A, "two", "three", "session:s1")
+    replace(story, A, "three", "four", "user:ann")
+    replace(story, A, "four", "five", "session:s1")
+    found = story.history.differences(only=LogFilter(session="s1"))
+    assert pairs(found) == [(None, C), (None, f"{D}/e"), (A, A), (A, A)]
+    assert texts(found)[2:] == [("one", "three"), ("four", "five")]
+    assert [change.id for change in found.changes] == ["r9", "r7", "r4", "r3", "r2"]
+    assert texts(story.history.differences(A, since="r7", only=LogFilter(session="s1"))) == [("four", "five")]
+    assert texts(story.history.differences(since="r4", until="r8", only=LogFilter(session="s1"))) == [("two", "three")]
+
+
+def test_a_replaced_memory_is_one_difference(store: MemoryStore) -> None:
+    create(store, A, "one")
+    run(store, "delete", path=A)
+    create(store, A, "two")
+    assert texts(store.history.differences(since="r1")) == [("one", "two")]
+    assert texts(store.history.differences(A, since="r1")) == [("one", "two")]
+
+
+def test_hidden_memories_are_left_out(story: MemoryStore) -> None:
+    """Their paths and texts are in no difference; a version that is named by its id is shown, as by `show`."""
+    newest = replace(story, A, "two", "three", "session:bad")
+    story.change_settings({"quarantine": ["session:bad"]})
+    for found in (
+        story.history.differences(since="r1"),
+        story.history.differences(change="HEAD"),
+        story.history.differences(only=LogFilter(session="bad")),
+    ):
+        assert (found.found, found.hidden) == ((), 1)
+    assert texts(story.history.differences(change=newest)) == [("two", "three")]
+    story.change_settings({"quarantine": []})
+    assert story.history.differences(since="r1").hidden == 0

@@ -13,7 +13,7 @@ from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, time_option
 
 
-@click.group("audit")
+@output.group("audit")
 def audit() -> None:
     """Verify, export and show the audit log: actors, operations, times and outcomes, without texts.
 

@@ -14,7 +14,7 @@ import click
 import retentive
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import find_store, is_in_memory, location_exists, parse_location
-from retentive.opening import DEFAULT_KEY, Keys, Retentive
+from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 
@@ -33,14 +33,15 @@ OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # after opening, permissi
 class Location:
     """A directory or URL with memory stores, the key of one of these stores, the actor, and the encryption keys.
 
-    `keys` is the path of a key file.
+    `keys` is the path of a key file. `typed` are the names of the options given as arguments, not by the environment.
     """
 
-    url: str
-    store_key: str
-    actor: str | None
+    url: str = DEFAULT_LOCATION
+    store_key: str = DEFAULT_KEY
+    actor: str | None = None
     keys: str | None = None
     seal_paths: bool = False
+    typed: frozenset[str] = frozenset()
 
     @property
     def shown(self) -> str:
@@ -157,5 +158,5 @@ def _login() -> str:
         return f"user:{os.getuid()}"
 
 
-pass_location = click.make_pass_decorator(Location)
+pass_location = click.make_pass_decorator(Location, ensure=True)
 """Decorator that passes the `Location` to a subcommand as its first argument."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from retentive.engine.trust.levels import LEVELS
 from retentive.errors import InvalidInput
+from retentive.values.paths import ROOT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,6 +78,56 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
     if colon is None:
         return int(first), int(first)
     return int(first), int(last or -1)
+
+
+if TYPE_CHECKING:
+    TextType: TypeAlias = click.ParamType[str]
+else:
+    TextType = click.ParamType  # not generic in older versions of click
+
+
+class MemoryPathType(TextType):
+    """The path of a memory or directory. A path without a leading slash is below /memories."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The absolute path: `notes.md` and `./notes.md` are /memories/notes.md, and `.` is /memories."""
+        if value.startswith("/") or not value:
+            return value
+        while value.startswith("./"):
+            value = value[2:].lstrip("/")
+        return ROOT if value in {"", "."} else f"{ROOT}/{value}"
+
+
+class VersionType(TextType):
+    """The id of a version."""
+
+    name = "version"
+
+
+class VersionOrPathType(MemoryPathType):
+    """The id of a version, or the path of a memory."""
+
+    name = "version or path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """An id unchanged, and the absolute form of a path."""
+        return value if value.startswith(VERSION) else super().convert(value, param, ctx)
+
+
+MEMORY_PATH, VERSION_ID, VERSION_OR_PATH = MemoryPathType(), VersionType(), VersionOrPathType()
+ARGUMENT_TYPES: Mapping[str, TextType] = {
+    "path": MEMORY_PATH,
+    "paths": MEMORY_PATH,
+    "old_path": MEMORY_PATH,
+    "new_path": MEMORY_PATH,
+    "first": VERSION_OR_PATH,
+    "second": VERSION_ID,
+    "version_id": VERSION_ID,
+    "version_ids": VERSION_ID,
+}
+"""Type of each argument with this name, in every command."""
 
 
 def text_or_stdin(given: str | None) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import click
 
 from retentive.cli.app import app
+from retentive.cli.catalogue import ALIASES, SECTIONS
 from retentive.cli.exits import EXITS
+from retentive.cli.options import examples_of, own_options
 
 INTRODUCTION = """\
 # The command line
@@ -27,8 +29,8 @@ retentive edit /memories/notes.md
 git log --oneline | retentive --at sqlite:///team.db --store user-42 create /memories/log.txt
 ```
 
-- Options of `retentive` itself precede the command. A text that begins with `-` follows `--`:
-  `retentive create /memories/list.md -- "- eggs"`.
+- The options of `retentive` itself are accepted before and after every command, and mean the same everywhere. A text
+  that begins with `-` follows `--`: `retentive create list.md -- "- eggs"`.
 - Commands that only read or change existing memories create nothing: a mistyped location or memory store is an error
   with status 3. `create`, `edit` (if there is a text to save), `exec`, `init`, `import` and `chat` create the location
   and the memory store.
@@ -52,11 +54,13 @@ $ printf '%s\\n' '{"command": "view", "path": "/memories/none"}' 'not json' | re
 def page() -> str:
     """The text of docs/cli.md."""
     with click.Context(app, info_name="retentive", **app.context_settings) as ctx:
-        parts = [*_section(ctx, "##"), "## Commands\n"]
-        for name in app.list_commands(ctx):
-            command = app.get_command(ctx, name)
-            assert command is not None
-            parts += _command(ctx, command, "###")
+        parts = [*_section(ctx, "##")]
+        for title, rows in SECTIONS.items():
+            parts.append(f"## {title}\n")
+            for name in rows:
+                command = app.get_command(ctx, name)
+                assert command is not None
+                parts += _command(ctx, command, "###")
     return "\n".join([INTRODUCTION, *parts, *_exits()])
 
 
@@ -64,6 +68,8 @@ def _command(parent: click.Context, command: click.Command, level: str) -> Itera
     """The sections of a command and of its subcommands."""
     with click.Context(command, info_name=command.name, parent=parent) as ctx:
         yield from _section(ctx, level)
+        if aliases := [alias for alias, name in ALIASES.items() if name == command.name and level == "###"]:
+            yield f"In the protocol of the tool this is `{aliases[0]}`, an alias.\n"
         if command.name == "exec":
             yield EXECUTING
         if isinstance(command, click.Group):
@@ -75,10 +81,10 @@ def _section(ctx: click.Context, level: str) -> Iterator[str]:
     yield f"{level} {ctx.command_path}\n"
     pieces = " ".join(ctx.command.collect_usage_pieces(ctx))
     yield f"```\n{ctx.command_path} {pieces}\n```\n"
-    yield inspect.cleandoc(ctx.command.help or "") + "\n"
-    options = [param for param in ctx.command.get_params(ctx) if isinstance(param, click.Option)]
-    records = [record for option in options if (record := option.get_help_record(ctx))]
-    rows = [[cell.replace("|", "\\|") for cell in record] for record in records]
+    yield inspect.cleandoc(ctx.command.help or "").replace("\b\n", "") + "\n"
+    if ctx.parent is not None:
+        yield "\n".join(["```sh", *examples_of(ctx), "```\n"])
+    rows = [[cell.replace("|", "\\|") for cell in record] for record in own_options(ctx, is_root=ctx.parent is None)]
     if rows:
         yield "\n".join(["| option | |", "| --- | --- |", *(f"| `{names}` | {text} |" for names, text in rows)]) + "\n"
 

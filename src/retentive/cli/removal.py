@@ -12,6 +12,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
+from retentive.cli.parameters import MEMORY_PATH
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
 from retentive.history.past import versions_of
@@ -43,7 +44,10 @@ _REMNANTS |= {"postgres": _REMNANTS["postgresql"], "gs": _REMNANTS["s3"], "az": 
 @output.command(json=_JSON)
 @click.argument("version_ids", metavar="[VERSION]...", nargs=-1)
 @click.option(
-    "--all-of", metavar="PATH", help="Redact all old versions of a memory, or of the memories below a directory."
+    "--all-of",
+    metavar="PATH",
+    type=MEMORY_PATH,
+    help="Redact all old versions of a memory, or of the memories below a directory.",
 )
 @click.option("--finish", is_flag=True, help="Only finish pending removals.")
 @_YES

@@ -13,6 +13,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
+from retentive.cli.parameters import MEMORY_PATH
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, location_exists, parse_location
 from retentive.opening import open as open_location
@@ -65,7 +66,7 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
 @click.option(
     "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
 )
-@click.option("--under", metavar="PATH", default=ROOT, help="Directory for the imported memories.")
+@click.option("--under", metavar="PATH", default=ROOT, type=MEMORY_PATH, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept otherwise.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
 @click.option(

@@ -72,7 +72,7 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "review accept": lambda scene: [scene.proposal],
     "review accept --all": lambda _: ["--all"],
     "review refuse": lambda scene: [scene.proposal],
-    "review refuse --all": lambda _: ["--all", "--actor", "session:s"],
+    "review refuse --all": lambda _: ["--all", "--by", "session:s"],
     "trust list": lambda _: [],
     "trust confirm": lambda _: [A],
     "trust quarantine": lambda _: ["session:x"],
@@ -118,7 +118,7 @@ NONE = {
     "restore-backup": "copies a location with all its stores, logs included",
     "migrate": "copies a location with all its stores, logs included",
 }
-"""Commands without an entry, and the reason. The commands of `keys` are about the keys of a location."""
+"""Commands without an entry, and the reason. The commands of `encryption` are about the keys of a location."""
 
 
 def commands() -> Iterator[str]:
@@ -137,7 +137,7 @@ def test_every_command_has_a_case() -> None:
         next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} ")) for case in ONE
     }
     assert set(commands()) == tested | SEVERAL.keys() | EDITED.keys() | NONE.keys() | {
-        name for name in commands() if name.startswith("keys ")
+        name for name in commands() if name.startswith("encryption ")
     }
 
 

@@ -46,7 +46,8 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     heavy = {"rich", "anthropic", "anyio", "asyncio", "httpx2", "pydantic", "starlette", "uvicorn"}
     assert heavy & set(modules) == set()
     assert {name for name in modules if name.startswith("retentive.cli.")} == {
-        f"retentive.cli.{name}" for name in ("app", "exits", "layouts", "location", "memories", "output", "parameters")
+        f"retentive.cli.{name}"
+        for name in ["app", "catalogue", "exits", "layouts", "location", "memories", "options", "output", "parameters"]
     }
 
 

@@ -56,7 +56,7 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
 KINDS = "sqlite://, postgresql://, mariadb://, s3://, gs://, az://, memory://"
 
 
-@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "nonsense"])
+@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "/nonsense"])
 def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
     with retentive.open(at) as opened:
         reply = opened.store().execute({"command": "view", "path": path})

@@ -9,20 +9,24 @@ from pathlib import Path
 import click
 import pytest
 
-from retentive.cli.app import COMMANDS, app
+from retentive.cli.app import app
+from retentive.cli.catalogue import COMMANDS
 from retentive.cli.exits import EXITS
+from retentive.cli.options import GlobalOption
 from retentive.cli.reference import EXECUTING, page
 from support.command_line import here
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
-def everything() -> Iterator[tuple[str, click.Command]]:
-    yield "retentive", app
-    for name in COMMANDS:
-        command = app.get_command(click.Context(app), name)
-        assert command is not None
-        yield f"retentive {name}", command
+def everything(name: str = "retentive", command: click.Command = app) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found is not None
+            yield from everything(f"{name} {each}", found)
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -36,13 +40,13 @@ def test_every_command_and_option_is_documented(name: str, command: click.Comman
     assert command.help
     section = text.split(f"# {name}\n")[1].split("\n#")[0]
     for param in command.params:
-        if isinstance(param, click.Option) and not param.hidden:
+        if isinstance(param, click.Option) and (command is app or not isinstance(param, GlobalOption)):
             assert param.help, f"{name} {param.opts} has no help"
             assert f"`{param.opts[-1]}" in section
 
 
 def test_every_command_has_the_name_in_the_table() -> None:
-    assert [command.name for _, command in everything()][1:] == list(COMMANDS)
+    assert [name.split()[1] for name, _ in everything() if name.count(" ") == 1] == list(COMMANDS)
 
 
 def test_every_exit_status_is_documented() -> None:

@@ -233,10 +233,10 @@ def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: P
     refused = here(plain, "migrate", plain, opened)
     assert (refused.exit_code, "other versions" in refused.stderr) == (2, True)
     rotated = KeyRing.from_file(keys).current_id
-    done(sealed, "--keys", keys, "keys", "rotate", "--new")
+    done(sealed, "--keys", keys, "encryption", "rotate", "--new")
     assert KeyRing.from_file(keys).current_id != rotated
     assert json.loads(done(sealed, "migrate", sealed, raw, "--json"))["stores"][0]["copied"] == 0
-    status = json.loads(done(raw, "--keys", keys, "keys", "status", "--json"))["stores"]
+    status = json.loads(done(raw, "--keys", keys, "encryption", "status", "--json"))["stores"]
     assert [one["current"] for one in status] == [True]
 
 

@@ -84,6 +84,7 @@ def status(location: Location) -> None:
     modified = f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."
     output.emit(
         {"stores": stores, "damaged": damaged},
+        rows="stores",
         plain=rows,
         shown=[layouts.Table(_COLUMNS, rows)],
         notes=[modified] if damaged else [],

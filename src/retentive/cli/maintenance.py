@@ -190,10 +190,12 @@ def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[st
             save_to=save_to,
             progress=report,
         )
-        found = list(findings if output.as_json() or output.on_terminal() else _printed(findings))
+        found = list(findings if output.as_object() or output.as_table() else _printed(findings))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
-    output.emit(value, shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0)
+    output.emit(
+        value, rows="findings", shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0
+    )
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -31,7 +31,6 @@ Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
 """A part of the output on a terminal. In a string, control characters are escaped."""
 
 PROGRESS_DELAY_S = 0.5  # a bar for quick work would only flicker
-REPLY = 'Print one JSON object: {"text", "is_error", "code"}.'
 
 
 class Command(click.Command):
@@ -98,9 +97,21 @@ def as_json() -> bool:
     return chosen_format() in {"json", "ndjson"}
 
 
+def as_object() -> bool:
+    """True if the current command was asked for a format for programs."""
+    return chosen_format() in {"json", "ndjson", "csv"}
+
+
+def as_table() -> bool:
+    """True if people read the output: on a terminal, unless another format was asked for."""
+    form = chosen_format()
+    return form == "table" or (form is None and on_terminal())
+
+
 def emit(
     value: object,
     *,
+    rows: str | None = None,
     plain: str | Iterable[Sequence[str]] = "",
     shown: Sequence[Piece] | None = None,
     notes: Iterable[str] = (),
@@ -109,16 +120,17 @@ def emit(
 ) -> None:
     """Print a result in one of three forms, and exit if `status` is not 0.
 
-    With --json, `value` is printed on one line. In a pipe, `plain` is printed: a string unchanged, or a line for each
-    row with tabs between the cells. On a terminal, `shown` is printed, or `plain` in aligned columns if `shown` is
-    None. `notes` and `error` are printed to standard error, except with --json, because `value` contains them.
+    In a format for programs, `value` is printed; `rows` names its list of records for the formats of records. In a
+    pipe, `plain` is printed: a string unchanged, or a line for each row with tabs between the cells. On a terminal,
+    `shown` is printed, or `plain` in aligned columns if `shown` is None. `notes` and `error` are printed to standard
+    error, except with --json, because `value` contains them.
     """
-    if as_json():
-        write_line(to_json(value))
+    if as_json() or (as_object() and not error):
+        write_text(_formatted(value, rows))
     else:
-        if on_terminal():
+        if as_table():
             _draw(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
-        else:
+        elif not as_object():
             write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
         if error:
             note(error, colour="red")
@@ -128,9 +140,18 @@ def emit(
         raise click.exceptions.Exit(status)
 
 
+def _formatted(value: object, rows: str | None) -> str:
+    form, text = chosen_format(), to_json(value)
+    if form == "json":
+        return f"{text}\n"
+    from retentive.cli import formats  # noqa: PLC0415 - rarely needed
+
+    return formats.ndjson(text, rows) if form == "ndjson" else formats.as_csv(text, rows)
+
+
 def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
     """Print one row at once, while the work continues: with tabs between cells in a pipe, in columns on a terminal."""
-    if on_terminal():
+    if as_table():
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
         write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
     else:

@@ -130,11 +130,26 @@ ARGUMENT_TYPES: Mapping[str, TextType] = {
 """Type of each argument with this name, in every command."""
 
 
-def text_or_stdin(given: str | None) -> str:
-    """The argument, or all of standard input if it is missing. Raises `UsageError` if standard input is a terminal."""
-    if given is not None:
-        return given
-    if sys.stdin is None or sys.stdin.isatty():
+def text_options(command: F) -> F:
+    """Add the argument TEXT and the option --file, for `given_text`."""
+    option = click.option("--file", metavar="FILE", help="Read the text from this file; - is standard input.")
+    return click.argument("text", required=False)(option(command))
+
+
+def given_text(text: str | None, file: str | None) -> str:
+    """The text of an argument or a file, or all of standard input if both are missing or one is `-`.
+
+    Raises `UsageError` if both are given, if the file cannot be read, and if a person would have to type the text.
+    """
+    if text is not None and file is not None:
+        raise click.UsageError("A text was passed twice, as an argument and as a file.")
+    if file is not None:
+        return text_of_file(file)
+    return _standard_input(is_asked=text == "-") if text in {None, "-"} else str(text)
+
+
+def _standard_input(*, is_asked: bool) -> str:
+    if sys.stdin is None or (sys.stdin.isatty() and not is_asked):
         raise click.UsageError("Missing argument 'TEXT'. Pass it, or pipe the text to standard input.")
     return decoded(sys.stdin.buffer.read())
 
@@ -142,7 +157,7 @@ def text_or_stdin(given: str | None) -> str:
 def text_of_file(name: str) -> str:
     """The text of a file; `-` means standard input. Raises `UsageError` if the file cannot be read."""
     if name == "-":
-        return text_or_stdin(None)
+        return _standard_input(is_asked=True)
     try:
         with open(name, "rb") as file:
             return decoded(file.read())

@@ -40,6 +40,7 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, **where
     total = f"{output.counted(found.total, 'memory')}."
     output.emit(
         _object(found),
+        rows="hits",
         plain=(row for hit in found.hits for row in _rows(hit)),
         shown=[layouts.Hits(found), "" if is_cut else total],
         notes=[

@@ -113,10 +113,11 @@ def import_(
         progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
-            outcomes.append(outcome) if output.as_json() else _print(outcome)
+            outcomes.append(outcome) if output.as_object() else _print(outcome)
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
+        rows="files",
         notes=[_totals(counts, found.inside, dry_run=dry_run)],
         status=status_of("refused") if counts["refused"] else 0,
     )
@@ -241,7 +242,7 @@ def migrate(
         f"{one.key or one.id}: erased in FROM at {output.timestamp(one.erased_at)}; {_ERASED[one.outcome]}."
         for one in gone
     ]
-    output.emit({"stores": done, "erasures": gone}, plain="".join(lines), notes=notes)
+    output.emit({"stores": done, "erasures": gone}, rows="stores", plain="".join(lines), notes=notes)
 
 
 _ERASED = {
@@ -261,7 +262,7 @@ def _exists(backend: Backend, name: str) -> bool:
 def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
     """Print the contents of each memory store, each with a remark."""
     rows = zip(done, remarks, strict=True)
-    output.emit({"stores": done}, plain="".join(_line(one, remark) for one, remark in rows))
+    output.emit({"stores": done}, rows="stores", plain="".join(_line(one, remark) for one, remark in rows))
 
 
 def _line(store: Exported | Migrated | Restored, remark: str) -> str:

@@ -45,6 +45,9 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "cat": lambda _: [A],
     "cat --as-of": lambda scene: [A, "--as-of", scene.oldest],
     "create": lambda _: ["/memories/new.md", "x"],
+    "write": lambda _: [A, "x"],
+    "write of a new memory": lambda _: ["/memories/new.md", "x"],
+    "append": lambda _: [A, "x"],
     "replace": lambda _: [A, "two", "2"],
     "insert": lambda _: [A, "0", "zero"],
     "rm": lambda _: [A],
@@ -97,6 +100,7 @@ INPUT = {
 }
 
 SEVERAL = {
+    "cp": "reads one memory and creates another one",
     "init": "writes the memories of a project, each with a command of its own",
     "chat": "an agent: each call of the tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",

@@ -43,8 +43,8 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
     with retentive.open(at) as opened:
         (memory,) = [each for each in opened.store().memories() if each.path == "/memories/a.txt"]
     assert found == {
-        "id": memory.id,
         "path": "/memories/a.txt",
+        "memory_id": memory.id,
         "size_bytes": 14,
         "sha256": memory.sha256,
         "version_id": memory.version_id,
@@ -63,7 +63,11 @@ def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
     ended = here(at, "view", path)
     assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
     as_json = json.loads(here(at, "view", path, "--json").stdout)
-    assert as_json == {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
+    assert {name: as_json[name] for name in ("text", "is_error", "code")} == {
+        "text": reply.text,
+        "is_error": reply.is_error,
+        "code": reply.code,
+    }
 
 
 @pytest.mark.parametrize(
@@ -92,11 +96,7 @@ def test_a_range_outside_is_the_tools_own_error(at: str) -> None:
 
 def test_cat_prints_the_exact_bytes(at: str) -> None:
     assert here(at, "cat", "/memories/a.txt").stdout_bytes == TEXT.encode()
-    assert json.loads(here(at, "cat", "/memories/a.txt", "--json").stdout) == {
-        "text": TEXT,
-        "is_error": False,
-        "code": None,
-    }
+    assert json.loads(here(at, "cat", "/memories/a.txt", "--json").stdout)["text"] == TEXT
 
 
 def test_stores(at: str) -> None:

@@ -91,7 +91,7 @@ def status(location: Location) -> None:
     )
 
 
-@output.command("destroy", group=encryption, json='Print a JSON object: {"store", "destroyed_at"}.')
+@output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
 @click.argument("store")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def destroy(location: Location, store: str, *, yes: bool) -> None:
@@ -111,7 +111,7 @@ def destroy(location: Location, store: str, *, yes: bool) -> None:
             confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?")
         since = sealed.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
-    output.emit({"store": info.id, "destroyed_at": since}, plain=text)
+    output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, plain=text)
 
 
 def _row(store: StoreStatus) -> tuple[str, ...]:

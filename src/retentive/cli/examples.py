@@ -18,7 +18,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         'retentive write status.md "Deployed on Friday"',
         "pandoc page.html -t markdown | retentive write page.md",
     ),
-    "append": ('retentive append log.md "- 14:05 deployed"', "retentive append log.md --file more.md"),
+    "append": ('retentive append log.md "14:05 deployed"', "retentive append log.md --file more.md"),
     "edit": ("retentive edit notes.md", "EDITOR='code --wait' retentive edit notes.md"),
     "replace": (
         'retentive replace notes.md "30 days" "14 days"',

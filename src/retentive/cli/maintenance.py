@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from retentive.history.scan import Finding as Scanned
 
 DEFAULT_COLLECT_HOURS = 24.0
+MIN_SWEEP_HOURS, MAX_SWEEP_HOURS = 0.01, 8_784.0  # half a minute, and a year
 _RENAME = "in the path: rename the memory"
 _FINDING_COLUMNS = ("severity", "store", "code", "description")
 _COUNTED = ("ok", "note", "problem", "repaired")
@@ -103,10 +104,22 @@ def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
         confirm(f"Permanently remove {values}?", declined=partial(store.result_of, preview))
 
 
+def _interval(_ctx: click.Context, _param: click.Parameter, given: float | None) -> float | None:
+    if given is None or MIN_SWEEP_HOURS <= given <= MAX_SWEEP_HOURS:  # a range of click accepts NaN
+        return given
+    raise click.BadParameter(f"{given:g} is not a number of hours from {MIN_SWEEP_HOURS} to {MAX_SWEEP_HOURS:g}.")
+
+
 @output.command(json="Print a JSON object for each memory store.")
 @click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
 @click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
-@click.option("--every", metavar="HOURS", type=float, help="Keep running, and sweep again after this many hours.")
+@click.option(
+    "--every",
+    metavar="HOURS",
+    type=float,
+    callback=_interval,
+    help=f"Keep running, and sweep again after this many hours; at least {MIN_SWEEP_HOURS}.",
+)
 @click.option("--accept-clock", is_flag=True, help="Trust the clock of this host, although it jumped ahead.")
 def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
@@ -147,7 +160,7 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
     total = f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}."
     output.emit(
-        {"store": store.id, "dry_run": dry_run} | asdict(swept),
+        {"store_id": store.id, "store_key": store.key, "dry_run": dry_run} | asdict(swept),
         plain=[*rows, (total,)],
         shown=[layouts.Aligned(rows, (None, "blue", "cyan")), total],
         notes=[] if swept.clock_jump is None else [f"Warning: {swept.clock_jump}."],
@@ -225,8 +238,8 @@ def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.P
 def _finding_object(finding: Finding) -> dict[str, object]:
     return {
         "severity": finding.severity,
-        "store": finding.store_id,
-        "key": finding.store_key,
+        "store_id": finding.store_id,
+        "store_key": finding.store_key,
         "code": finding.code,
         "subject": finding.subject,
         "meaning": finding.kind.meaning,

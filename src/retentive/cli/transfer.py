@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
-_STORES_HELP = "Key or id of a memory store to include; may be repeated.  [default: all]"
+_STORES_HELP = "Key or id of the memory store; may be repeated. Without it, all; RETENTIVE_STORE has no effect."
 _STORES = click.option("--store", "stores", metavar="KEY", multiple=True, help=_STORES_HELP)
 
 
@@ -148,30 +148,29 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
     output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
 
 
-@click.command(cls=output.Command, json="Print a JSON object.")
-@click.argument("location")
+@output.command(json="Print a JSON object.")
 @click.argument("file")
 @_STORES
-def backup(location: str, file: str, *, stores: Sequence[str]) -> None:
-    """Back up all memory stores at LOCATION to the new file FILE, with history, settings and side records.
+def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
+    """Back up all memory stores to the new file FILE, with history, settings and side records.
 
-    LOCATION has the form of --at. FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory
-    store is a snapshot; the stores can stay in use. No keys are needed: encrypted memory stores stay encrypted in the
-    backup, which is useless without their keys. Test your backups by restoring them.
+    FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
+    can stay in use. No keys are needed: encrypted memory stores stay encrypted in the backup, which is useless without
+    their keys. Test your backups by restoring them.
     """
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
-    with _backend(location, None) as backend, naming("File", file), output.progress("Backing up") as progress:
-        done = back_up(backend, file, stores=stores, progress=progress)
+    chosen = _chosen(location, stores)
+    with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
+        done = back_up(backend, file, stores=chosen, progress=progress)
     _emit(done, [f"as of revision {one.revision}" for one in done])
 
 
-@click.command("restore-backup", cls=output.Command, json="Print a JSON object.")
+@output.command("restore-backup", json="Print a JSON object.")
 @click.argument("file")
-@click.argument("location")
 @_STORES
-def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
-    """Restore the memory stores of the backup FILE to LOCATION, which must not have them.
+def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
+    """Restore the memory stores of the backup FILE to the location, which must not have them.
 
     The whole file is checked before anything is written. Ids, versions and times are restored, and encrypted memory
     stores need the same keys as before. After an interruption, run it again. A memory store that exists with other
@@ -183,27 +182,26 @@ def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
     with (
         naming("File", file),
         open_archive(file) as archive,
-        _backend(location, None, create=True) as backend,
+        _backend(location.url, None, create=True) as backend,
         output.progress("Restoring") as progress,
     ):
-        done = restore(archive, backend, stores=stores, progress=progress)
+        done = restore(archive, backend, stores=_chosen(location, stores), progress=progress)
     _emit(done, [f"{one.added} of them new" for one in done])
 
 
-@click.command(cls=output.Command, json="Print a JSON object.")
-@click.argument("source", metavar="FROM")
+@output.command(json="Print a JSON object.")
 @click.argument("target", metavar="TO")
-@click.option("--from-keys", metavar="FILE", help="Key file of FROM.")
+@click.option("--from-keys", metavar="FILE", help="Key file of the location.")
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
 @click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
 @click.option(
     "--propagate-erasures",
     is_flag=True,
-    help="Erase in TO the memory stores that were erased in FROM, unless they have newer versions or are read-only.",
+    help="Erase in TO the memory stores that were erased at the location, unless they are newer or read-only.",
 )
 def migrate(
-    source: str,
+    location: Location,
     target: str,
     *,
     from_keys: str | None,
@@ -212,11 +210,11 @@ def migrate(
     stores: Sequence[str],
     propagate_erasures: bool,
 ) -> None:
-    """Copy all memory stores from FROM to TO, with ids, history, times, settings and side records.
+    """Copy all memory stores from the location to TO, another location, with ids, history, times and settings.
 
-    FROM can stay in use: run migrate again to copy later changes. It resumes after an interruption, and compares
-    everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same keys as
-    before. --keys and its environment variables have no effect. Memory stores that were erased in FROM since an earlier
+    The location can stay in use: run migrate again to copy later changes. It resumes after an interruption, and
+    compares everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same
+    keys as before. --keys and its environment variables have no effect. Memory stores that were erased since an earlier
     run are listed on standard error.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
@@ -224,10 +222,12 @@ def migrate(
 
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
-    if _same(source, target):
-        raise InvalidInput("FROM and TO are the same location")
+    with naming("TO", shown(target)):
+        if _same(location.url, target):
+            raise InvalidInput("TO is the location itself")
+    stores = _chosen(location, stores)
     with (
-        _backend(source, from_keys, label="FROM") as origin,
+        _backend(location.url, from_keys) as origin,
         _backend(target, to_keys, label="TO", create=True, seal_paths=seal_paths) as goal,
         output.progress("Copying") as progress,
     ):
@@ -239,7 +239,7 @@ def migrate(
     remarks = [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
     lines = [_line(one, remark) for one, remark in zip(done, remarks, strict=True)]
     notes = [
-        f"{one.key or one.id}: erased in FROM at {output.timestamp(one.erased_at)}; {_ERASED[one.outcome]}."
+        f"{one.key or one.id}: erased at the location at {output.timestamp(one.erased_at)}; {_ERASED[one.outcome]}."
         for one in gone
     ]
     output.emit({"stores": done, "erasures": gone}, rows="stores", plain="".join(lines), notes=notes)
@@ -252,6 +252,11 @@ _ERASED = {
     "read_only": "the copy in TO is kept, because it is read-only",
     "locked": "the copy in TO is kept, because it cannot be read with these keys",
 }
+
+
+def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
+    """The memory stores given after the command, or the one given before it. If there are none, all are meant."""
+    return stores or ((location.store_key,) if "store" in location.typed else ())
 
 
 def _exists(backend: Backend, name: str) -> bool:

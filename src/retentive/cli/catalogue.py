@@ -60,6 +60,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "exec": ("tool_calls", "Answer JSON commands, one per line"),
         "chat": ("chat.command", "Chat with Claude, which uses the memory store"),
         "demo": ("demo.command", "Watch an agent learn and remember"),
+        "completion": ("completion", "Print the completion script of a shell"),
     },
 }
 """Short descriptions end before column 80. The order is that of the help and of the manual."""

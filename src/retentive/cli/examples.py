@@ -82,6 +82,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "migrate": ("retentive migrate sqlite:///team.db", "retentive migrate s3://bucket/memory --at ./memory"),
     "exec": ("""echo '{"command": "view", "path": "/memories"}' | retentive exec""",),
     "chat": ("retentive chat", 'echo "What do you know about refunds?" | retentive chat --actor session:s7'),
+    "completion": (
+        'eval "$(retentive completion bash)"',
+        'eval "$(retentive completion zsh)"',
+        "retentive completion fish > ~/.config/fish/completions/retentive.fish",
+    ),
     "demo": ("retentive demo", "retentive demo --live"),
 }
 """Command lines by the words of the command."""

@@ -14,7 +14,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
-from retentive.cli.location import INTEGRATION, Location
+from retentive.cli.location import INTEGRATION, Location, naming
 from retentive.cli.removal import confirm
 from retentive.history.expiry import Swept
 from retentive.history.scan import scan_read
@@ -192,11 +192,12 @@ def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[st
     """
     from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
 
-    with output.progress("Checking") as advance:
+    keys = location.given_keys()
+    with naming("Location", location.shown), output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         findings = check_place(
             location.url,
-            keys=location.given_keys(),
+            keys=keys,
             quick=quick,
             repair=repair,
             discarded=discarded,
@@ -288,7 +289,7 @@ def migrate(location: Location, *, partitions: int) -> None:
     migrated. Run this before you start a new version of an application; running applications need not stop. Other kinds
     of storage are migrated when they are opened.
     """
-    with output.progress("Migrating"):
+    with naming("Location", location.shown), output.progress("Migrating"):
         applied = migrate_schema(location.url, partitions=partitions)
     text = f"Applied: {', '.join(map(str, applied))}.\n" if applied else "The schema is up to date.\n"
     output.emit({"applied": applied}, plain=text)

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from retentive.cli.location import Location
-from retentive.cli.parameters import user_by_default
+from retentive.cli.parameters import STORE, user_by_default
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 FORMATS = ("json", "ndjson", "csv", "table")
@@ -28,6 +28,7 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--store": {
         "metavar": "KEY",
+        "type": STORE,
         "default": DEFAULT_KEY,
         "envvar": "RETENTIVE_STORE",
         "help": "Key or id of the memory store.",

@@ -81,6 +81,8 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
 
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     TextType: TypeAlias = click.ParamType[str]
 else:
     TextType = click.ParamType  # not generic in older versions of click
@@ -99,11 +101,35 @@ class MemoryPathType(TextType):
             value = value[2:].lstrip("/")
         return ROOT if value in {"", "."} else f"{ROOT}/{value}"
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The memories and directories whose path starts like this."""
+        from retentive.cli.completion import paths  # noqa: PLC0415 - only for completion
+
+        return paths(ctx, incomplete)
+
 
 class VersionType(TextType):
     """The id of a version."""
 
     name = "version"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The newest versions, of the memory if the command line names one."""
+        from retentive.cli.completion import versions  # noqa: PLC0415 - only for completion
+
+        return versions(ctx, incomplete)
+
+
+class StoreType(TextType):
+    """The key or id of a memory store."""
+
+    name = "store"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The keys of the memory stores."""
+        from retentive.cli.completion import stores  # noqa: PLC0415 - only for completion
+
+        return stores(ctx, incomplete)
 
 
 class VersionOrPathType(MemoryPathType):
@@ -115,8 +141,13 @@ class VersionOrPathType(MemoryPathType):
         """An id unchanged, and the absolute form of a path."""
         return value if value.startswith(VERSION) else super().convert(value, param, ctx)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Paths, and versions if an id was begun."""
+        is_id = incomplete.startswith(VERSION[:3])
+        return (VERSION_ID if is_id else MEMORY_PATH).shell_complete(ctx, param, incomplete)
 
-MEMORY_PATH, VERSION_ID, VERSION_OR_PATH = MemoryPathType(), VersionType(), VersionOrPathType()
+
+MEMORY_PATH, VERSION_ID, STORE, VERSION_OR_PATH = MemoryPathType(), VersionType(), StoreType(), VersionOrPathType()
 ARGUMENT_TYPES: Mapping[str, TextType] = {
     "path": MEMORY_PATH,
     "paths": MEMORY_PATH,
@@ -126,6 +157,7 @@ ARGUMENT_TYPES: Mapping[str, TextType] = {
     "second": VERSION_ID,
     "version_id": VERSION_ID,
     "version_ids": VERSION_ID,
+    "store": STORE,
 }
 """Type of each argument with this name, in every command."""
 

@@ -13,7 +13,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, MEMORY_PATH, time_option
+from retentive.cli.parameters import FORMS, MEMORY_PATH, STORE, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.past import versions_of
@@ -81,7 +81,9 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 @output.command(json=_ERASED)
 @click.argument("path", required=False)
 @click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
-@click.option("--whole-store", metavar="KEY", help="Key or id of a memory store to erase with all its memories.")
+@click.option(
+    "--whole-store", metavar="KEY", type=STORE, help="Key or id of a memory store to erase with all its memories."
+)
 @time_option("--older-than", f"Only memories whose last change is before this time: {FORMS}.")
 @_YES
 def erase(

@@ -13,7 +13,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
-from retentive.cli.parameters import MEMORY_PATH
+from retentive.cli.parameters import MEMORY_PATH, STORE
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, location_exists, parse_location
 from retentive.opening import open as open_location
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
 _STORES_HELP = "Key or id of the memory store; may be repeated. Without it, all; RETENTIVE_STORE has no effect."
-_STORES = click.option("--store", "stores", metavar="KEY", multiple=True, help=_STORES_HELP)
+_STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=True, help=_STORES_HELP)
 
 
 @output.command(json="Print a JSON object.")
@@ -289,14 +289,14 @@ def _backend(
     url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
 ) -> Iterator[Backend]:
     """Open the backend at a location, encrypted with `keys`. If it does not exist, `create` it or raise `NotFound`."""
+    with naming(label, shown(url)):
+        parse_location(url)
     if not create and not location_exists(url):
         raise NotFound(f"{shown(url)} does not exist")
-    with (
-        naming(label, shown(url), codes=STORAGE_CODES),
-        closing(
-            open_location(url, keys=None if keys is None else read_key_file(keys), seal_paths=seal_paths).backend
-        ) as backend,
-    ):
+    ring = None if keys is None else read_key_file(keys)
+    with naming(label, shown(url)):
+        opened = open_location(url, keys=ring, seal_paths=seal_paths)
+    with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:
         yield backend
 
 

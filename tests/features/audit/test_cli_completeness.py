@@ -108,6 +108,7 @@ SEVERAL = {
 """Commands that run several operations, each with an entry of its own, and the reason."""
 EDITED = {"edit": "needs an editor and has tests of its own below"}
 NONE = {
+    "completion": "prints a script, and opens no store",
     "stores": "lists what is at a location, and opens no store",
     "settings show": "shows settings, and nothing of memories",
     "audit verify": "is about the log itself",

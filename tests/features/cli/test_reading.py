@@ -179,7 +179,10 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "nosuch://x"], f"unknown scheme 'nosuch'; use a directory, or a URL that starts with {KINDS}"),
+        (
+            ["--at", "nosuch://x"],
+            f"unknown scheme 'nosuch'; use a directory, or a URL that starts with {KINDS}\nLocation: nosuch://x",
+        ),
         (["--at", ""], "the location is empty or contains a NUL character; use a directory or a URL"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),

@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-full test-clusters lint types format bench clean
+.PHONY: run test test-long test-full test-clusters lint types format man bench clean
 
 run: $(DEMO)
 	$(BIN)/retentive demo
@@ -41,6 +41,11 @@ types: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The reference and the manual page of the command line, generated from the commands.
+man: $(STAMP)
+	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
+	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py

@@ -1,14 +1,17 @@
-"""docs/cli.md is generated from the commands, and it documents every command."""
+"""docs/cli.md and the manual page are generated from the commands, and document every command."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from retentive.cli import manual
 from retentive.cli.app import app
 from retentive.cli.catalogue import COMMANDS
 from retentive.cli.exits import EXITS
@@ -17,6 +20,7 @@ from retentive.cli.reference import EXECUTING, page
 from support.command_line import here
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+MANUAL = PAGE.with_name("retentive.1")
 
 
 def everything(name: str = "retentive", command: click.Command = app) -> Iterator[tuple[str, click.Command]]:
@@ -30,7 +34,20 @@ def everything(name: str = "retentive", command: click.Command = app) -> Iterato
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "run: python -m retentive.cli.reference > docs/cli.md"
+    assert page() == PAGE.read_text(encoding="utf-8"), "run: make man"
+
+
+def test_the_manual_page_is_up_to_date_and_valid(tmp_path: Path) -> None:
+    assert manual.page() == MANUAL.read_text(encoding="utf-8"), "run: make man"
+    if shutil.which("groff") is None:
+        pytest.skip("groff is not installed")
+    rendered = subprocess.run(
+        ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", str(MANUAL)], capture_output=True, text=True, check=True
+    )
+    assert rendered.stderr == ""
+    for name, _ in everything():
+        assert f"   {name} [" in rendered.stdout or name == "retentive"
+    assert "git log --oneline | retentive create log.txt -\n" in rendered.stdout
 
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in everything()])

@@ -25,8 +25,8 @@ MAX_VERSIONS = 50
 def completion(_location: Location, shell: str) -> None:
     """Print the script that completes commands, options, paths, memory stores and versions in SHELL.
 
-    Add the command of the example to ~/.bashrc or ~/.zshrc; for fish, run it once. Paths, stores and versions are those
-    of the location on the command line, or of RETENTIVE_AT. Completion creates and changes nothing.
+    Run the example of your shell once; zsh reads the directories of its $fpath. Paths, stores and versions are those of
+    the location on the command line, or of RETENTIVE_AT. Completion creates and changes nothing.
     """
     found = get_completion_class(shell)
     assert found is not None

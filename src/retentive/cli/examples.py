@@ -83,8 +83,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "exec": ("""echo '{"command": "view", "path": "/memories"}' | retentive exec""",),
     "chat": ("retentive chat", 'echo "What do you know about refunds?" | retentive chat --actor session:s7'),
     "completion": (
-        'eval "$(retentive completion bash)"',
-        'eval "$(retentive completion zsh)"',
+        "retentive completion bash >> ~/.bashrc",
+        "retentive completion zsh > ~/.zfunc/_retentive",
         "retentive completion fish > ~/.config/fish/completions/retentive.fish",
     ),
     "demo": ("retentive demo", "retentive demo --live"),

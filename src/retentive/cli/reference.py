@@ -62,8 +62,8 @@ that are no texts, and `table` prints in a pipe what a terminal shows.
 ## Shells
 
 ```sh
-eval "$(retentive completion bash)"    # in ~/.bashrc
-eval "$(retentive completion zsh)"     # in ~/.zshrc
+retentive completion bash >> ~/.bashrc
+retentive completion zsh > ~/.zfunc/_retentive    # a directory of your $fpath
 retentive completion fish > ~/.config/fish/completions/retentive.fish
 ```
 

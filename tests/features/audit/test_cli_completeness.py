@@ -285,7 +285,7 @@ def test_a_command_that_reads_no_memory_leaves_no_entry(scene: Scene) -> None:
         store = place.store()
         store.text(A)
         with_files = {"audit anchor", "audit key"}  # in test_anchors.py
-        for name in NONE.keys() - with_files - {"backup", "restore-backup", "migrate", "migrate-schema"}:
+        for name in NONE.keys() - with_files - {"backup", "restore-backup", "migrate", "migrate-schema", "completion"}:
             assert here(scene.at, *name.split()).exit_code == 0
         assert [entry.operation for entry in store.audit.entries()] == ["load"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -97,7 +98,7 @@ def test_the_help_has_examples_that_parse(name: str, command: click.Command) -> 
     for example in EXAMPLES[name]:
         assert f"  {example}\n" in shown
         words = shlex.split(example)
-        given = words[words.index("retentive") + 1 :]
+        given = list(takewhile(lambda word: word not in {">", ">>"}, words[words.index("retentive") + 1 :]))
         assert parsed(given) in {command, *getattr(command, "commands", {}).values(), *related}
 
 

@@ -56,7 +56,7 @@ def test_json(at: str) -> None:
         "repaired": 0,
     }
     first = said["findings"][0]
-    assert (first["code"], first["subject"], first["key"]) == ("text_wrong", "/memories/a.md", "default")
+    assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is True
     assert first["discard"] is None
     assert first["advice"].startswith("`retentive doctor --repair`, where a hash or an id proves the right value")

@@ -129,7 +129,7 @@ def _erase_store(location: Location, key: str, *, yes: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to erase: a memory, or the memories at or below a path whose last change is older than a time."""
+    """Target of an erasure: a memory, or the memories at or below a path whose last change is older than a time."""
 
     path: str | None = None
     memory_id: str | None = None

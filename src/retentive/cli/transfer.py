@@ -255,7 +255,7 @@ _ERASED = {
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
-    """The memory stores given after the command, or the one given before it. If there are none, all are meant."""
+    """The memory stores given after the command, or the one given before it; empty for all memory stores."""
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 

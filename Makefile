@@ -42,9 +42,11 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The generated pages: the reference and the manual page of the command line, and the reference of the library.
 docs: $(STAMP)
-	$(BIN)/python -m retentive.cli.reference > docs/cli.md
-	$(BIN)/python tests/docs/api.py > docs/api.md
+	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
+	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
+	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py

@@ -1,113 +1,105 @@
-"""The `retentive` command: options, subcommands, which are imported on use, and exit statuses."""
+"""The `retentive` command: its subcommands, which are imported on use, suggestions, and exit statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
 from retentive import __version__
-from retentive.cli.exits import INTERRUPTED
-from retentive.cli.location import Location
-from retentive.cli.parameters import user_by_default
-from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
+from retentive.cli import output
+from retentive.cli.catalogue import ALIASES, COMMANDS, MEANT, SECTIONS
+from retentive.cli.exits import INTERRUPTED, status_of
+from retentive.cli.options import asks_for_json, global_options, own_options
+from retentive.values.replies import Reply
 
-COMMANDS: Mapping[str, str] = {
-    name: module
-    for module, names in (
-        ("memories", "ls view cat create"),
-        ("editor", "edit"),
-        ("memories", "replace insert rm mv"),
-        ("stores", "stores"),
-        ("search", "search"),
-        ("history", "log show diff blame"),
-        ("undoing", "restore undo"),
-        ("removal", "redact erase"),
-        ("settings", "settings"),
-        ("review", "review"),
-        ("trust", "trust"),
-        ("maintenance", "scan sweep"),
-        ("transfer", "export import backup restore-backup migrate"),
-        ("audit", "audit"),
-        ("status", "status"),
-        ("stats", "stats"),
-        ("maintenance", "doctor"),
-        ("keys", "keys"),
-        ("maintenance", "migrate-schema collect"),
-        ("tool_calls", "exec"),
-        ("stores", "init"),
-        ("chat.command", "chat"),
-        ("demo.command", "demo"),
-    )
-    for name in names.split()
-}
-"""Module of each subcommand, in the order of the help."""
+_WIDTH = max(map(len, COMMANDS))
 
 
-class LazyGroup(click.Group):
+class App(click.Group):
     """A group that imports a subcommand on use, so that `retentive view` imports nothing for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the subcommands, in the order of the table."""
+        """Names of the subcommands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand with this name; None if there is no such subcommand."""
-        if cmd_name not in COMMANDS:
+        """The subcommand with this name or alias; None if there is no such subcommand."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
-        found = vars(import_module(f"retentive.cli.{COMMANDS[cmd_name]}")).values()
-        return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
+        found = vars(import_module(f"retentive.cli.{COMMANDS[name][0]}")).values()
+        return next(each for each in found if isinstance(each, click.Command) and each.name == name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand in the arguments. Raises `UsageError` with similar names."""
+        if not ctx.resilient_parsing and args[0] not in ALIASES and args[0] not in COMMANDS and args[0][:1] != "-":
+            raise click.UsageError(f"No such command {args[0]!r}.{_suggestion(args[0])}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name and ALIASES.get(name, name), command, rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the subcommands in groups, and then the options."""
+        for title, rows in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(_WIDTH), text) for name, (_, text) in rows.items()])
+        with formatter.section("Options, before or after the command"):
+            formatter.write_dl(own_options(ctx, is_root=True))
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run the command line. In standalone mode, exit with its status."""
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **extra)
+        sys.exit(run(args))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.option(
-    "--at",
-    "url",
-    metavar="LOCATION",
-    default=DEFAULT_LOCATION,
-    envvar="RETENTIVE_AT",
-    show_envvar=True,
-    help="Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
-    " mariadb://, s3://, gs:// or az://.",
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only for this error
+
+    meant = MEANT.get(name.lower())
+    close = [meant] if meant else get_close_matches(name, [*COMMANDS, *ALIASES], cutoff=0.5)
+    return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
+@click.group(
+    cls=App,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    params=global_options(root=True),
+    epilog="`retentive COMMAND --help` describes a command and shows examples.",
 )
-@click.option(
-    "--store",
-    metavar="KEY",
-    default=DEFAULT_KEY,
-    envvar="RETENTIVE_STORE",
-    show_envvar=True,
-    help="Key or id of the memory store.",
-)
-@click.option(
-    "--actor",
-    metavar="ACTOR",
-    callback=user_by_default,
-    help="Actor recorded with changes: a user's name, or KIND:NAME such as session:s1.  [default: your login name]",
-)
-@click.option(
-    "--keys",
-    metavar="FILE",
-    help="Key file; new memory stores are encrypted.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
-)
-@click.option("--seal-paths", is_flag=True, help="Encrypt the paths in new memory stores too. Needs keys.")
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
-@click.pass_context
-def app(ctx: click.Context, *, url: str, store: str, actor: str | None, keys: str | None, seal_paths: bool) -> None:
+def app() -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
-    Reads and changes memories with the paths (/memories/...), commands and replies of the tool.
+    \b
+    retentive create notes.md "Refunds: within 30 days"
+    retentive cat notes.md
+    retentive log notes.md
     """
-    ctx.obj = Location(url=url, store_key=store, actor=actor, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status. The default arguments are those of this process."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = app.main(arguments, prog_name="retentive", standalone_mode=False)
+        status = app.main(given, prog_name="retentive", standalone_mode=False)
+        return status if isinstance(status, int) else 0
     except click.exceptions.Abort:
         return INTERRUPTED
     except click.ClickException as error:
+        return _report(error, given)
+
+
+def _report(error: click.ClickException, given: Sequence[str]) -> int:
+    """Print an error of the usage, as JSON if the arguments ask for it, and return its exit status."""
+    if not asks_for_json(given):
         error.show()
         return error.exit_code
-    return status if isinstance(status, int) else 0
+    code = "invalid_input" if error.exit_code == status_of("invalid_input") else "error"
+    output.write_line(output.to_json(Reply(f"Error: {error.format_message()}", is_error=True, code=code)))
+    return error.exit_code

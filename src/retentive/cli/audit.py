@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 
 import click
@@ -9,11 +11,11 @@ import click
 from retentive.audit.reader import AnchorKey, AuditEntry, Verified
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location
+from retentive.cli.location import Location, naming
 from retentive.cli.parameters import FORMS, time_option
 
 
-@click.group("audit")
+@output.group("audit")
 def audit() -> None:
     """Verify, export and show the audit log: actors, operations, times and outcomes, without texts.
 
@@ -42,7 +44,7 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     """
     if (anchor is None) != (key is None):
         raise click.UsageError("--anchor and --key need each other.")
-    with location.existing() as store, output.progress("Verifying"):
+    with location.existing() as store, _naming(anchor, key), output.progress("Verifying"):
         found = store.audit.verify(expect=expect, anchor=anchor, key=key)
     heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
     value = output.attributes(found, "entries", "problem", "differences") | heads
@@ -59,7 +61,7 @@ def anchor(location: Location, *, file: str, key: str) -> None:
     --anchor FILE` then detects every later change of the log and the history, also the restoration of an older copy. If
     the memory store differs from FILE, nothing is appended and the status is 13.
     """
-    with location.existing() as store, output.progress("Anchoring"):
+    with location.existing() as store, _naming(file, key), output.progress("Anchoring"):
         made = store.audit.anchor(file, key)
     value = None if made is None else {"head": str(made.head), "time": made.time, "versions": len(made.versions)}
     text = "Nothing changed since the last anchor.\n"
@@ -72,7 +74,8 @@ def anchor(location: Location, *, file: str, key: str) -> None:
 @click.argument("file")
 def key(_location: Location, *, file: str) -> None:
     """Create a key for anchors in the new file FILE. An existing file is never overwritten."""
-    made = AnchorKey.create(file)
+    with naming("Key file", file):
+        made = AnchorKey.create(file)
     output.emit({"key": made.id}, plain=f"Created the key {made.id}. Keep it apart from the memories.\n")
 
 
@@ -100,6 +103,16 @@ def show(location: Location, *, since: datetime | None) -> None:
         plain=map(_row, found),
         shown=[layouts.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
     )
+
+
+@contextmanager
+def _naming(anchors: str | None, key: str | None) -> Iterator[None]:
+    """Add the names of the files to errors."""
+    with ExitStack() as stack:
+        if anchors is not None and key is not None:
+            stack.enter_context(naming("Key file", key))
+            stack.enter_context(naming("Anchors", anchors))
+        yield
 
 
 def _lines(found: Verified) -> str:

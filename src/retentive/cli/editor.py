@@ -18,6 +18,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
+from retentive.cli.performed import CHANGE, Done, end, run
 from retentive.engine.command_handlers import ABSENT, RunCommand, check_free
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import get_entry, read_fact
@@ -32,7 +33,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 _NOT_SAVED = "No change; nothing was saved."
 
 
-@output.command(json=output.REPLY)
+@output.command(json=CHANGE)
 @click.argument("path")
 def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
@@ -41,32 +42,30 @@ def edit(location: Location, path: str) -> None:
     somebody else changed the memory in the meantime, nothing is saved; your text is kept in a file, and its name is
     printed.
     """
-    output.end(_edited(location, path))
+    end(_edited(location, path))
 
 
-def _edited(location: Location, path: str) -> Reply:
+def _edited(location: Location, path: str) -> Done:
     found = _editable(location, path)
     if isinstance(found, Reply):
-        return found
+        return Done(found, path)
     before, memory = found.data or b"", found.memory
     draft, is_saved = Draft.of(before, _file_name(path)), False
     try:
         draft.edit()
         data = draft.read()
         if data == before:
-            reply = Reply(_NOT_SAVED)
+            done = Done(Reply(_NOT_SAVED), path)
         else:
             text = decoded(data)
             is_saved = True
             with location.created() as store:
-                core = core_of(store)
                 version_id = ABSENT if memory is None else memory.version_id
-                with core.checking("write"):
-                    target = core.parsed(path)
-                operation = RunCommand(Write(target, text), if_version=version_id)
-                reply = core.reply(operation, core.invocation())
+                with core_of(store).checking("write"):
+                    target = core_of(store).parsed(path)
+                done = run(store, RunCommand(Write(target, text), if_version=version_id))
     except RetentiveError as error:
-        reply = output.failure(error)
+        done = Done(output.failure(error), path)
     except BaseException:
         click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
@@ -74,10 +73,10 @@ def _edited(location: Location, path: str) -> Reply:
         if not is_saved:  # otherwise the entry for saving covers the read
             with suppress(NotFound), location.existing() as store:
                 core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
-    if reply.is_error and draft.differs(before):
-        return replace(reply, text=f"{reply.text}\nYour text is kept in {draft.path}")
+    if done.reply.is_error and draft.differs(before):
+        return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {draft.path}"))
     shutil.rmtree(draft.directory, ignore_errors=True)  # removes files of the editor too
-    return reply
+    return done
 
 
 def _editable(location: Location, path: str) -> Entry | Reply:

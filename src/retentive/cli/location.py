@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import find_store, is_foreign, is_in_memory, location_exists, parse_location
-from retentive.opening import DEFAULT_KEY, Keys, Retentive
+from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
+from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 
@@ -26,21 +27,21 @@ INTEGRATION = "cli"
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, a slow import
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
 """Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
-OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # after opening, permission_denied concerns an actor
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """A directory or URL with memory stores, the key of one of these stores, the actor, and the encryption keys.
 
-    `keys` is the path of a key file.
+    `keys` is the path of a key file. `typed` are the names of the options given as arguments, not by the environment.
     """
 
-    url: str
-    store_key: str
-    actor: str | None
+    url: str = DEFAULT_LOCATION
+    store_key: str = DEFAULT_KEY
+    actor: str | None = None
     keys: str | None = None
     seal_paths: bool = False
+    typed: frozenset[str] = frozenset()
 
     @property
     def shown(self) -> str:
@@ -88,13 +89,18 @@ class Location:
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores. Unless `create`, raises `NotFound` if it does not exist."""
+        with naming("Location", self.shown):
+            parse_location(self.url)
         if not create and not location_exists(self.url):
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
-        with naming("Location", self.shown, codes=OPENING_CODES):
+        actor, keys = as_actor(self.actor or _login()), self.given_keys()
+        if self.seal_paths and keys is None:
+            raise InvalidInput("--seal-paths needs --keys")
+        with naming("Location", self.shown):
             opened = retentive.open(
                 self.url,
-                actor=self.actor or _login(),
-                keys=self.given_keys(),
+                actor=actor,
+                keys=keys,
                 seal_paths=self.seal_paths,
                 sweep=sweep,
                 create=create or not is_foreign(self.url),
@@ -139,18 +145,29 @@ def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> It
     try:
         yield
     except RetentiveError as error:
-        if codes is None or error.code in codes:
+        if name and (codes is None or error.code in codes):
             error.add_note(f"{label}: {name}")
         raise
 
 
 def shown(url: str) -> str:
-    """The location without user names, passwords and parameters, to be printed."""
-    scheme, separator, _ = url.partition("://")
-    if not separator or scheme == "sqlite":
+    """The location as it was given, without user names, passwords and parameters.
+
+    A password may contain any character. Where its end is not certain, only the scheme is shown.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        head, colon, _ = url.partition(":")
+        return f"{head}:…" if colon and "@" in url else url
+    if scheme.lower() in {"sqlite", "sqlite3"}:
         return url
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    is_plain = rest.count("@") == authority.count("@") < 2
+    host = authority.rpartition("@")[2]
+    if not is_plain or not re.fullmatch(r"[^:\[\]]*(?::[0-9]*)?|\[[^\]]*\](?::[0-9]*)?", host):
+        return f"{scheme}://…"
+    path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
+    return f"{scheme}://{host}{path}"
 
 
 def _login() -> str:
@@ -162,5 +179,5 @@ def _login() -> str:
         return f"user:{os.getuid()}"
 
 
-pass_location = click.make_pass_decorator(Location)
+pass_location = click.make_pass_decorator(Location, ensure=True)
 """Decorator that passes the `Location` to a subcommand as its first argument."""

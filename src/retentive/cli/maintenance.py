@@ -14,7 +14,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
-from retentive.cli.location import INTEGRATION, Location
+from retentive.cli.location import INTEGRATION, Location, naming
 from retentive.cli.removal import confirm
 from retentive.history.expiry import Swept
 from retentive.history.scan import scan_read
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from retentive.history.scan import Finding as Scanned
 
 DEFAULT_COLLECT_HOURS = 24.0
+MIN_SWEEP_HOURS, MAX_SWEEP_HOURS = 0.01, 8_784.0  # half a minute, and a year
 _RENAME = "in the path: rename the memory"
 _FINDING_COLUMNS = ("severity", "store", "code", "description")
 _COUNTED = ("ok", "note", "problem", "repaired")
@@ -104,10 +105,22 @@ def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
         confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
 
 
+def _interval(_ctx: click.Context, _param: click.Parameter, given: float | None) -> float | None:
+    if given is None or MIN_SWEEP_HOURS <= given <= MAX_SWEEP_HOURS:  # a range of click accepts NaN
+        return given
+    raise click.BadParameter(f"{given:g} is not a number of hours from {MIN_SWEEP_HOURS} to {MAX_SWEEP_HOURS:g}.")
+
+
 @output.command(json="Print a JSON object for each memory store.")
 @click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
 @click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
-@click.option("--every", metavar="HOURS", type=float, help="Keep running, and sweep again after this many hours.")
+@click.option(
+    "--every",
+    metavar="HOURS",
+    type=float,
+    callback=_interval,
+    help=f"Keep running, and sweep again after this many hours; at least {MIN_SWEEP_HOURS}.",
+)
 @click.option("--accept-clock", is_flag=True, help="Trust the clock of this host, although it jumped ahead.")
 def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
@@ -148,7 +161,7 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
     total = f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}."
     output.emit(
-        {"store": store.id, "dry_run": dry_run} | asdict(swept),
+        {"store_id": store.id, "store_key": store.key, "dry_run": dry_run} | asdict(swept),
         plain=[*rows, (total,)],
         shown=[layouts.Aligned(rows, (None, "blue", "cyan")), total],
         notes=[] if swept.clock_jump is None else [f"Warning: {swept.clock_jump}."],
@@ -180,21 +193,24 @@ def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[st
     """
     from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
 
-    with output.progress("Checking") as advance:
+    keys = location.given_keys()
+    with naming("Location", location.shown), output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         findings = check_place(
             location.url,
-            keys=location.given_keys(),
+            keys=keys,
             quick=quick,
             repair=repair,
             discarded=discarded,
             save_to=save_to,
             progress=report,
         )
-        found = list(findings if output.as_json() or output.on_terminal() else _printed(findings))
+        found = list(findings if output.as_object() or output.as_table() else _printed(findings))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
-    output.emit(value, shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0)
+    output.emit(
+        value, rows="findings", shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0
+    )
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -224,8 +240,8 @@ def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.P
 def _finding_object(finding: Finding) -> dict[str, object]:
     return {
         "severity": finding.severity,
-        "store": finding.store_id,
-        "key": finding.store_key,
+        "store_id": finding.store_id,
+        "store_key": finding.store_key,
         "code": finding.code,
         "subject": finding.subject,
         "meaning": finding.kind.meaning,
@@ -274,7 +290,7 @@ def migrate(location: Location, *, partitions: int) -> None:
     migrated. Run this before you start a new version of an application; running applications need not stop. Other kinds
     of storage are migrated when they are opened.
     """
-    with output.progress("Migrating"):
+    with naming("Location", location.shown), output.progress("Migrating"):
         applied = migrate_schema(location.url, partitions=partitions)
     text = f"Applied: {', '.join(map(str, applied))}.\n" if applied else "The schema is up to date.\n"
     output.emit({"applied": applied}, plain=text)

@@ -21,6 +21,8 @@ import click
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
 from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
 from retentive.cli.location import STORAGE_CODES, Location, pass_location
+from retentive.cli.options import add_global_options, choose_format, chosen_format, write_options
+from retentive.cli.parameters import ARGUMENT_TYPES
 from retentive.errors import RetentiveError
 from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
@@ -30,21 +32,27 @@ Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
 """A part of the output on a terminal. In a string, control characters are escaped."""
 
 PROGRESS_DELAY_S = 0.5  # a bar for quick work would only flicker
-REPLY = 'Print one JSON object: {"text", "is_error", "code"}.'
-_JSON = "retentive.cli.json"  # key in the metadata of the click context
 
 
 class Command(click.Command):
     """A subcommand that turns a `RetentiveError` into a message and an exit status. Other exceptions are raised.
 
-    `json` is the help text of the option --json, which `emit` reads. If it is empty, the command has no such option.
+    `json` is the help text of the option --json, which `emit` reads. If it is empty, the command prints no JSON.
     """
 
     def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if json:
-            option = click.Option(["--json"], is_flag=True, expose_value=False, callback=_choose_json, help=json)
+            option = click.Option(["--json"], is_flag=True, expose_value=False, callback=choose_format, help=json)
             self.params.append(option)
+        for param in self.params:
+            if isinstance(param, click.Argument) and param.name in ARGUMENT_TYPES:
+                param.type = ARGUMENT_TYPES[param.name]
+        add_global_options(self, without=() if json else ("--json", "--format"))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, the options of the command itself, and a line that names the global options."""
+        write_options(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -62,19 +70,49 @@ def command(
     return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
 
 
-def _choose_json(ctx: click.Context, _option: click.Parameter, given: bool) -> None:
-    ctx.meta[_JSON] = given
+class Group(click.Group):
+    """A command with subcommands."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        add_global_options(self)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the subcommands, and then the same as for a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in self.commands.items()])
+        write_options(ctx, formatter)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the subcommands, in the order of their definition."""
+        return list(self.commands)
+
+
+def group(name: str) -> Callable[[Callable[[], None]], Group]:
+    """Make a function a group of subcommands."""
+    return click.group(name, cls=Group)
 
 
 def as_json() -> bool:
-    """True if --json was passed to the current command."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_JSON))
+    """True if the current command was asked for JSON."""
+    return chosen_format() in {"json", "ndjson"}
+
+
+def as_object() -> bool:
+    """True if the current command was asked for a format for programs."""
+    return chosen_format() in {"json", "ndjson", "csv"}
+
+
+def as_table() -> bool:
+    """True if people read the output: on a terminal, unless another format was asked for."""
+    form = chosen_format()
+    return form == "table" or (form is None and on_terminal())
 
 
 def emit(
     value: object,
     *,
+    rows: str | None = None,
     plain: str | Iterable[Sequence[str]] = "",
     shown: Sequence[Piece] | None = None,
     notes: Iterable[str] = (),
@@ -84,18 +122,18 @@ def emit(
 ) -> None:
     """Print a result in one of three forms, and exit if `status` is not 0.
 
-    With --json, `value` is printed on one line. In a pipe, `plain` is printed: a string unchanged, or a line for each
-    row with tabs between the cells. On a terminal, `shown` is printed, or `plain` in aligned columns if `shown` is
-    None; with `pages`, in a pager if it is longer than the terminal. `notes` and `error` are printed to standard error,
-    except with --json, because `value` contains them.
+    In a format for programs, `value` is printed; `rows` names its list of records for the formats of records. In a
+    pipe, `plain` is printed: a string unchanged, or a line for each row with tabs between the cells. On a terminal,
+    `shown` is printed, or `plain` in aligned columns if `shown` is None; with `pages`, in a pager if it is longer than
+    the terminal. `notes` and `error` are printed to standard error, except with --json, because `value` contains them.
     """
-    if as_json():
-        write_line(to_json(value))
+    if as_json() or (as_object() and not error):
+        write_text(_formatted(value, rows))
     else:
-        if on_terminal():
+        if as_table():
             text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
             (_write_pages if pages else write_text)(text)
-        else:
+        elif not as_object():
             write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
         if error:
             note(error, colour="red")
@@ -105,9 +143,18 @@ def emit(
         raise click.exceptions.Exit(status)
 
 
+def _formatted(value: object, rows: str | None) -> str:
+    form, text = chosen_format(), to_json(value)
+    if form == "json":
+        return f"{text}\n"
+    from retentive.cli import formats  # noqa: PLC0415 - rarely needed
+
+    return formats.ndjson(text, rows) if form == "ndjson" else formats.as_csv(text, rows)
+
+
 def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
     """Print one row at once, while the work continues: with tabs between cells in a pipe, in columns on a terminal."""
-    if on_terminal():
+    if as_table():
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
         write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
     else:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from retentive.engine.trust.levels import LEVELS
 from retentive.errors import InvalidInput
 from retentive.history.revisions import TIMES, Revision, parse, parse_time
+from retentive.values.paths import ROOT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMS = TIMES
+_VERSION = "memver_"
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
@@ -52,13 +54,25 @@ def revision_option(
 
 
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
-    """Sort words into revisions and a path, which begins with `/`. `A..B` are two revisions. Raises `UsageError`."""
-    paths = [word for word in words if word.startswith("/")]
-    names = [name for word in words if word not in paths for name in word.split("..", 1)]
-    if len(paths) > 1 or len(names) > at_most:
-        revisions = "one revision" if at_most == 1 else f"{at_most} revisions"
-        raise click.UsageError(f"Specify at most {revisions} and one path.")
-    return [revision(name or "HEAD") for name in names], next(iter(paths), None)
+    """Sort words into revisions and a path. `A..B` are two revisions. Raises `UsageError`.
+
+    A word with a slash or a dot that names no revision is a path. Without either, a path needs a `./` before it.
+    """
+    paths = [word for word in words if _is_path(word)]
+    revisions = [revision(name or "HEAD") for word in words if word not in paths for name in word.split("..", 1)]
+    if len(paths) > 1 or len(revisions) > at_most:
+        many = "one revision" if at_most == 1 else f"{at_most} revisions"
+        raise click.UsageError(f"Specify at most {many} and one path.")
+    return revisions, MEMORY_PATH.convert(paths[0], None, None) if paths else None
+
+
+def _is_path(word: str) -> bool:
+    if word.startswith(("/", ".")) or not {"/", "."} & set(word):
+        return word.startswith(("/", "."))
+    try:
+        return not [revision(name or "HEAD") for name in word.split("..", 1)]
+    except click.BadParameter:
+        return True
 
 
 def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
@@ -79,11 +93,108 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
     return int(first), int(last or -1)
 
 
-def text_or_stdin(given: str | None) -> str:
-    """The argument, or all of standard input if it is missing. Raises `UsageError` if standard input is a terminal."""
-    if given is not None:
-        return given
-    if sys.stdin is None or sys.stdin.isatty():
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    TextType: TypeAlias = click.ParamType[str]
+else:
+    TextType = click.ParamType  # not generic in older versions of click
+
+
+class MemoryPathType(TextType):
+    """The path of a memory or directory. A path without a leading slash is below /memories."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The absolute path: `notes.md` and `./notes.md` are /memories/notes.md, and `.` is /memories."""
+        if value.startswith("/") or not value:
+            return value
+        while value.startswith("./"):
+            value = value[2:].lstrip("/")
+        return ROOT if value in {"", "."} else f"{ROOT}/{value}"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The memories and directories whose path starts like this."""
+        from retentive.cli.completion import paths  # noqa: PLC0415 - only for completion
+
+        return paths(ctx, incomplete)
+
+
+class VersionType(TextType):
+    """The id of a version."""
+
+    name = "version"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The newest versions, of the memory if the command line names one."""
+        from retentive.cli.completion import versions  # noqa: PLC0415 - only for completion
+
+        return versions(ctx, incomplete)
+
+
+class StoreType(TextType):
+    """The key or id of a memory store."""
+
+    name = "store"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The keys of the memory stores."""
+        from retentive.cli.completion import stores  # noqa: PLC0415 - only for completion
+
+        return stores(ctx, incomplete)
+
+
+class VersionOrPathType(MemoryPathType):
+    """The id of a version, or the path of a memory."""
+
+    name = "version or path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """An id unchanged, and the absolute form of a path."""
+        return value if value.startswith(_VERSION) else super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Paths, and versions if an id was begun."""
+        is_id = incomplete.startswith(_VERSION[:3])
+        return (VERSION_ID if is_id else MEMORY_PATH).shell_complete(ctx, param, incomplete)
+
+
+MEMORY_PATH, VERSION_ID, STORE, VERSION_OR_PATH = MemoryPathType(), VersionType(), StoreType(), VersionOrPathType()
+ARGUMENT_TYPES: Mapping[str, TextType] = {
+    "path": MEMORY_PATH,
+    "paths": MEMORY_PATH,
+    "old_path": MEMORY_PATH,
+    "new_path": MEMORY_PATH,
+    "first": VERSION_OR_PATH,
+    "second": VERSION_ID,
+    "version_id": VERSION_ID,
+    "version_ids": VERSION_ID,
+    "store": STORE,
+}
+"""Type of each argument with this name, in every command."""
+
+
+def text_options(command: F) -> F:
+    """Add the argument TEXT and the option --file, for `given_text`."""
+    option = click.option("--file", metavar="FILE", help="Read the text from this file; - is standard input.")
+    return click.argument("text", required=False)(option(command))
+
+
+def given_text(text: str | None, file: str | None) -> str:
+    """The text of an argument or a file, or all of standard input if both are missing or one is `-`.
+
+    Raises `UsageError` if both are given, if the file cannot be read, and if a person would have to type the text.
+    """
+    if text is not None and file is not None:
+        raise click.UsageError("A text was passed twice, as an argument and as a file.")
+    if file is not None:
+        return text_of_file(file)
+    return _standard_input(is_asked=text == "-") if text in {None, "-"} else str(text)
+
+
+def _standard_input(*, is_asked: bool) -> str:
+    if sys.stdin is None or (sys.stdin.isatty() and not is_asked):
         raise click.UsageError("Missing argument 'TEXT'. Pass it, or pipe the text to standard input.")
     return decoded(sys.stdin.buffer.read())
 
@@ -91,7 +202,7 @@ def text_or_stdin(given: str | None) -> str:
 def text_of_file(name: str) -> str:
     """The text of a file; `-` means standard input. Raises `UsageError` if the file cannot be read."""
     if name == "-":
-        return text_or_stdin(None)
+        return _standard_input(is_asked=True)
     try:
         with open(name, "rb") as file:
             return decoded(file.read())

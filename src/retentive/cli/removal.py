@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
+from retentive.cli.parameters import FORMS, MEMORY_PATH, STORE, time_option
 from retentive.engine.operation import Read
-from retentive.errors import NotFound
+from retentive.errors import InvalidInput, NotFound
 from retentive.history.scope import versions_of
 from retentive.locations import find_store
 from retentive.storage import capabilities
-from retentive.storage.contract import Snapshot
+from retentive.storage.contract import Snapshot, Version
+from retentive.storage.paging import all_versions
 from retentive.store import core_of
 from retentive.values.paths import ROOT, MemoryPath
 
-if TYPE_CHECKING:
-    from retentive.history.removal import Removed
-
 _YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
-_JSON = 'Print a JSON object: {"versions", "pending"}.'
+_REDACTED = 'Print a JSON object: {"versions", "pending"}.'
+_ERASED = 'Print a JSON object: {"versions", "pending", "memories"}; memories is a list of ids.'
 
 _REDACT = "Permanently remove the text and path of {}?"
 _PENDING = (
@@ -41,17 +42,21 @@ _REMNANTS |= {"postgres": _REMNANTS["postgresql"], "gs": _REMNANTS["s3"], "az": 
 """Copies that retentive cannot remove, by the scheme of the location. See docs/history.md."""
 
 
-@output.command(json=_JSON)
+@output.command(json=_REDACTED)
 @click.argument("version_ids", metavar="[VERSION]...", nargs=-1)
 @click.option(
-    "--all-of", metavar="PATH", help="Redact all old versions of a memory, or of the memories below a directory."
+    "--all-of",
+    metavar="PATH",
+    type=MEMORY_PATH,
+    help="Redact all old versions of a memory, or of the memories below a directory.",
 )
 @click.option("--finish", is_flag=True, help="Only finish pending removals.")
 @_YES
 def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | None, finish: bool, yes: bool) -> None:
     """Permanently remove the text, path, size and hash of versions. Ids, actors and times are kept.
 
-    The newest version of an existing memory cannot be redacted: change or delete the memory first.
+    The newest version of an existing memory cannot be redacted: change or delete the memory first. If nothing is left
+    to redact, the status is 3.
     """
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
         raise click.UsageError("Specify versions, --all-of or --finish.")
@@ -67,63 +72,112 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
             confirm(_REDACT.format(output.counted(len(version_ids), "version")))
         cleared = not finish or capabilities.purge(core_of(store).backend)
         removed = store.history.redact(version_ids, all_of=all_of)
+    if not removed.versions and not finish:
+        what = "the versions are redacted already" if all_of is None else f"{all_of} has no old version with a text"
+        raise NotFound(f"nothing was redacted: {what}")
     pending = removed.pending or not cleared
-    _emit(location, f"Redacted {output.counted(removed.versions, 'version')}.", removed.versions, pending=pending)
+    text = f"Redacted {output.counted(removed.versions, 'version')}."
+    _emit(location, text, {"versions": removed.versions, "pending": pending})
 
 
-@output.command(json=_JSON)
+@output.command(json=_ERASED)
 @click.argument("path", required=False)
 @click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
-@click.option("--whole-store", metavar="KEY", help="Key or id of a memory store to erase with all its memories.")
+@click.option(
+    "--whole-store", metavar="KEY", type=STORE, help="Key or id of a memory store to erase with all its memories."
+)
+@time_option("--older-than", f"Only memories whose last change is before this time: {FORMS}.")
 @_YES
-def erase(location: Location, path: str | None, *, memory_id: str | None, whole_store: str | None, yes: bool) -> None:
-    """Permanently remove a memory with all its versions, or a whole memory store.
+def erase(
+    location: Location,
+    path: str | None,
+    *,
+    memory_id: str | None,
+    whole_store: str | None,
+    older_than: datetime | None,
+    yes: bool,
+) -> None:
+    """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
-    Only a record under its id remains, with the actor and the time of the erasure.
+    A directory includes the deleted memories that were below it. Its memories are erased one by one; after an
+    interruption, run it again. Only a record under the id of each memory remains, with the actor and the time of the
+    erasure.
     """
     if sum(given is not None for given in (path, memory_id, whole_store)) != 1:
         raise click.UsageError("Specify a path, --memory or --whole-store.")
+    if older_than is not None and path is None:
+        raise click.UsageError("--older-than needs a path.")
     if whole_store is not None:
-        what, removed = _erase_store(location, whole_store, yes=yes)
+        _erase_store(location, whole_store, yes=yes)
+    elif memory_id is not None:
+        _erase_memories(location, memory_id, Target(memory_id=memory_id), yes=yes)
+    elif path == ROOT and older_than is None:
+        raise InvalidInput(f"{path} is the whole memory store: erase it with --whole-store KEY")
     else:
-        what, removed = _erase_memory(location, path, memory_id, yes=yes)
-    _emit(location, what, removed.versions, pending=removed.pending)
+        _erase_memories(location, str(path), Target(path, older_than=older_than), yes=yes)
 
 
-def _erase_store(location: Location, key: str, *, yes: bool) -> tuple[str, Removed]:
+def _erase_store(location: Location, key: str, *, yes: bool) -> None:
     with location.opened() as found:
         info = find_store(found.backend, key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"the memory store {key!r} does not exist")
         if not yes:
             confirm(f"Permanently erase the memory store {key} with {output.counted(info.memories, 'memory')}?")
-        return f"Erased the memory store {key}.", found.erase(info.id)
+        removed = found.erase(info.id)
+    value = {"versions": removed.versions, "pending": removed.pending, "memories": []}
+    _emit(location, f"Erased the memory store {key}.", value)
 
 
-def _erase_memory(location: Location, path: str | None, memory_id: str | None, *, yes: bool) -> tuple[str, Removed]:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Target of an erasure: a memory, or the memories at or below a path whose last change is older than a time."""
+
+    path: str | None = None
+    memory_id: str | None = None
+    older_than: datetime | None = None
+
+
+def _erase_memories(location: Location, name: str, target: Target, *, yes: bool) -> None:
     with location.existing() as store:
-        name, memory = path or memory_id, memory_id
-        if not yes:
-            core = core_of(store)
-            with core.checking("erase"):
-                target = None if path is None else core.parsed(path)
-            preview = Read(
-                "erase.preview", partial(_versions_to_erase, target, memory_id), target, needs_external_edits=True
-            )
-            memory, count = core.peek(preview)
-            if count:
-                question = f"Permanently erase {name} with {output.counted(count, 'version')}?"
-                confirm(question, declined=partial(core.result_of, preview))
-        removed = store.history.erase(path if memory is None else None, memory_id=memory)
-        return f"Erased {name} with {output.counted(removed.versions, 'version')}.", removed
+        core = core_of(store)
+        with core.checking("erase"):
+            path = None if target.path is None else core.parsed(target.path)
+        preview = Read("erase.preview", partial(_to_erase, target, path), path, needs_external_edits=True)
+        counts = core.peek(preview)
+        many = output.counted(len(counts), "memory") + " in " if len(counts) > 1 else ""
+        if counts and not yes:
+            question = f"Permanently erase {many}{name} with {output.counted(sum(counts.values()), 'version')}?"
+            confirm(question, declined=partial(core.result_of, preview))
+        if not counts and target.older_than is not None:
+            raise NotFound(f"nothing was erased: no memory at or below {name} is older than that")
+        if counts:
+            removed = [store.history.erase(memory_id=each) for each in counts]
+        else:  # raises the reason
+            removed = [store.history.erase(target.path, memory_id=target.memory_id)]
+    versions = sum(each.versions for each in removed)
+    value = {"versions": versions, "pending": any(each.pending for each in removed), "memories": list(counts)}
+    _emit(location, f"Erased {many}{name} with {output.counted(versions, 'version')}.", value)
 
 
-def _versions_to_erase(path: MemoryPath | None, memory_id: str | None, found: Snapshot) -> tuple[str | None, int]:
-    """The id of the memory to erase and the number of its versions. The id is None if the memory does not exist."""
-    if path is not None:
+def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:
+    """The ids of the memories to erase, and how many versions each has."""
+    if path is None:
+        ids = [str(target.memory_id)]
+    else:
         memory = None if path.is_root else found.get(path.text).memory
-        memory_id = None if memory is None else memory.id
-    return memory_id, 0 if memory_id is None else len(list(found.versions(memory_id=memory_id)))
+        ids = [memory.id] if memory is not None else _below(path, found)
+    versions = {each: list(found.versions(memory_id=each)) for each in ids}
+    limit = target.older_than
+    return {each: len(all_) for each, all_ in versions.items() if all_ and (not limit or all_[0].created_at < limit)}
+
+
+def _below(path: MemoryPath, found: Snapshot) -> list[str]:
+    """The ids of the memories below a directory, and of the deleted ones that were there last."""
+    last: dict[str, Version] = {}
+    for version in all_versions(found):
+        last.setdefault(version.memory_id, version)
+    return [each for each, version in last.items() if version.path.startswith(f"{path.text}/")]
 
 
 def _old(path: MemoryPath, found: Snapshot) -> int:
@@ -145,10 +199,7 @@ def confirm(question: str, *, declined: Callable[[], object] | None = None) -> N
         raise click.exceptions.Exit(FAILED)
 
 
-def _emit(location: Location, what: str, versions: int, *, pending: bool) -> None:
+def _emit(location: Location, what: str, value: Mapping[str, object]) -> None:
     remnant = _REMNANTS.get(location.url.partition("://")[0].partition("+")[0])
-    output.emit(
-        {"versions": versions, "pending": pending},
-        plain=f"{what}\n",
-        notes=[*([_PENDING] if pending else []), *([] if remnant is None else [remnant])],
-    )
+    notes = [*([_PENDING] if value["pending"] else []), *([] if remnant is None else [remnant])]
+    output.emit(value, plain=f"{what}\n", notes=notes)

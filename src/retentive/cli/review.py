@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _NONE = "No proposed changes."
 
 
-@click.group("review")
+@output.group("review")
 def review() -> None:
     """Review proposed changes, and accept or refuse them.
 
@@ -30,14 +30,14 @@ def review() -> None:
 def _chosen(command: F) -> F:
     """Add the arguments that select proposals."""
     actor = click.option(
-        "--actor", "whose", metavar="ACTOR", callback=user_by_default, help="With --all: only proposals of this actor."
+        "--by", "whose", metavar="ACTOR", callback=user_by_default, help="With --all: only proposals of this actor."
     )
     every = click.option("--all", "everything", is_flag=True, help="Select all proposals.")
     return click.argument("ids", nargs=-1, metavar="[ID]...")(every(actor(command)))
 
 
 @output.command("list", group=review, json="Print a JSON list.")
-@click.option("--actor", "whose", metavar="ACTOR", callback=user_by_default, help="List only proposals of this actor.")
+@click.option("--by", "whose", metavar="ACTOR", callback=user_by_default, help="List only proposals of this actor.")
 def show_list(location: Location, *, whose: str | None) -> None:
     """List proposed changes, oldest first.
 
@@ -99,7 +99,7 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
     if bool(ids) == everything:
         raise click.UsageError("Specify proposal IDs or --all.")
     if whose is not None and not everything:
-        raise click.UsageError("--actor needs --all.")
+        raise click.UsageError("--by needs --all.")
 
 
 def _emit(done: str, outcome: DecisionOutcome) -> None:

@@ -8,14 +8,14 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
-from retentive.cli.parameters import source_option, trust_option
+from retentive.cli.parameters import MEMORY_PATH, source_option, trust_option
 from retentive.search.query import Hit, Results
 from retentive.values.paths import ROOT
 
 
 @output.command(json='Print a JSON object: {"total", "hits", "damaged"}.')
 @click.argument("query", nargs=-1, required=True)
-@click.option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
+@click.option("--under", metavar="DIR", default=ROOT, type=MEMORY_PATH, help="Search only below this directory.")
 @click.option(
     "--path",
     "paths",
@@ -40,6 +40,7 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, **where
     total = f"{output.counted(found.total, 'memory')}."
     output.emit(
         _object(found),
+        rows="hits",
         plain=(row for hit in found.hits for row in _rows(hit)),
         shown=[layouts.Hits(found), "" if is_cut else total],
         notes=[

@@ -15,7 +15,7 @@ from retentive.errors import InvalidInput
 from retentive.values.settings import Settings, describe
 
 
-@click.group("settings")
+@output.group("settings")
 def settings() -> None:
     """Show or change the settings of a memory store, such as limits and permissions.
 

@@ -10,6 +10,7 @@ import click
 from retentive.agent.projects import DIRECTORY, Feature, start_project
 from retentive.cli import layouts, output
 from retentive.cli.location import Location, shown
+from retentive.cli.parameters import MEMORY_PATH
 from retentive.errors import NotFound
 from retentive.locations import find_store, location_exists
 from retentive.opening import DEFAULT_KEY
@@ -78,10 +79,10 @@ def stores(location: Location) -> None:
     "features",
     metavar='"ID: TEXT"',
     multiple=True,
-    help="A feature the project needs; may be repeated. Features without an id are f1, f2, ...",
+    help="A feature the project needs; may be repeated. Without an id they are f1, f2 and so on.",
 )
 @click.option("--setup", metavar="COMMAND", help="Command that starts and tests the project.")
-@click.option("--directory", metavar="PATH", help=f"Directory of the record.  [default: {DIRECTORY}]")
+@click.option("--directory", metavar="PATH", type=MEMORY_PATH, help=f"Directory of the record.  [default: {DIRECTORY}]")
 def init(
     location: Location,
     *,

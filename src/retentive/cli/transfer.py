@@ -13,6 +13,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
+from retentive.cli.parameters import MEMORY_PATH, STORE
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, location_exists, parse_location
 from retentive.opening import open as open_location
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
-_STORES_HELP = "Key or id of a memory store to include; may be repeated.  [default: all]"
-_STORES = click.option("--store", "stores", metavar="KEY", multiple=True, help=_STORES_HELP)
+_STORES_HELP = "Key or id of the memory store; may be repeated. Without it, all; RETENTIVE_STORE has no effect."
+_STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=True, help=_STORES_HELP)
 
 
 @output.command(json="Print a JSON object.")
@@ -65,7 +66,7 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
 @click.option(
     "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
 )
-@click.option("--under", metavar="PATH", default=ROOT, help="Directory for the imported memories.")
+@click.option("--under", metavar="PATH", default=ROOT, type=MEMORY_PATH, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept otherwise.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
 @click.option(
@@ -112,10 +113,11 @@ def import_(
         progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
-            outcomes.append(outcome) if output.as_json() else _print(outcome)
+            outcomes.append(outcome) if output.as_object() else _print(outcome)
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
+        rows="files",
         notes=[_totals(counts, found.inside, dry_run=dry_run)],
         status=status_of("refused") if counts["refused"] else 0,
     )
@@ -146,30 +148,29 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
     output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
 
 
-@click.command(cls=output.Command, json="Print a JSON object.")
-@click.argument("location")
+@output.command(json="Print a JSON object.")
 @click.argument("file")
 @_STORES
-def backup(location: str, file: str, *, stores: Sequence[str]) -> None:
-    """Back up all memory stores at LOCATION to the new file FILE, with history, settings and side records.
+def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
+    """Back up all memory stores to the new file FILE, with history, settings and side records.
 
-    LOCATION has the form of --at. FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory
-    store is a snapshot; the stores can stay in use. No keys are needed: encrypted memory stores stay encrypted in the
-    backup, which is useless without their keys. Test your backups by restoring them.
+    FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
+    can stay in use. No keys are needed: encrypted memory stores stay encrypted in the backup, which is useless without
+    their keys. Test your backups by restoring them.
     """
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
-    with _backend(location, None) as backend, naming("File", file), output.progress("Backing up") as progress:
-        done = back_up(backend, file, stores=stores, progress=progress)
+    chosen = _chosen(location, stores)
+    with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
+        done = back_up(backend, file, stores=chosen, progress=progress)
     _emit(done, [f"as of revision {one.revision}" for one in done])
 
 
-@click.command("restore-backup", cls=output.Command, json="Print a JSON object.")
+@output.command("restore-backup", json="Print a JSON object.")
 @click.argument("file")
-@click.argument("location")
 @_STORES
-def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
-    """Restore the memory stores of the backup FILE to LOCATION, which must not have them.
+def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
+    """Restore the memory stores of the backup FILE to the location, which must not have them.
 
     The whole file is checked before anything is written. Ids, versions and times are restored, and encrypted memory
     stores need the same keys as before. After an interruption, run it again. A memory store that exists with other
@@ -181,27 +182,26 @@ def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
     with (
         naming("File", file),
         open_archive(file) as archive,
-        _backend(location, None, create=True) as backend,
+        _backend(location.url, None, create=True) as backend,
         output.progress("Restoring") as progress,
     ):
-        done = restore(archive, backend, stores=stores, progress=progress)
+        done = restore(archive, backend, stores=_chosen(location, stores), progress=progress)
     _emit(done, [f"{one.added} of them new" for one in done])
 
 
-@click.command(cls=output.Command, json="Print a JSON object.")
-@click.argument("source", metavar="FROM")
+@output.command(json="Print a JSON object.")
 @click.argument("target", metavar="TO")
-@click.option("--from-keys", metavar="FILE", help="Key file of FROM.")
+@click.option("--from-keys", metavar="FILE", help="Key file of the location.")
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
 @click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
 @click.option(
     "--propagate-erasures",
     is_flag=True,
-    help="Erase in TO the memory stores that were erased in FROM, unless they have newer versions or are read-only.",
+    help="Erase in TO the memory stores that were erased at the location, unless they are newer or read-only.",
 )
 def migrate(
-    source: str,
+    location: Location,
     target: str,
     *,
     from_keys: str | None,
@@ -210,11 +210,11 @@ def migrate(
     stores: Sequence[str],
     propagate_erasures: bool,
 ) -> None:
-    """Copy all memory stores from FROM to TO, with ids, history, times, settings and side records.
+    """Copy all memory stores from the location to TO, another location, with ids, history, times and settings.
 
-    FROM can stay in use: run migrate again to copy later changes. It resumes after an interruption, and compares
-    everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same keys as
-    before. --keys and its environment variables have no effect. Memory stores that were erased in FROM since an earlier
+    The location can stay in use: run migrate again to copy later changes. It resumes after an interruption, and
+    compares everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same
+    keys as before. --keys and its environment variables have no effect. Memory stores that were erased since an earlier
     run are listed on standard error.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
@@ -222,10 +222,12 @@ def migrate(
 
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
-    if _same(source, target):
-        raise InvalidInput("FROM and TO are the same location")
+    with naming("TO", shown(target)):
+        if _same(location.url, target):
+            raise InvalidInput("TO is the location itself")
+    stores = _chosen(location, stores)
     with (
-        _backend(source, from_keys, label="FROM") as origin,
+        _backend(location.url, from_keys) as origin,
         _backend(target, to_keys, label="TO", create=True, seal_paths=seal_paths) as goal,
         output.progress("Copying") as progress,
     ):
@@ -237,10 +239,10 @@ def migrate(
     remarks = [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done]
     lines = [_line(one, remark) for one, remark in zip(done, remarks, strict=True)]
     notes = [
-        f"{one.key or one.id}: erased in FROM at {output.local_time(one.erased_at)}; {_ERASED[one.outcome]}."
+        f"{one.key or one.id}: erased at the location at {output.local_time(one.erased_at)}; {_ERASED[one.outcome]}."
         for one in gone
     ]
-    output.emit({"stores": done, "erasures": gone}, plain="".join(lines), notes=notes)
+    output.emit({"stores": done, "erasures": gone}, rows="stores", plain="".join(lines), notes=notes)
 
 
 _ERASED = {
@@ -252,6 +254,11 @@ _ERASED = {
 }
 
 
+def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
+    """The memory stores given after the command, or the one given before it; empty for all memory stores."""
+    return stores or ((location.store_key,) if "store" in location.typed else ())
+
+
 def _exists(backend: Backend, name: str) -> bool:
     info = find_store(backend, name)
     return info is not None and info.erased_at is None
@@ -260,7 +267,7 @@ def _exists(backend: Backend, name: str) -> bool:
 def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
     """Print the contents of each memory store, each with a remark."""
     rows = zip(done, remarks, strict=True)
-    output.emit({"stores": done}, plain="".join(_line(one, remark) for one, remark in rows))
+    output.emit({"stores": done}, rows="stores", plain="".join(_line(one, remark) for one, remark in rows))
 
 
 def _line(store: Exported | Migrated | Restored, remark: str) -> str:
@@ -282,14 +289,14 @@ def _backend(
     url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
 ) -> Iterator[Backend]:
     """Open the backend at a location, encrypted with `keys`. If it does not exist, `create` it or raise `NotFound`."""
+    with naming(label, shown(url)):
+        parse_location(url)
     if not create and not location_exists(url):
         raise NotFound(f"{shown(url)} does not exist")
-    with (
-        naming(label, shown(url), codes=STORAGE_CODES),
-        closing(
-            open_location(url, keys=None if keys is None else read_key_file(keys), seal_paths=seal_paths).backend
-        ) as backend,
-    ):
+    ring = None if keys is None else read_key_file(keys)
+    with naming(label, shown(url)):
+        opened = open_location(url, keys=ring, seal_paths=seal_paths)
+    with naming(label, shown(url), codes=STORAGE_CODES), closing(opened.backend) as backend:
         yield backend
 
 

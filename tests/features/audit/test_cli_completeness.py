@@ -45,6 +45,9 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "cat": lambda _: [A],
     "cat --as-of": lambda scene: [A, "--as-of", scene.oldest],
     "create": lambda _: ["/memories/new.md", "x"],
+    "write": lambda _: [A, "x"],
+    "write of a new memory": lambda _: ["/memories/new.md", "x"],
+    "append": lambda _: [A, "x"],
     "replace": lambda _: [A, "two", "2"],
     "insert": lambda _: [A, "0", "zero"],
     "rm": lambda _: [A],
@@ -79,7 +82,7 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "review accept": lambda scene: [scene.proposal],
     "review accept --all": lambda _: ["--all"],
     "review refuse": lambda scene: [scene.proposal],
-    "review refuse --all": lambda _: ["--all", "--actor", "session:s"],
+    "review refuse --all": lambda _: ["--all", "--by", "session:s"],
     "trust list": lambda _: [],
     "trust confirm": lambda _: [A],
     "trust quarantine": lambda _: ["session:x"],
@@ -106,6 +109,7 @@ INPUT = {
 }
 
 SEVERAL = {
+    "cp": "reads one memory and creates another one",
     "init": "writes the memories of a project, each with a command of its own",
     "chat": "an agent: each call of the tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
@@ -113,6 +117,7 @@ SEVERAL = {
 """Commands that run several operations, each with an entry of its own, and the reason."""
 EDITED = {"edit": "needs an editor and has tests of its own below"}
 NONE = {
+    "completion": "prints a script, and opens no store",
     "stores": "lists what is at a location, and opens no store",
     "settings show": "shows settings, and nothing of memories",
     "audit verify": "is about the log itself",
@@ -127,7 +132,7 @@ NONE = {
     "restore-backup": "copies a location with all its stores, logs included",
     "migrate": "copies a location with all its stores, logs included",
 }
-"""Commands without an entry, and the reason. The commands of `keys` are about the keys of a location."""
+"""Commands without an entry, and the reason. The commands of `encryption` are about the keys of a location."""
 
 
 def commands() -> Iterator[str]:
@@ -146,7 +151,7 @@ def test_every_command_has_a_case() -> None:
         next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} ")) for case in ONE
     }
     assert set(commands()) == tested | SEVERAL.keys() | EDITED.keys() | NONE.keys() | {
-        name for name in commands() if name.startswith("keys ")
+        name for name in commands() if name.startswith("encryption ")
     }
 
 
@@ -289,7 +294,7 @@ def test_a_command_that_reads_no_memory_leaves_no_entry(scene: Scene) -> None:
         store = place.store()
         store.read(A)
         with_files = {"audit anchor", "audit key"}  # in test_anchors.py
-        for name in NONE.keys() - with_files - {"backup", "restore-backup", "migrate", "migrate-schema"}:
+        for name in NONE.keys() - with_files - {"backup", "restore-backup", "migrate", "migrate-schema", "completion"}:
             assert here(scene.at, *name.split()).exit_code == 0
         assert [entry.operation for entry in store.audit.entries()] == ["load"]
 

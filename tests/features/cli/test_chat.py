@@ -460,9 +460,9 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
 class Undone(retentive.MemoryStore):
     """Memory store that receives Ctrl-C during an undo."""
 
-    def undo(self, version_id: str, **options: Any) -> Any:
+    def undo(self, change: Any, **options: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
-        return super().undo(version_id, **options)
+        return super().undo(change, **options)
 
 
 def test_ctrl_c_waits_for_an_undo(at: str) -> None:

@@ -56,7 +56,7 @@ def test_json(at: str) -> None:
         "repaired": 0,
     }
     first = said["findings"][0]
-    assert (first["code"], first["subject"], first["key"]) == ("text_wrong", "/memories/a.md", "default")
+    assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is True
     assert first["discard"] is None
     assert first["advice"].startswith("`retentive doctor --repair`, where a hash or an id proves the right value")
@@ -73,7 +73,7 @@ def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> N
 def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
     """Without the keys, a finding says that the store was not checked."""
     at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
-    assert here(at, "--keys", keys, "keys", "new").exit_code == 0
+    assert here(at, "--keys", keys, "encryption", "new").exit_code == 0
     assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
     assert here(at, "--keys", keys, "doctor").stdout.startswith("ok\tdefault\thealthy")
     without = here(at, "doctor")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import here
+from retentive.cli.location import shown
+from support.command_line import here, process
 from support.damage import sql
 
 PATH = "/memories/notes.md"
@@ -55,10 +56,15 @@ def test_an_error_reply_of_the_storage_is_followed_by_the_location(directory: Pa
         (["import", "missing"], "Source: missing"),
         (["import", "--whole", "memory.db"], "Source: memory.db"),
         (["export", "memory.db"], "Destination: memory.db"),
-        (["backup", "sqlite:///memory.db", "memory.db"], "File: memory.db"),
-        (["restore-backup", "missing.tar", "sqlite:///new.db"], "File: missing.tar"),
+        (["backup", "memory.db"], "File: memory.db"),
+        (["restore-backup", "missing.tar"], "File: missing.tar"),
         (["--keys", "missing.json", "ls"], "Key file: missing.json"),
         (["settings", "set", "--file", "missing.json"], "the settings file missing.json"),
+        (["audit", "key", "no/such/key"], "Key file: no/such/key"),
+        (["audit", "anchor", "anchors", "--key", "missing.key"], "Anchors: anchors\nKey file: missing.key"),
+        (["audit", "verify", "--anchor", "anchors", "--key", "missing.key"], "Key file: missing.key"),
+        (["migrate", "other.db"], "TO: other.db"),
+        (["create", "b", "--file", "missing"], "cannot read 'missing'"),
         (["replace", PATH, "--old-file", "missing", "x"], "cannot read 'missing'"),
     ],
 )
@@ -66,3 +72,55 @@ def test_files_are_named(command: list[str], named: str) -> None:
     ended = here("sqlite:///memory.db", *command)
     assert ended.exit_code != 0
     assert named in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ls"], ["create", PATH, "x"], ["stores"], ["doctor"], ["collect"], ["migrate-schema"], ["backup", "new.tar"]],
+)
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [("notes.db", "notes.db"), ("sqlite:m.db", "sqlite:m.db"), ("mysql://ann:secret@host/d?a=b", "mysql://host/d")],
+)
+def test_an_invalid_location_is_named(tmp_path: Path, command: list[str], location: str, shown: str) -> None:
+    ended = process(tmp_path, *command, RETENTIVE_AT=location)
+    assert (ended.status, ended.out) == (2, b"")
+    assert ended.err.endswith(f"\nLocation: {shown}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:{}@host/memory",
+        "postgresql://ann:{}@[::1]:5432/memory?application_name=x",
+        "postgresql://host/memory?password={}",
+        "mariadb://{}@host/memory#{}",
+        "postgresql:ann:{}@host",
+        "s3://bucket/prefix?secret_access_key={}",
+        "unknown://{}@host",
+    ],
+)
+@pytest.mark.parametrize(
+    "password", ["secret", "se/cret", "se@cret", "se?cret", "se#cret", "s[e]cret", "@secret/", "s:ecret"]
+)
+def test_no_location_is_shown_with_its_password(url: str, password: str) -> None:
+    """Also if the password has characters that have a meaning in a URL and should have been escaped."""
+    printed = shown(url.replace("{}", password))
+    assert "cret" not in printed
+    assert "ann" not in printed
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("./memory", "./memory"),
+        ("sqlite:////srv/a@b/memory.db", "sqlite:////srv/a@b/memory.db"),
+        ("postgresql://ann:secret@db.example:5432/memory?sslmode=require", "postgresql://db.example:5432/memory"),
+        ("postgresql://[::1]:5432/memory", "postgresql://[::1]:5432/memory"),
+        ("postgresql://ann:secret", "postgresql://…"),
+        ("s3://bucket/a/prefix", "s3://bucket/a/prefix"),
+    ],
+)
+def test_the_rest_of_a_location_is_shown(url: str, expected: str) -> None:
+    assert shown(url) == expected

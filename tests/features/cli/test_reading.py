@@ -44,8 +44,8 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
     with retentive.open(at) as opened:
         (memory,) = [each for each in opened.store().memories() if each.path == "/memories/a.txt"]
     assert found == {
-        "id": memory.id,
         "path": "/memories/a.txt",
+        "memory_id": memory.id,
         "size_bytes": 14,
         "sha256": memory.sha256,
         "version_id": memory.version_id,
@@ -57,14 +57,18 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
 KINDS = "sqlite://, postgresql://, mariadb://, s3://, gs://, az://, memory://"
 
 
-@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "nonsense"])
+@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "/nonsense"])
 def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
     with retentive.open(at) as opened:
         reply = opened.store().execute({"command": "view", "path": path})
     ended = here(at, "view", path)
     assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
     as_json = json.loads(here(at, "view", path, "--json").stdout)
-    assert as_json == {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
+    assert {name: as_json[name] for name in ("text", "is_error", "code")} == {
+        "text": reply.text,
+        "is_error": reply.is_error,
+        "code": reply.code,
+    }
 
 
 @pytest.mark.parametrize(
@@ -93,11 +97,7 @@ def test_a_range_outside_is_the_tools_own_error(at: str) -> None:
 
 def test_cat_prints_the_exact_bytes(at: str) -> None:
     assert here(at, "cat", "/memories/a.txt").stdout_bytes == TEXT.encode()
-    assert json.loads(here(at, "cat", "/memories/a.txt", "--json").stdout) == {
-        "text": TEXT,
-        "is_error": False,
-        "code": None,
-    }
+    assert json.loads(here(at, "cat", "/memories/a.txt", "--json").stdout)["text"] == TEXT
 
 
 def test_stores(at: str) -> None:
@@ -183,7 +183,10 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "nosuch://x"], f"unknown scheme 'nosuch'; use a directory, or a URL that starts with {KINDS}"),
+        (
+            ["--at", "nosuch://x"],
+            f"unknown scheme 'nosuch'; use a directory, or a URL that starts with {KINDS}\nLocation: nosuch://x",
+        ),
         (["--at", ""], "the location is empty or contains a NUL character; use a directory or a URL"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),

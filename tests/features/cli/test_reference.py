@@ -1,32 +1,53 @@
-"""docs/cli.md is generated from the commands, and it documents every command."""
+"""docs/cli.md and the manual page are generated from the commands, and document every command."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from retentive.cli.app import COMMANDS, app
+from retentive.cli import manual
+from retentive.cli.app import app
+from retentive.cli.catalogue import COMMANDS
 from retentive.cli.exits import EXITS
+from retentive.cli.options import GlobalOption
 from retentive.cli.reference import EXECUTING, page
 from support.command_line import here
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+MANUAL = PAGE.with_name("retentive.1")
 
 
-def everything() -> Iterator[tuple[str, click.Command]]:
-    yield "retentive", app
-    for name in COMMANDS:
-        command = app.get_command(click.Context(app), name)
-        assert command is not None
-        yield f"retentive {name}", command
+def everything(name: str = "retentive", command: click.Command = app) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found is not None
+            yield from everything(f"{name} {each}", found)
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "run: python -m retentive.cli.reference > docs/cli.md"
+    assert page() == PAGE.read_text(encoding="utf-8"), "run: make man"
+
+
+def test_the_manual_page_is_up_to_date_and_valid(tmp_path: Path) -> None:
+    assert manual.page() == MANUAL.read_text(encoding="utf-8"), "run: make man"
+    if shutil.which("groff") is None:
+        pytest.skip("groff is not installed")
+    rendered = subprocess.run(
+        ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", str(MANUAL)], capture_output=True, text=True, check=True
+    )
+    assert rendered.stderr == ""
+    for name, _ in everything():
+        assert f"   {name} [" in rendered.stdout or name == "retentive"
+    assert "git log --oneline | retentive create log.txt -\n" in rendered.stdout
 
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in everything()])
@@ -36,13 +57,13 @@ def test_every_command_and_option_is_documented(name: str, command: click.Comman
     assert command.help
     section = text.split(f"# {name}\n")[1].split("\n#")[0]
     for param in command.params:
-        if isinstance(param, click.Option) and not param.hidden:
+        if isinstance(param, click.Option) and (command is app or not isinstance(param, GlobalOption)):
             assert param.help, f"{name} {param.opts} has no help"
             assert f"`{param.opts[-1]}" in section
 
 
 def test_every_command_has_the_name_in_the_table() -> None:
-    assert [command.name for _, command in everything()][1:] == list(COMMANDS)
+    assert [name.split()[1] for name, _ in everything() if name.count(" ") == 1] == list(COMMANDS)
 
 
 def test_every_exit_status_is_documented() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,9 @@ def test_versions_are_redacted(location: str) -> None:
     ended = here(location, "redact", first, third, "--yes")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "Redacted 2 versions.\n", "")
     assert left(location) == ["modified", "deleted"]
-    assert json.loads(here(location, "redact", first, "--yes", "--json").stdout) == {"versions": 0, "pending": False}
+    again = here(location, "redact", first, "--yes")
+    assert (again.exit_code, again.stdout) == (3, "")
+    assert again.stderr == "Error: nothing was redacted: the versions are redacted already\n"
     assert here(location, "redact", second, "--yes").exit_code == 2
     assert here(location, "redact", "memver_none", "--yes").exit_code == 3
     here(location, "--store", "other", "erase", A, "--yes")
@@ -61,7 +64,9 @@ def test_versions_are_redacted(location: str) -> None:
 def test_all_of_redacts_old_versions_only(location: str) -> None:
     """`--all-of` selects the old versions of a memory, of a deleted memory, or of all memories below a directory."""
     assert here(location, "redact", "--all-of", A, "--yes").stdout == "Redacted 1 version.\n"
-    assert here(location, "redact", "--all-of", A).stdout == "Redacted 0 versions.\n"  # no version is left to confirm
+    nothing = here(location, "redact", "--all-of", A)  # no version is left to confirm
+    assert (nothing.exit_code, nothing.stdout) == (3, "")
+    assert nothing.stderr == f"Error: nothing was redacted: {A} has no old version with a text\n"
     assert here(location, "redact", "--all-of", B, "--yes").stdout == "Redacted 2 versions.\n"
     assert left(location) == ["modified"]
     assert here(location, "cat", A).stdout == "nothing"
@@ -76,10 +81,41 @@ def test_a_memory_is_erased_with_its_history(location: str) -> None:
     missing = here(location, "erase", B, "--yes")
     assert (missing.exit_code, gone in missing.stderr) == (3, True)
     ended = here(location, "erase", "--memory", gone, "--yes", "--json")
-    assert json.loads(ended.stdout) == {"versions": 2, "pending": False}
+    assert json.loads(ended.stdout) == {"versions": 2, "pending": False, "memories": [gone]}
     assert here(location, "log").stdout == ""
     assert here(location, "erase", "--memory", gone, "--yes").exit_code == 3
     assert here(location, "erase", "/memories/none", "--yes").exit_code == 3
+
+
+def test_a_directory_is_erased_with_its_deleted_memories(location: str) -> None:
+    for path in ("d/one", "d/e/two", "d/gone", "d/moved", "outside"):
+        here(location, "create", path, SECRET)
+    here(location, "rm", "d/gone")
+    here(location, "mv", "d/moved", "moved")
+    ended = here(location, "erase", "d", "--yes")
+    assert (ended.exit_code, ended.stdout) == (0, "Erased 3 memories in /memories/d with 6 versions.\n")
+    assert [line.split("\t")[1] for line in here(location, "ls").stdout.splitlines()] == [
+        A,
+        "/memories/moved",
+        "/memories/outside",
+    ]
+    again = here(location, "erase", "d", "--yes")
+    assert (again.exit_code, again.stderr) == (3, "Error: there is no memory at /memories/d\n")
+    root = here(location, "erase", ".", "--yes")
+    assert (root.exit_code, "--whole-store" in root.stderr) == (2, True)
+
+
+def test_only_old_memories_are_erased(location: str) -> None:
+    before = datetime.now(UTC).isoformat()
+    here(location, "create", "d/new", SECRET)
+    assert here(location, "erase", ".", "--older-than", before, "--yes").stdout.startswith("Erased 2 memories in")
+    assert here(location, "ls").stdout.endswith("\t/memories/d/new\n")
+    nothing = here(location, "erase", "d", "--older-than", before, "--yes")
+    assert (nothing.exit_code, nothing.stderr) == (
+        3,
+        "Error: nothing was erased: no memory at or below /memories/d is older than that\n",
+    )
+    assert here(location, "erase", "--memory", "mem_x", "--older-than", "2h", "--yes").exit_code == 2
 
 
 def test_a_whole_store_is_erased(location: str) -> None:
@@ -205,3 +241,10 @@ def test_a_scan_that_redacts_the_history_asks_first(location: str) -> None:
     assert here(location, "scan", "--history").exit_code == 16
     assert here(location, "scan", "--history", "--redact", "--yes").exit_code == 0
     assert here(location, "scan", "--history").exit_code == 0
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "0.001", "nan", "inf", "1e9", "x"])
+def test_sweep_refuses_an_interval_that_would_never_rest(location: str, hours: str) -> None:
+    ended = here(location, "sweep", "--every", hours)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "Invalid value for '--every'" in ended.stderr

@@ -39,10 +39,10 @@ def test_list_has_a_line_for_each(location: str) -> None:
         (first, "session:s1", f"modified {A}"),
         (second, "session:s2", f"created {B}"),
     ]
-    assert here(location, "review", "list", "--actor", "session:s2").stdout.startswith(second)
-    assert here(location, "review", "list", "--actor", "session:s3").stdout == ""
-    assert here(location, "review", "list", "--actor", "s1").stdout == ""  # the user of this name
-    found = json.loads(here(location, "review", "list", "--json", "--actor", "session:s2").stdout)
+    assert here(location, "review", "list", "--by", "session:s2").stdout.startswith(second)
+    assert here(location, "review", "list", "--by", "session:s3").stdout == ""
+    assert here(location, "review", "list", "--by", "s1").stdout == ""  # the user of this name
+    found = json.loads(here(location, "review", "list", "--json", "--by", "session:s2").stdout)
     assert [(each["id"], each["actor"], each["changes"]) for each in found] == [
         (
             second,
@@ -140,7 +140,7 @@ def test_accept_merges(location: str) -> None:
     here(location, "create", "/memories/c", "1\n2\n3\n4\n5\n")
     here(location, "--actor", "session:s3", "replace", "/memories/c", "1", "one")
     here(location, "replace", "/memories/c", "5", "five")
-    chosen = ("review", "accept", "--all", "--actor", "session:s3")
+    chosen = ("review", "accept", "--all", "--by", "session:s3")
     assert here(location, *chosen).exit_code == 6
     assert here(location, *chosen, "--merge").exit_code == 0
     assert texts(location) == {A: "one\ntwo\n", "/memories/c": "one\n2\n3\n4\nfive\n"}
@@ -166,7 +166,7 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
         (("accept",), 2),
         (("refuse",), 2),
         (("accept", "prop_none", "--all"), 2),
-        (("accept", "prop_none", "--actor", "session:s1"), 2),
+        (("accept", "prop_none", "--by", "session:s1"), 2),
         (("accept", "prop_none"), 3),
         (("refuse", "prop_none"), 3),
     ],

@@ -41,10 +41,10 @@ def commands(at: str, directory: Path, key: str) -> list[list[str]]:
         ["--at", at, "--store", key, "sweep"],
         ["--at", at, "--store", key, "init"],
         ["--at", at, "erase", "--whole-store", key, "--yes"],
-        ["backup", at, str(directory / "new.tar"), "--store", key],
-        ["restore-backup", str(directory / "b.tar"), made, "--store", key],
+        ["backup", "--at", at, str(directory / "new.tar"), "--store", key],
+        ["restore-backup", str(directory / "b.tar"), "--at", made, "--store", key],
         ["--at", made, "import", "--whole", str(directory / "e.tar"), "--as", key],
-        ["migrate", at, made, "--store", key],
+        ["migrate", "--at", at, made, "--store", key],
     ]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import retentive
-from support.command_line import here
+from support.command_line import here, process
 
 PATH = "/memories/notes.md"
 
@@ -207,3 +208,70 @@ def test_a_location_that_cannot_be_opened_is_reported_without_absolute_paths(
     assert (ended.exit_code != 0, ended.stdout) == (True, "")
     assert ended.stderr.startswith("Error: ")
     assert str(tmp_path) not in ended.stderr
+
+
+def test_create_reads_a_file_or_a_dash(at: str, texts_in_files: None) -> None:
+    assert here(at, "create", "/memories/b", "--file", "old").exit_code == 0
+    assert here(at, "create", "/memories/c", "-", text=b"piped").exit_code == 0
+    assert here(at, "create", "/memories/d", "--file", "-", text=b"piped too").exit_code == 0
+    assert [text_at(at, f"/memories/{name}") for name in "bcd"] == ["one\n", "piped", "piped too"]
+    twice = here(at, "create", "/memories/e", "text", "--file", "old")
+    assert (twice.exit_code, "A text was passed twice" in twice.stderr) == (2, True)
+    missing = here(at, "create", "/memories/e", "--file", "none")
+    assert (missing.exit_code, "cannot read 'none': No such file" in missing.stderr) == (2, True)
+
+
+def test_write_creates_or_replaces_the_whole_text(tmp_path: Path) -> None:
+    location = str(tmp_path / "memory")
+    assert here(location, "write", PATH, "one").stdout == f"File created successfully at: {PATH}\n"
+    assert here(location, "write", PATH, "-", text=b"two\r\n").stdout == f"The file {PATH} has been edited.\n"
+    assert text_at(location) == "two\r\n"
+    with retentive.open(location) as opened:
+        assert [version.operation for version in opened.store().versions()] == ["modified", "created"]
+
+
+def test_append_adds_whole_lines(at: str) -> None:
+    assert here(at, "append", PATH, "three").exit_code == 0
+    assert here(at, "append", PATH, text=b"four\n").exit_code == 0
+    assert text_at(at) == "one\ntwo\nthree\nfour\n"
+    here(at, "create", "/memories/open", "no newline")
+    here(at, "append", "/memories/open", "next")
+    here(at, "append", "/memories/new", "first")
+    assert (text_at(at, "/memories/open"), text_at(at, "/memories/new")) == ("no newline\nnext\n", "first\n")
+
+
+def test_concurrent_appends_lose_nothing(tmp_path: Path) -> None:
+    location = f"sqlite:///{tmp_path}/memory.db"
+    with ThreadPoolExecutor(4) as pool:
+        ended = list(
+            pool.map(lambda number: process(tmp_path, "--at", location, "append", PATH, str(number)), range(12))
+        )
+    assert [each.status for each in ended] == [0] * 12
+    assert sorted(text_at(location).split(), key=int) == [str(number) for number in range(12)]
+
+
+def test_cp_copies_the_text(at: str) -> None:
+    assert here(at, "cp", PATH, "/memories/d/copy").stdout == "File created successfully at: /memories/d/copy\n"
+    assert text_at(at, "/memories/d/copy") == text_at(at) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["write", "/memories", "x"], 4),
+        (["write", "/memories/d", "x"], 4),
+        (["append", "/memories/d", "x"], 4),
+        (["write", PATH + "/x", "x"], 4),
+        (["write", "/memories/../x", "x"], 2),
+        (["append", PATH, "x" * 102_400], 8),
+        (["cp", "/memories/none", "/memories/x"], 3),
+        (["cp", "/memories/d", "/memories/x"], 3),
+        (["cp", PATH, "/memories/d"], 4),
+        (["cp", PATH, PATH], 4),
+    ],
+)
+def test_refused_writes_change_nothing(at: str, command: list[str], status: int) -> None:
+    here(at, "create", "/memories/d/e", "x")
+    ended = here(at, *command)
+    assert (ended.exit_code, ended.stdout) == (status, "")
+    assert here(at, "ls").stdout == f"1\t/memories/d/e\n8\t{PATH}\n"

@@ -132,7 +132,7 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
     assert (ended.exit_code, ended.stderr) == (13, "/memories/a: its text is damaged\n")
     assert ended.stdout == "Exported 1 memory, as of revision 2.\n"
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["b"]
-    for command in (["export", str(tmp_path / "e.tar")], ["backup", at, str(tmp_path / "b.tar")]):
+    for command in (["export", str(tmp_path / "e.tar")], ["backup", str(tmp_path / "b.tar")]):
         ended = here(at, *command)
         error, file, location = ended.stderr.splitlines()
         assert (ended.exit_code, error) == (
@@ -164,26 +164,43 @@ def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
 
 def test_a_backup_is_written_and_restored(at: str, tmp_path: Path) -> None:
     file, other = str(tmp_path / "b.tar.gz"), str(tmp_path / "other")
-    assert len(done(at, "backup", at, file).splitlines()) == 2
-    assert len(json.loads(done(at, "restore-backup", file, other, "--json"))["stores"]) == 2
+    assert len(done(at, "backup", file).splitlines()) == 2
+    assert len(json.loads(done(other, "restore-backup", file, "--json"))["stores"]) == 2
     assert everything(other) == everything(at)
     one = str(tmp_path / "one")
-    done(at, "restore-backup", file, one, "--store", "second")
+    done(one, "restore-backup", file, "--store", "second")
     assert everything(one) == everything(at)[1:]
-    done(at, "restore-backup", file, one)
+    done(one, "restore-backup", file)
     assert everything(one) == everything(at)
-    assert here(at, "restore-backup", file, one, "--store", "nothing").exit_code == 2
-    assert here(at, "backup", str(tmp_path / "nothing"), str(tmp_path / "c.tar")).exit_code == 3
-    assert here(at, "backup", at, str(tmp_path / "c.tar"), "--store", "nothing").exit_code == 3
+    assert here(one, "restore-backup", file, "--store", "nothing").exit_code == 2
+    assert here(tmp_path / "nothing", "backup", str(tmp_path / "c.tar")).exit_code == 3
+    assert here(at, "backup", str(tmp_path / "c.tar"), "--store", "nothing").exit_code == 3
     assert here(at, "import", file).exit_code == 2
     done(at, "export", str(tmp_path / "e.tar"))
-    assert here(at, "restore-backup", str(tmp_path / "e.tar"), one).exit_code == 2
+    assert here(one, "restore-backup", str(tmp_path / "e.tar")).exit_code == 2
     damaged = tmp_path / "damaged.tar.gz"
     damaged.write_bytes((tmp_path / "b.tar.gz").read_bytes()[:-20])
-    refused = here(at, "restore-backup", str(damaged), str(tmp_path / "new"))
+    refused = here(str(tmp_path / "new"), "restore-backup", str(damaged))
     assert refused.exit_code == 13
     assert refused.stderr.endswith(f"\nFile: {damaged}\n")
     assert [name for name in names(tmp_path) if name.endswith(".part")] == []
+
+
+def test_backup_restore_and_migration_honour_the_global_options(tmp_path: Path) -> None:
+    """--at names the location before or after the command, --store one memory store; its variable has no effect."""
+    at, file = f"sqlite:///{tmp_path}/memory.db", str(tmp_path / "one.tar")
+    for key in ("first", "second"):
+        done(at, "--store", key, "create", "/memories/a", key)
+    for arguments in (["--at", at, "--store", "first", "backup", file], ["backup", file + ".gz", "--at", at]):
+        ended = process(tmp_path, *arguments, RETENTIVE_STORE="second")
+        assert (ended.status, ended.err) == (0, "")
+    for name in (file, f"{file}.gz"):
+        assert process(tmp_path, "restore-backup", name, RETENTIVE_AT=f"sqlite:///{name}.db").status == 0
+    done(at, "--store", "second", "migrate", f"sqlite:///{tmp_path}/moved.db")
+    found = [done(f"sqlite:///{name}", "stores").count("\n") for name in (file + ".db", file + ".gz.db")]
+    assert found == [1, 2]
+    assert done(f"sqlite:///{tmp_path}/moved.db", "--store", "second", "cat", "/memories/a") == "second"
+    assert done(f"sqlite:///{tmp_path}/moved.db", "stores").count("\n") == 1
 
 
 @pytest.fixture
@@ -202,9 +219,9 @@ def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, 
     for path in ("/memories/a.md", f"/memories/{MARKER}"):
         done(at, "--keys", keys, "--seal-paths", "create", path, MARKER)
     file = tmp_path / "b.tar"
-    done(at, "backup", at, str(file))
+    done(at, "backup", str(file))
     assert MARKER.encode() not in file.read_bytes()
-    done(at, "restore-backup", str(file), other)
+    done(other, "restore-backup", str(file))
     assert here(other, "cat", "/memories/a.md").exit_code == 15
     assert done(other, "--keys", keys, "cat", f"/memories/{MARKER}") == MARKER
     exported = here(at, "export", str(tmp_path / "e.tar"))
@@ -217,26 +234,26 @@ def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: P
     """The result depends on the keys of the source and of the target."""
     plain, sealed, opened, raw, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("p", "s", "o", "r", "x"))
     done(plain, "create", "/memories/a.md", MARKER)
-    assert "1 copied now" in done(plain, "migrate", plain, sealed, "--to-keys", keys, "--seal-paths")
+    assert "1 copied now" in done(plain, "migrate", sealed, "--to-keys", keys, "--seal-paths")
     assert MARKER.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
     assert done(sealed, "--keys", keys, "cat", "/memories/a.md") == MARKER
     assert here(sealed, "cat", "/memories/a.md").exit_code == 15
-    done(sealed, "migrate", sealed, opened, "--from-keys", keys)
+    done(sealed, "migrate", opened, "--from-keys", keys)
     assert done(opened, "cat", "/memories/a.md") == MARKER
-    done(sealed, "migrate", sealed, raw)
+    done(sealed, "migrate", raw)
     assert done(raw, "--keys", keys, "cat", "/memories/a.md") == MARKER
-    assert here(sealed, "migrate", sealed, other, "--to-keys", keys).exit_code == 15
-    assert here(plain, "migrate", plain, other, "--from-keys", keys).exit_code == 2
-    assert here(plain, "migrate", plain, plain).exit_code == 2
-    assert here(plain, "migrate", plain, other, "--seal-paths").exit_code == 2
+    assert here(sealed, "migrate", other, "--to-keys", keys).exit_code == 15
+    assert here(plain, "migrate", other, "--from-keys", keys).exit_code == 2
+    assert here(plain, "migrate", plain).exit_code == 2
+    assert here(plain, "migrate", other, "--seal-paths").exit_code == 2
     done(opened, "create", "/memories/later", "x")
-    refused = here(plain, "migrate", plain, opened)
+    refused = here(plain, "migrate", opened)
     assert (refused.exit_code, "other versions" in refused.stderr) == (2, True)
     rotated = KeyRing.from_file(keys).current_id
-    done(sealed, "--keys", keys, "keys", "rotate", "--new")
+    done(sealed, "--keys", keys, "encryption", "rotate", "--new")
     assert KeyRing.from_file(keys).current_id != rotated
-    assert json.loads(done(sealed, "migrate", sealed, raw, "--json"))["stores"][0]["copied"] == 0
-    status = json.loads(done(raw, "--keys", keys, "keys", "status", "--json"))["stores"]
+    assert json.loads(done(sealed, "migrate", raw, "--json"))["stores"][0]["copied"] == 0
+    status = json.loads(done(raw, "--keys", keys, "encryption", "status", "--json"))["stores"]
     assert [one["current"] for one in status] == [True]
 
 
@@ -251,7 +268,7 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
         ["export", "room/e.tar"],
         ["export", "room/e.tar.gz"],
         ["export", "room/files"],
-        ["backup", at, "room/b.tar"],
+        ["backup", "room/b.tar"],
     ):
         room.mkdir()
         limit = 100 if arguments[-1] == "room/files" else 1_000  # blocks of 1 KB
@@ -290,11 +307,11 @@ def test_a_migration_resumes_after_the_target_failed(at: str, tmp_path: Path, mo
         return real(self, *given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SqliteBackend, "write", failing)
-    assert here(at, "migrate", at, other).exit_code == 10
+    assert here(at, "migrate", other).exit_code == 10
     monkeypatch.setattr(SqliteBackend, "write", real)
     with retentive.open(other) as opened:
         assert 0 < len(list(MemoryStore(opened.backend, opened.stores()[0]).versions())) < 700
-    done(at, "migrate", at, other)
+    done(at, "migrate", other)
     assert everything(other) == everything(at)
 
 

@@ -81,18 +81,18 @@ def test_the_command_reports_and_propagates(tmp_path: Path) -> None:
     with retentive.open(source) as place:
         for key in ("one", "two"):
             write(place.store(key))
-    assert here(source, "migrate", source, target).exit_code == 0
+    assert here(source, "migrate", target).exit_code == 0
     assert here(source, "erase", "--whole-store", "one", "--yes").exit_code == 0
-    told = here(source, "migrate", source, target)
+    told = here(source, "migrate", target)
     assert told.exit_code == 0
-    assert "one: erased in FROM" in told.stderr
+    assert "one: erased at the location" in told.stderr
     assert "--propagate-erasures" in told.stderr
-    named = here(source, "migrate", source, target, "--store", "one")
+    named = here(source, "migrate", target, "--store", "one")
     assert (named.exit_code, named.stdout) == (0, "")
-    assert "one: erased in FROM" in named.stderr
+    assert "one: erased at the location" in named.stderr
     with retentive.open(source) as place:
         write(place.store("one"), "/memories/second")
-    done = here(source, "migrate", source, target, "--propagate-erasures", "--json")
+    done = here(source, "migrate", target, "--propagate-erasures", "--json")
     assert done.exit_code == 0, done.output
     value = json.loads(done.stdout)
     assert [(one["key"], one["outcome"]) for one in value["erasures"]] == [("one", "erased")]

@@ -21,7 +21,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from retentive.cli import output
 from retentive.cli.demo import story
@@ -43,22 +42,22 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
 
 
-@click.command(cls=output.Command)
+@output.command()
 @click.option("--live", is_flag=True, help="Use the real API instead of the script; needs ANTHROPIC_API_KEY.")
-@click.option(
-    "--at", "url", metavar="LOCATION", help="Location of the memory.  [default: a new directory, ./memory-demo]"
-)
 @click.option("--model", default=MODEL, help="Model to use with --live.")
-@click.pass_context
-def demo(context: click.Context, *, live: bool, url: str | None, model: str) -> None:
-    """Watch an agent learn in one session and remember in the next."""
-    url = url or _url_of_group(context)
+def demo(location: Location, *, live: bool, model: str) -> None:
+    """Watch an agent learn in one session and remember in the next.
+
+    The location is a new directory, ./memory-demo, unless --at is given as an argument. RETENTIVE_AT names real
+    memories and has no effect.
+    """
+    url = location.url if "at" in location.typed else None
     _check_requirements(live=live)
     if url is None:
         url = _new_directory()
     elif not live:
         _check_empty(url)
-    context.exit(run_demo(Screen(), url, model, live=live))
+    raise click.exceptions.Exit(run_demo(Screen(), url, model, live=live))
 
 
 def _check_requirements(*, live: bool) -> None:
@@ -84,14 +83,6 @@ def _new_directory() -> str:
             os.mkdir(path, 0o700)
             break
     return path
-
-
-def _url_of_group(context: click.Context) -> str | None:
-    """The location in `retentive --at LOCATION demo`. RETENTIVE_AT is ignored, since it names real memories."""
-    group = context.parent
-    if group is None or group.get_parameter_source("url") is not ParameterSource.COMMANDLINE:
-        return None
-    return str(group.params["url"])
 
 
 def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:

@@ -8,13 +8,11 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import Result
 
-from retentive.cli.keys import keys as group
 from retentive.storage.sealed.keys import KeyRing
-from support.command_line import AT, here, process, terminal
+from support.command_line import AT, here, interactive, process, terminal
 
 MARKER = "quetzal-7731"
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -43,14 +41,14 @@ class Sealed:
         return result.stdout
 
     def status(self) -> dict[str, dict[str, object]]:
-        return {str(one["key"]): one for one in json.loads(self.done("keys", "status", "--json"))["stores"]}
+        return {str(one["key"]): one for one in json.loads(self.done("encryption", "status", "--json"))["stores"]}
 
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Sealed:
     """Location with two encrypted memory stores."""
     made = Sealed(tmp_path)
-    made.done("keys", "new")
+    made.done("encryption", "new")
     made.done("create", "/memories/a.md", MARKER)
     made.done("--store", "second", "--seal-paths", "create", "/memories/b.md", "two")
     return made
@@ -61,7 +59,7 @@ def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         made = Sealed(tmp_path)
-        said = made.done("keys", "new")
+        said = made.done("encryption", "new")
     finally:
         os.umask(before)
     assert stat.S_IMODE(made.file.stat().st_mode) == 0o600
@@ -79,7 +77,7 @@ def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
     assert (without.exit_code, without.stdout) == (15, "")
     assert "encrypted" in without.stderr
     other = sealed.directory / "other.json"
-    here(sealed.at, "--keys", str(other), "keys", "new")
+    here(sealed.at, "--keys", str(other), "encryption", "new")
     assert here(sealed.at, "--keys", str(other), "cat", "/memories/a.md").exit_code == 15
     assert here(sealed.at, "--keys", str(sealed.directory / "none"), "cat", "/memories/a.md").exit_code == 3
     by_file = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS_FILE=str(sealed.file))
@@ -101,7 +99,7 @@ def test_a_key_file_others_may_read_is_refused(sealed: Sealed) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"current": "a", "keys": {}}', "null", '{"keys": 1, "current": 2}'])
 def test_a_file_without_keys_is_refused(sealed: Sealed, text: str) -> None:
     sealed.file.write_text(text)
-    for command in (("cat", "/memories/a.md"), ("keys", "new"), ("keys", "rotate", "--new")):
+    for command in (("cat", "/memories/a.md"), ("encryption", "new"), ("encryption", "rotate", "--new")):
         assert sealed.run(*command).exit_code == 2
     assert sealed.file.read_text() == text
 
@@ -117,16 +115,16 @@ def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
         ("plain", False, False, None, False),
     ]
     assert [one["readable"] for one in found.values()] == [True, True, False]
-    unlocked = json.loads(here(sealed.at, "keys", "status", "--json").stdout)
+    unlocked = json.loads(here(sealed.at, "encryption", "status", "--json").stdout)
     assert [one["readable"] for one in unlocked["stores"]] == [False, False, True]
-    lines = sealed.done("keys", "status").splitlines()
+    lines = sealed.done("encryption", "status").splitlines()
     assert [line.split("\t")[:5] for line in lines] == [
         ["default", "yes", f"{key_id} current", "no", "yes"],
         ["second", "yes", f"{key_id} current", "yes", "yes"],
         ["plain", "no", "", "", "no"],
     ]
     assert sealed.run("--store", "plain", "ls").exit_code == 2
-    shown = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "keys", "status")
+    shown = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "encryption", "status")
     assert "readable" in shown
     assert key_id in shown
 
@@ -134,9 +132,9 @@ def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
 def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> None:
     """After the rotation, the old key is not needed."""
     old = KeyRing.from_file(sealed.file).current_id
-    counts = json.loads(sealed.done("keys", "rotate", "--new", "--json"))
+    counts = json.loads(sealed.done("encryption", "rotate", "--new", "--json"))
     assert counts == {"rewrapped": 2, "current": 0, "locked": 0, "destroyed": 0, "unsealed": 0}
-    assert json.loads(sealed.done("keys", "rotate", "--json"))["current"] == 2
+    assert json.loads(sealed.done("encryption", "rotate", "--json"))["current"] == 2
     given = json.loads(sealed.file.read_text())
     assert given["current"] != old
     del given["keys"][old]
@@ -144,16 +142,16 @@ def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> Non
     assert sealed.done("cat", "/memories/a.md") == MARKER
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
     assert all(one["current"] and one["readable"] for one in sealed.status().values())
-    said = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "keys", "rotate")
+    said = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "encryption", "rotate")
     assert "0 data keys wrapped" in said
 
 
 def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
     """The rotation names each store that it cannot decrypt, and wraps the keys of all other stores."""
     sealed.file.unlink()
-    sealed.done("keys", "new")
+    sealed.done("encryption", "new")
     sealed.done("--store", "third", "create", "/memories/c.md", "three")
-    result = sealed.run("keys", "rotate", "--new")
+    result = sealed.run("encryption", "rotate", "--new")
     assert result.exit_code == 15
     assert result.stdout == "1 data key wrapped with the current key, 0 already current. Not wrapped: 2 locked.\n"
     assert sealed.done("--store", "third", "cat", "/memories/c.md") == "three"
@@ -162,7 +160,9 @@ def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
 def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
     """Every added key is in the file."""
     with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda _: process(sealed.directory, "--keys", str(sealed.file), "keys", "new"), range(8)))
+        said = list(
+            pool.map(lambda _: process(sealed.directory, "--keys", str(sealed.file), "encryption", "new"), range(8))
+        )
     assert [one.status for one in said] == [0] * 8
     ring = KeyRing.from_file(sealed.file)
     assert len(ring.ids) == 9
@@ -172,14 +172,17 @@ def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
 
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     """The command asks for confirmation and needs no key. The status shows the time of the destruction."""
-    asked = sealed.run("keys", "destroy", "default", text=b"n\n")
-    assert asked.exit_code == 1
-    assert "with 1 memory and their history?" in asked.stderr
+    with interactive(sealed.directory, "encryption", "destroy", "default", "--at", AT) as shown:
+        shown.expect("with 1 memory and its history?")
+        shown.type("n\r")
+        shown.expect("Nothing was removed.")
+        assert shown.end() == 1
+    assert sealed.run("encryption", "destroy", "default").exit_code == 2  # nobody can be asked
     assert sealed.done("cat", "/memories/a.md") == MARKER
-    assert here(sealed.at, "keys", "destroy", "nothing", "--yes").exit_code == 3
+    assert here(sealed.at, "encryption", "destroy", "nothing", "--yes").exit_code == 3
     wrapped = wrapped_keys(sealed)["default"]
     assert wrapped in at_rest(sealed.directory)
-    said = here(sealed.at, "keys", "destroy", "default", "--yes")
+    said = here(sealed.at, "encryption", "destroy", "default", "--yes")
     assert said.exit_code == 0
     assert wrapped not in at_rest(sealed.directory)
     for command in (["cat", "/memories/a.md"], ["ls"], ["create", "/memories/b", "x"], ["view"], ["rm", "/memories/a"]):
@@ -189,26 +192,18 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     found = sealed.status()["default"]
     assert (found["readable"], found["kek_id"]) == (False, None)
     assert f"destroyed at {found['destroyed_at']}" in said.stdout
-    assert sealed.done("keys", "destroy", "default", "--yes") == said.stdout  # the first time is kept
+    assert sealed.done("encryption", "destroy", "default", "--yes") == said.stdout  # the first time is kept
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
 
 
 def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
     assert here(at, "create", "/memories/a", "x").exit_code == 0
-    for command in (["keys", "new"], ["keys", "rotate"], ["keys", "destroy", "default", "--yes"]):
+    for command in (["encryption", "new"], ["encryption", "rotate"], ["encryption", "destroy", "default", "--yes"]):
         refused = here(at, *command)
         assert refused.exit_code == 2
         assert "key" in refused.stderr
     assert here(at, "--seal-paths", "--store", "new", "create", "/memories/a", "x").exit_code == 2
-
-
-@pytest.mark.parametrize("command", list(group.commands.values()), ids=list(group.commands))
-def test_every_command_is_documented(command: click.Command) -> None:
-    section = PAGE.read_text("utf-8").split(f"#### retentive keys {command.name}\n")[1].split("\n#")[0]
-    assert command.help
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    assert [param.opts for param in options if f"`{param.opts[-1]}" not in section or not param.help] == []
 
 
 def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""`keys`: create, rotate and destroy the keys of encrypted memory stores."""
+"""`encryption`: create, rotate and destroy the keys of encrypted memory stores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, key_ring, naming
+from retentive.cli.removal import confirm
 from retentive.errors import InvalidInput
 from retentive.locations import existing_store
 from retentive.opening import Retentive
@@ -21,21 +22,21 @@ _COLUMNS = ("key", "encrypted", "wrapped by", "paths", "readable", "id")
 _YES_NO = {True: "yes", False: "no"}
 
 
-@click.group("keys")
-def keys() -> None:
+@output.group("encryption")
+def encryption() -> None:
     """Create, rotate and destroy the keys of encrypted memory stores.
 
-    With keys (--keys FILE before the command, or an environment variable) memory stores are encrypted on disk. Without
+    With keys (--keys FILE, or an environment variable) memory stores are encrypted on disk. Without
     its keys a memory store cannot be read: keep a copy of the key file, apart from the memories.
     """
 
 
-@output.command("new", group=keys, json='Print a JSON object: {"key_id"}.')
+@output.command("new", group=encryption, json='Print a JSON object: {"key_id"}.')
 def new(location: Location) -> None:
     """Create a key file, or add a new current key to it.
 
-    Existing keys are kept. They decrypt older memory stores until `retentive keys rotate` wraps the data keys of these
-    with the current key.
+    Existing keys are kept. They decrypt older memory stores until `retentive encryption rotate` wraps the data keys of
+    these with the current key.
     """
     key_ring()
     key_id = _add_key(location)
@@ -43,7 +44,7 @@ def new(location: Location) -> None:
     output.emit({"key_id": key_id}, plain=text)
 
 
-@output.command("rotate", group=keys, json="Print a JSON object of counts.")
+@output.command("rotate", group=encryption, json="Print a JSON object of counts.")
 @click.option("--new", "add", is_flag=True, help="First add a new current key to the key file.")
 def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
@@ -67,7 +68,7 @@ def rotate(location: Location, *, add: bool) -> None:
     output.emit(done, plain=f"{text}{more}\n", status=status_of("locked") if done.locked else 0)
 
 
-@output.command("status", group=keys, json="Print a JSON object.")
+@output.command("status", group=encryption, json="Print a JSON object.")
 def status(location: Location) -> None:
     """Show how each memory store is encrypted, and if the given keys can decrypt it.
 
@@ -83,13 +84,14 @@ def status(location: Location) -> None:
     modified = f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."
     output.emit(
         {"stores": stores, "damaged": damaged},
+        rows="stores",
         plain=rows,
         shown=[layouts.Table(_COLUMNS, rows)],
         notes=[modified] if damaged else [],
     )
 
 
-@output.command("destroy", group=keys, json='Print a JSON object: {"store", "destroyed_at"}.')
+@output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
 @click.argument("store")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def destroy(location: Location, store: str, *, yes: bool) -> None:
@@ -105,14 +107,11 @@ def destroy(location: Location, store: str, *, yes: bool) -> None:
         info = existing_store(found.backend, store)
         if not yes:
             memories = output.counted(info.memories, "memory")
-            click.confirm(
-                f"Permanently destroy the key of {info.key or info.id}, with {memories} and their history?",
-                abort=True,
-                err=True,
-            )
+            its = "its" if info.memories == 1 else "their"
+            confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?")
         since = sealed.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
-    output.emit({"store": info.id, "destroyed_at": since}, plain=text)
+    output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, plain=text)
 
 
 def _row(store: StoreStatus) -> tuple[str, ...]:
@@ -128,7 +127,7 @@ def _add_key(location: Location) -> str:
 
     path = location.key_file
     if path is None:
-        raise InvalidInput("no key file given: pass --keys FILE before the command, or set RETENTIVE_KEYS_FILE")
+        raise InvalidInput("no key file given: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
     with naming("Key file", path):
         return add_key(path)
 
@@ -137,5 +136,5 @@ def _sealed(found: Retentive) -> SealedBackend:
     from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415 - imports cryptography
 
     if not isinstance(found.backend, SealedBackend):
-        raise InvalidInput("no keys given: pass --keys FILE before the command, or set RETENTIVE_KEYS_FILE")
+        raise InvalidInput("no keys given: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
     return found.backend

@@ -1,0 +1,99 @@
+"""The subcommands of `retentive`: groups, names, modules and short descriptions, so that --help imports no command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Read memories": {
+        "ls": ("memories", "List memories with their sizes"),
+        "cat": ("memories", "Print the exact text of a memory"),
+        "view": ("memories", "Show what a model sees: a numbered text or a listing"),
+        "search": ("search", "Find memories by words or a pattern"),
+    },
+    "Change memories": {
+        "create": ("changes", "Create a memory"),
+        "write": ("changes", "Create a memory, or replace its whole text"),
+        "append": ("changes", "Append lines to a memory"),
+        "edit": ("editor", "Edit a memory in your editor"),
+        "replace": ("changes", "Replace one passage of a memory"),
+        "insert": ("changes", "Insert lines into a memory"),
+        "cp": ("changes", "Copy a memory"),
+        "mv": ("changes", "Rename a memory or a directory"),
+        "rm": ("changes", "Delete memories or directories"),
+        "import": ("transfer", "Import files as memories"),
+    },
+    "Look back and undo": {
+        "log": ("history", "List changes, newest first"),
+        "show": ("history", "Show one change or version"),
+        "diff": ("history", "Show what changed"),
+        "blame": ("history", "Show who last changed each line"),
+        "undo": ("undoing", "Undo a change, or all changes of an actor"),
+        "restore": ("undoing", "Restore an earlier state"),
+    },
+    "Control what is kept and trusted": {
+        "review": ("review", "List, accept and refuse proposed changes"),
+        "trust": ("trust", "List, confirm and quarantine doubted memories"),
+        "scan": ("maintenance", "Find sensitive values"),
+        "redact": ("removal", "Remove the texts of old versions permanently"),
+        "erase": ("removal", "Remove memories with their history permanently"),
+        "audit": ("audit", "Verify, export and show the audit log"),
+        "encryption": ("encryption", "Create, rotate and destroy encryption keys"),
+    },
+    "Run memory stores": {
+        "init": ("stores", "Create a memory store, and print code that uses it"),
+        "stores": ("stores", "List the memory stores"),
+        "settings": ("settings", "Show and change limits and permissions"),
+        "status": ("status", "Show limits, pending work and the last change"),
+        "stats": ("stats", "Show sizes and activity"),
+        "sweep": ("maintenance", "Expire idle memories and old versions"),
+        "doctor": ("maintenance", "Check the integrity of the storage, and repair it"),
+        "collect": ("maintenance", "Delete orphaned objects from object storage"),
+        "migrate-schema": ("maintenance", "Create or update the tables of a database server"),
+    },
+    "Copy and move": {
+        "export": ("transfer", "Export a memory store to files"),
+        "backup": ("transfer", "Back up memory stores to one file"),
+        "restore-backup": ("transfer", "Restore a backup"),
+        "migrate": ("transfer", "Copy memory stores to another location"),
+    },
+    "Work with models and programs": {
+        "exec": ("tool_calls", "Answer JSON commands, one per line"),
+        "chat": ("chat.command", "Chat with Claude, which uses the memory store"),
+        "demo": ("demo.command", "Watch an agent learn and remember"),
+        "completion": ("completion", "Print the completion script of a shell"),
+    },
+}
+"""Short descriptions end before column 80. The order is that of the help and of the manual."""
+
+COMMANDS: Mapping[str, tuple[str, str]] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
+
+ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}
+"""The names of the tool's protocol, where they differ from those of the command line."""
+
+MEANT: Mapping[str, str] = {
+    "ren": "mv",
+    "move": "mv",
+    "remove": "rm",
+    "del": "rm",
+    "list": "ls",
+    "dir": "ls",
+    "get": "cat",
+    "read": "cat",
+    "print": "cat",
+    "add": "create",
+    "copy": "cp",
+    "put": "write",
+    "set": "write",
+    "new": "create",
+    "find": "search",
+    "grep": "search",
+    "history": "log",
+    "revert": "undo",
+    "config": "settings",
+    "check": "doctor",
+    "fsck": "doctor",
+    "gc": "collect",
+    "keys": "encryption",
+}
+"""Words from other programs, and the command to suggest for each."""

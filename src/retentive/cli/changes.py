@@ -1,0 +1,155 @@
+"""`create`, `write`, `append`, `cp`, `replace`, `insert`, `mv`, `rm`: change memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from retentive.cli import output
+from retentive.cli.exits import status_of
+from retentive.cli.location import Location
+from retentive.cli.parameters import given_text, text_of_file, text_options
+from retentive.cli.performed import CHANGE, Done, emit_done, end, perform, run
+from retentive.engine.command_handlers import RunCommand
+from retentive.errors import RetentiveError
+from retentive.store import MemoryStore, core_of
+from retentive.values.commands import Append, Write
+
+
+@output.command(json=CHANGE)
+@click.argument("path")
+@text_options
+def create(location: Location, path: str, text: str | None, file: str | None) -> None:
+    """Create a memory at PATH from TEXT, from a file or from standard input.
+
+    An existing memory is kept; `write` replaces it. Creates the location and the memory store if they do not exist.
+    """
+    content = given_text(text, file)
+    with location.created(sweep=True) as store:
+        end(perform(store, command="create", path=path, file_text=content))
+
+
+@output.command(json=CHANGE)
+@click.argument("path")
+@text_options
+def write(location: Location, path: str, text: str | None, file: str | None) -> None:
+    """Create a memory, or replace its whole text, with TEXT, a file or standard input.
+
+    Creates the location and the memory store if they do not exist.
+    """
+    content = given_text(text, file)
+    with location.created(sweep=True) as store:
+        end(_performed(store, Write, path, content))
+
+
+@output.command(json=CHANGE)
+@click.argument("path")
+@text_options
+def append(location: Location, path: str, text: str | None, file: str | None) -> None:
+    """Append TEXT, a file or standard input to a memory, as whole lines. Creates the memory if it does not exist.
+
+    Creates the location and the memory store if they do not exist.
+    """
+    content = given_text(text, file)
+    with location.created(sweep=True) as store:
+        end(_performed(store, Append, path, content))
+
+
+@output.command(json=CHANGE)
+@click.argument("old_path", metavar="SOURCE")
+@click.argument("new_path", metavar="NEW")
+def cp(location: Location, old_path: str, new_path: str) -> None:
+    """Copy the text of a memory to a new memory. The history stays with SOURCE.
+
+    NEW is the complete new path and must not exist.
+    """
+    with location.existing(sweep=True) as store:
+        end(perform(store, command="create", path=new_path, file_text=store.read(old_path)))
+
+
+@output.command(json=CHANGE)
+@click.argument("path")
+@click.argument("old", required=False)
+@click.argument("new", required=False)
+@click.option("--old-file", metavar="FILE", help="Read OLD from this file; - is standard input.")
+@click.option("--new-file", metavar="FILE", help="Read NEW from this file; - is standard input.")
+def replace(
+    location: Location, path: str, old: str | None, new: str | None, *, old_file: str | None, new_file: str | None
+) -> None:
+    """Replace OLD, which must occur exactly once in the memory, by NEW.
+
+    Without NEW, OLD is removed. With --old-file, the argument after PATH is NEW.
+    """
+    old_text, new_text = _old_and_new([old, new], old_file, new_file)
+    with location.existing(sweep=True) as store:
+        end(perform(store, command="str_replace", path=path, old_str=old_text, new_str=new_text))
+
+
+@output.command(json=CHANGE)
+@click.argument("path")
+@click.argument("line", type=int)
+@text_options
+def insert(location: Location, path: str, line: int, text: str | None, file: str | None) -> None:
+    """Insert TEXT, a file or standard input after line LINE of a memory.
+
+    The text becomes whole lines. LINE 0 inserts at the top.
+    """
+    content = given_text(text, file)
+    with location.existing(sweep=True) as store:
+        end(perform(store, command="insert", path=path, insert_line=line, insert_text=content))
+
+
+@output.command(json=CHANGE)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+def rm(location: Location, paths: Sequence[str]) -> None:
+    """Delete memories, or directories with everything below them.
+
+    A directory is deleted as a whole or not at all. After an error, rm goes on with the next PATH; the exit status is
+    that of the first error.
+    """
+    first_error = 0
+    with location.existing(sweep=True) as store:
+        for path in paths:
+            done = perform(store, command="delete", path=path)
+            emit_done(done)
+            if done.reply.is_error:
+                first_error = first_error or status_of(done.reply.code)
+    raise click.exceptions.Exit(first_error)
+
+
+@output.command(json=CHANGE)
+@click.argument("old_path", metavar="OLD")
+@click.argument("new_path", metavar="NEW")
+def mv(location: Location, old_path: str, new_path: str) -> None:
+    """Rename a memory, or a directory with everything below it.
+
+    NEW is the complete new path and must not exist.
+    """
+    with location.existing(sweep=True) as store:
+        end(perform(store, command="rename", old_path=old_path, new_path=new_path))
+
+
+def _performed(store: MemoryStore, command: type[Write | Append], path: str, text: str) -> Done:
+    """Run a command that only applications send."""
+    core = core_of(store)
+    try:
+        with core.checking(command.name):
+            target = core.parsed(path)
+    except RetentiveError as error:
+        return Done(output.failure(error), path)
+    return run(store, RunCommand(command(target, text)))
+
+
+def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:
+    """The two texts. Each comes from its file, or from the next argument."""
+    waiting = [argument for argument in arguments if argument is not None]
+    if old_file == new_file == "-":
+        raise click.UsageError("Only one of --old-file and --new-file can be -.")
+    if old_file is None and not waiting:
+        raise click.UsageError("Missing argument 'OLD'. Pass it, or --old-file.")
+    old = text_of_file(old_file) if old_file is not None else waiting.pop(0)
+    new = text_of_file(new_file) if new_file is not None else waiting.pop(0) if waiting else ""
+    if waiting:
+        raise click.UsageError("A text was passed twice, as an argument and as a file.")
+    return old, new

@@ -1,0 +1,39 @@
+"""Results as records: one JSON object per line, or CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from io import StringIO
+
+
+def ndjson(result: str, rows: str | None) -> str:
+    """A line for each record of a result, which is given as JSON."""
+    return "".join(f"{json.dumps(each)}\n" for each in _records(result, rows))
+
+
+def as_csv(result: str, rows: str | None) -> str:
+    """A line with the names of all fields, and a line for each record of a result."""
+    records = _records(result, rows)
+    found = [each if isinstance(each, Mapping) else {"value": each} for each in records]
+    names = list(dict.fromkeys(name for each in found for name in each))
+    text = StringIO()
+    if names:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([[_cell(each.get(name)) for name in names] for each in found])
+    return text.getvalue()
+
+
+def _records(result: str, rows: str | None) -> list[object]:
+    """The list in the field `rows`, the result itself if it is a list, or the result as the only record."""
+    value = json.loads(result)
+    if rows is not None and isinstance(value, dict) and rows in value:
+        value = value[rows]
+    return value if isinstance(value, list) else [value]
+
+
+def _cell(value: object) -> str:
+    """A text unchanged, nothing for null, and JSON for any other value."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -1,0 +1,137 @@
+"""Global options: each is defined once, and is accepted before and after every command."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from retentive.cli.location import Location
+from retentive.cli.parameters import STORE, user_by_default
+from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
+
+FORMATS = ("json", "ndjson", "csv", "table")
+_FORMAT = "retentive.cli.format"  # key in the metadata of the click context
+JSON_HELP = "Print the result as JSON: one object or list on one line."
+
+GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--at": {
+        "metavar": "LOCATION",
+        "default": DEFAULT_LOCATION,
+        "envvar": "RETENTIVE_AT",
+        "help": "Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path),"
+        " postgresql://, mariadb://, s3://, gs:// or az://.",
+    },
+    "--store": {
+        "metavar": "KEY",
+        "type": STORE,
+        "default": DEFAULT_KEY,
+        "envvar": "RETENTIVE_STORE",
+        "help": "Key or id of the memory store.",
+    },
+    "--actor": {
+        "metavar": "ACTOR",
+        "help": "Actor recorded with changes: a user's name, or KIND:NAME such as session:s1."
+        "  [default: your login name]",
+    },
+    "--keys": {
+        "metavar": "FILE",
+        "help": "Key file; new memory stores are encrypted."
+        "  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
+    },
+    "--seal-paths": {"is_flag": True, "help": "Encrypt the paths in new memory stores too. Needs keys."},
+    "--json": {"is_flag": True, "help": JSON_HELP},
+    "--format": {
+        "type": click.Choice(FORMATS),
+        "metavar": "FORMAT",
+        "help": "Format of the result: json, ndjson (one object per line), csv, or table (as on a terminal).",
+    },
+}
+_FIELDS = {"at": "url", "store": "store_key", "actor": "actor", "keys": "keys", "seal_paths": "seal_paths"}
+"""Field of `Location` for each global option about the location."""
+
+
+class GlobalOption(click.Option):
+    """A global option. The help of a command mentions it in one line only."""
+
+
+def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[click.Parameter]:
+    """The global options, except `taken` ones. Only those of `retentive` itself have defaults."""
+    found: list[click.Parameter] = []
+    for flag, given in GLOBAL_OPTIONS.items():
+        if flag not in taken:
+            # After a command an option has no default: it overrides an earlier one only if it is given.
+            attributes = {name: value for name, value in given.items() if root or name not in {"default", "envvar"}}
+            name = f"global{flag.replace('-', '_')}"  # a command may have an argument `store`
+            attributes |= {"expose_value": False, "callback": _remember, "show_envvar": True}
+            found.append(GlobalOption([flag, name], **attributes))
+    return found
+
+
+def add_global_options(command: click.Command, *, without: Collection[str] = ()) -> None:
+    """Add the global options to a command, except those that it defines itself."""
+    own = {flag for param in command.params for flag in param.opts}
+    command.params += global_options(taken=own | set(without))
+
+
+def own_options(ctx: click.Context, *, is_root: bool = False) -> list[tuple[str, str]]:
+    """The help of the options of a command: names and text of each. Only those of `retentive` itself are global."""
+    own = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
+    records = [each.get_help_record(ctx) for each in own if is_root or not isinstance(each, GlobalOption)]
+    return [record for record in records if record is not None]
+
+
+def examples_of(ctx: click.Context) -> Sequence[str]:
+    """Command lines that show the use of a command."""
+    from retentive.cli.examples import EXAMPLES  # noqa: PLC0415 - only for help
+
+    return EXAMPLES[ctx.command_path.partition(" ")[2]]
+
+
+def write_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write the examples and the options of a command, and a line that names the global options."""
+    with formatter.section("Examples"):
+        formatter.write("".join(f"  {line}\n" for line in examples_of(ctx)))
+    with formatter.section("Options"):
+        formatter.write_dl(own_options(ctx))
+    names = [param.opts[0] for param in ctx.command.get_params(ctx) if isinstance(param, GlobalOption)]
+    formatter.write_paragraph()
+    formatter.write_text(f"Global options, described by `retentive --help`: {', '.join(names)}.")
+
+
+def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:
+    """Store the value of a global option in the context, which the contexts of subcommands inherit."""
+    if given is None or given is False:
+        return
+    name = option.opts[0].removeprefix("--").replace("-", "_")
+    if name in {"json", "format"}:
+        choose_format(ctx, option, given)
+        return
+    known = ctx.obj if isinstance(ctx.obj, Location) else Location()
+    is_typed = ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    changes: dict[str, Any] = {_FIELDS[name]: user_by_default(ctx, option, given) if name == "actor" else given}
+    ctx.obj = replace(known, typed=known.typed | {name} if is_typed else known.typed, **changes)
+
+
+def choose_format(ctx: click.Context, _option: click.Parameter, given: str | bool) -> None:
+    """Store the format of the output: a name, or True for JSON."""
+    if given:
+        ctx.meta[_FORMAT] = "json" if given is True else given
+
+
+def chosen_format() -> str | None:
+    """The format given to the current command; None for plain lines in a pipe and tables on a terminal."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_FORMAT)
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """True if arguments that could not be parsed ask for JSON."""
+    given = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    formats = [after for before, after in pairwise(given) if before == "--format"]
+    formats += [each.removeprefix("--format=") for each in given if each.startswith("--format=")]
+    return "--json" in given or bool({"json", "ndjson"} & set(formats))

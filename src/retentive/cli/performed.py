@@ -1,0 +1,115 @@
+"""Commands on memories, run with the ids of the versions they record, and their output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import click
+
+from retentive.cli import output
+from retentive.cli.exits import status_of
+from retentive.engine.command_handlers import RunCommand, RunView, Viewed
+from retentive.engine.operation import Operation, Read
+from retentive.engine.rendering import Say, error_reply, paths_named, rendered
+from retentive.errors import Refused, RetentiveError
+from retentive.storage.contract import Memory, Snapshot
+from retentive.store import MemoryStore, core_of
+from retentive.values.commands import Delete, View, parse
+from retentive.values.records import Recorded
+from retentive.values.replies import Reply
+from retentive.values.text import LineCounts
+
+MEMORIES = "Print a JSON list of memories, with path, memory_id, version_id, size_bytes, sha256 and times."
+VIEW = 'Print one JSON object: {"text", "is_error", "code", "path", "memory_id", "version_id"}.'
+CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory_id", "version_id", "operation"}.')
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A reply, the path it is about, the version that was read, and the changes; None for a command that only reads.
+
+    The changes are empty if the output does not show them.
+    """
+
+    reply: Reply
+    path: str | None = None
+    read: Recorded | None = None
+    changes: Sequence[Mapping[str, object]] | None = ()
+
+
+def perform(store: MemoryStore, **given: object) -> Done:
+    """Run a command of the tool, given as raw input. Errors of input and storage are replies."""
+    try:
+        command = parse(given)
+    except Refused:  # `execute` leaves the audit entry of a malformed call
+        return Done(store.execute(given), changes=None if given["command"] == "view" else ())
+    if isinstance(command, View):
+        return run(store, RunView(command, LineCounts()))
+    return run(store, RunCommand(command, isinstance(command, Delete)))
+
+
+def run(store: MemoryStore, operation: Operation[Any]) -> Done:
+    """Run an operation that has a reply. Errors of input and storage are replies."""
+    core, named = core_of(store), paths_named(operation)
+    changes = None if isinstance(operation, RunView) else ()
+    try:
+        outcome = core.run(operation, core.invocation())
+        reply = rendered(core, operation, outcome)
+    except RetentiveError as error:
+        return Done(error_reply(Say(core.replies, core.redacted), error, named), named[-1].text, changes=changes)
+    if isinstance(outcome.result, Viewed):
+        if outcome.result.memory is not None:
+            core.accesses.note(core.id, outcome.result.memory)
+        return Done(reply, named[-1].text, version_read(outcome.result), None)
+    return Done(reply, named[-1].text, changes=_changes(store, outcome.recorded))
+
+
+def version_read(result: object) -> Recorded | None:
+    """The memory and version that a view shows, unless it shows a directory."""
+    memory = result.memory if isinstance(result, Viewed) else None
+    return None if memory is None else Recorded(memory.id, memory.version_id)
+
+
+def memory_object(memory: Memory) -> dict[str, object]:
+    """The JSON form of a memory."""
+    names = ("version_id", "size_bytes", "sha256", "created_at", "updated_at")
+    return {"path": memory.path, "memory_id": memory.id, **output.attributes(memory, *names)}
+
+
+def emit_done(done: Done) -> None:
+    """Print a reply. In a format for programs it has the path, the ids if it is about one version, and the changes."""
+    if not output.as_object():
+        output.emit_reply(done.reply)
+        return
+    only = dict(done.changes[0]) if done.changes and len(done.changes) == 1 else {}
+    if done.read is not None:
+        only = done.read._asdict()
+    value = {
+        **output.attributes(done.reply, "text", "is_error", "code"),
+        "path": done.path,
+        "memory_id": only.get("memory_id"),
+        "version_id": only.get("version_id"),
+        **({} if done.changes is None else {"changes": done.changes}),
+    }
+    output.emit(value, error=done.reply.text if done.reply.is_error else "")
+
+
+def end(done: Done) -> NoReturn:
+    """Print a reply and exit with its status."""
+    emit_done(done)
+    raise click.exceptions.Exit(status_of(done.reply.code) if done.reply.is_error else 0)
+
+
+def _changes(store: MemoryStore, recorded: Sequence[Recorded]) -> Sequence[Mapping[str, object]]:
+    """The recorded versions as objects. Versions never change, so they are read afterwards."""
+
+    def work(found: Snapshot) -> list[Mapping[str, object]]:
+        versions = [found.version(each.version_id)[0] for each in recorded]
+        return [
+            {"path": each.path, "memory_id": each.memory_id, "version_id": each.id, "operation": each.operation}
+            for each in versions
+        ]
+
+    return core_of(store).peek(Read("versions", work, sees_all=True)) if recorded and output.as_object() else ()

@@ -1,0 +1,131 @@
+"""--json and --format: one shape of memories, changes, replies and errors in every command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retentive
+from support.command_line import here
+
+PATH = "/memories/a.md"
+MEMORY = ["path", "memory_id", "version_id", "size_bytes", "sha256", "created_at", "updated_at"]
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    location = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(location) as opened:
+        for path, text in {"a.md": 'one, "two"\nthree', "d/b.md": "é", "d/c.md": "c"}.items():
+            opened.store().execute({"command": "create", "path": f"/memories/{path}", "file_text": text})
+    return location
+
+
+def as_json(location: str, *arguments: str) -> Any:
+    ended = here(location, *arguments, "--json")
+    assert ended.stderr == ""
+    return json.loads(ended.stdout)
+
+
+def test_a_memory_has_one_shape(at: str) -> None:
+    listed = as_json(at, "ls", "a.md")[0]
+    assert list(listed) == MEMORY
+    assert as_json(at, "cat", "a.md") == listed | {"text": 'one, "two"\nthree'}
+    hit = as_json(at, "search", "three")["hits"][0]
+    shown = as_json(at, "view", "a.md")
+    for name in ("path", "memory_id", "version_id"):
+        assert hit[name] == shown[name] == listed[name]
+
+
+@pytest.mark.parametrize(
+    ("command", "operation"),
+    [
+        (["create", "new.md", "x"], "created"),
+        (["write", "new.md", "x"], "created"),
+        (["write", "a.md", "x"], "modified"),
+        (["append", "a.md", "x"], "modified"),
+        (["cp", "a.md", "new.md"], "created"),
+        (["replace", "a.md", "one", "1"], "modified"),
+        (["insert", "a.md", "0", "x"], "modified"),
+        (["mv", "a.md", "new.md"], "modified"),
+        (["rm", "a.md"], "deleted"),
+    ],
+)
+def test_a_change_names_the_memory_and_the_version(at: str, command: list[str], operation: str) -> None:
+    found = as_json(at, *command)
+    with retentive.open(at) as opened:
+        newest = opened.store().versions(limit=1)[0]
+    change = {
+        "path": newest.path,
+        "memory_id": newest.memory_id,
+        "version_id": newest.id,
+        "operation": operation,
+    }
+    assert (found["is_error"], found["code"], found["changes"]) == (False, None, [change])
+    assert {name: found[name] for name in ("path", "memory_id", "version_id")} == {
+        name: change[name] for name in ("path", "memory_id", "version_id")
+    }
+
+
+def test_a_change_of_a_directory_lists_all_changes(at: str) -> None:
+    found = as_json(at, "mv", "d", "e")
+    assert (found["path"], found["memory_id"], found["version_id"]) == ("/memories/e", None, None)
+    assert [each["path"] for each in found["changes"]] == ["/memories/e/b.md", "/memories/e/c.md"]
+
+
+def test_a_change_that_changes_nothing_has_no_version(at: str) -> None:
+    found = as_json(at, "write", "d/c.md", "c")
+    assert (found["is_error"], found["version_id"], found["changes"]) == (False, None, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["cat", "none.md"], "not_found"),
+        (["view", "none.md"], "not_found"),
+        (["create", "a.md", "x"], "already_exists"),
+        (["rm", "/x"], "invalid_path"),
+        (["nosuch"], "invalid_input"),
+        (["create", "a.md", "--nosuch"], "invalid_input"),
+        (["--store", "none", "ls"], "not_found"),
+    ],
+)
+def test_an_error_has_one_shape(at: str, command: list[str], code: str) -> None:
+    found = as_json(at, *command)
+    assert list(found)[:3] == ["text", "is_error", "code"]
+    assert (found["is_error"], found["code"]) == (True, code)
+    assert here(at, *command).stderr.endswith(found["text"] + "\n")
+
+
+def test_ndjson_has_a_line_for_each_record(at: str) -> None:
+    listed = as_json(at, "ls")
+    for arguments in (["--format", "ndjson", "ls"], ["ls", "--format=ndjson"]):
+        assert [json.loads(line) for line in here(at, *arguments).stdout.splitlines()] == listed
+    hits = as_json(at, "search", "three")["hits"]
+    assert [json.loads(line) for line in here(at, "search", "three", "--format", "ndjson").stdout.splitlines()] == hits
+    assert json.loads(here(at, "cat", "a.md", "--format", "ndjson").stdout) == as_json(at, "cat", "a.md")
+    assert here(at, "--store", "none", "ls", "--format", "ndjson").stdout.startswith('{"text": "Error: ')
+
+
+def test_csv_has_a_header_and_a_line_for_each_record(at: str) -> None:
+    listed = as_json(at, "ls")
+    found = list(csv.DictReader(io.StringIO(here(at, "ls", "--format", "csv").stdout)))
+    assert found == [{name: str(value) for name, value in each.items()} for each in listed]
+    (hit,) = csv.DictReader(io.StringIO(here(at, "search", "three", "--format", "csv").stdout))
+    assert (hit["path"], json.loads(hit["snippets"])[0]["text"]) == (PATH, "three")
+    (memory,) = csv.DictReader(io.StringIO(here(at, "cat", "a.md", "--format", "csv").stdout, newline=""))
+    assert memory["text"] == 'one, "two"\nthree'
+    assert here(at, "ls", "d/none", "--format", "csv").stdout == ""
+    assert here(at, "ls", "d/none", "--format", "csv").stderr.startswith("Error: ")
+
+
+def test_a_table_is_printed_into_a_pipe(at: str) -> None:
+    head, *rows = here(at, "ls", "--format", "table").stdout.splitlines()
+    assert head.split() == ["size", "changed", "path"]
+    assert [row.split()[-1] for row in rows] == ["/memories/a.md", "/memories/d/b.md", "/memories/d/c.md"]
+    assert "\x1b" not in here(at, "stores", "--format", "table").stdout

@@ -1,0 +1,187 @@
+"""Global options before and after commands, the help, suggestions, aliases, relative paths, usage errors as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import retentive
+from retentive.cli.app import app
+from retentive.cli.catalogue import ALIASES, COMMANDS, MEANT
+from retentive.cli.examples import EXAMPLES
+from retentive.cli.options import GLOBAL_OPTIONS, GlobalOption
+from retentive.cli.settings import settings
+from support.command_line import here, process
+
+PATH = "/memories/notes.md"
+
+
+def at(directory: Path) -> str:
+    return f"sqlite:///{directory}/memory.db"
+
+
+def all_commands(group: click.Group = app, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{above}{name}", command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, f"{above}{name} ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--at", "{}", "--store", "team", "--actor", "ann", "create", PATH, "text"],
+        ["create", "--at", "{}", PATH, "--store=team", "text", "--actor", "ann"],
+        ["--at", "sqlite:///elsewhere.db", "create", PATH, "text", "--actor", "ann", "--store", "team", "--at", "{}"],
+    ],
+)
+def test_global_options_are_accepted_anywhere(tmp_path: Path, arguments: list[str]) -> None:
+    ended = process(tmp_path, *(each.format(at(tmp_path)) for each in arguments), RETENTIVE_STORE="other")
+    assert (ended.status, ended.err) == (0, "")
+    with retentive.open(at(tmp_path)) as opened:
+        (version,) = opened.store("team").versions()
+    assert str(version.actor) == "user:ann"
+    assert sorted(each.name for each in tmp_path.glob("*.db")) == ["memory.db"]
+
+
+def test_global_options_are_accepted_inside_groups(tmp_path: Path) -> None:
+    here(at(tmp_path), "create", PATH, "text")
+    for arguments in (
+        ["settings", "show", "--at", at(tmp_path), "--json"],
+        ["settings", "--at", at(tmp_path), "show", "--json"],
+        ["--json", "settings", "show", "--at", at(tmp_path)],
+    ):
+        ended = process(tmp_path, *arguments)
+        assert (ended.status, json.loads(ended.out)["read_only"]) == (0, False), ended.err
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in all_commands()])
+def test_a_global_option_has_one_meaning(name: str, command: click.Command) -> None:
+    """The commands that define such a name again describe or repeat the same option."""
+    own = {flag for param in command.params if not isinstance(param, GlobalOption) for flag in param.opts}
+    again = {"log": {"--actor"}, "undo": {"--actor"}, "migrate": {"--store", "--seal-paths"}}
+    again |= {"backup": {"--store"}, "restore-backup": {"--store"}}
+    assert own & set(GLOBAL_OPTIONS) <= {"--json"} | again.get(name, set())
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param("", app), *all_commands()])
+def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, name: str, command: click.Command) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, *lines = CliRunner().invoke(app, [*name.split(), "--help"]).stdout.splitlines()
+    assert lines
+    assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("vew", "view"), ("creat", "create"), ("remove", "rm"), ("keys", "encryption")]
+)
+def test_a_mistyped_command_is_answered_with_a_suggestion(tmp_path: Path, typed: str, meant: str) -> None:
+    ended = process(tmp_path, typed)
+    assert ended.status == 2
+    assert f"No such command '{typed}'. Did you mean {meant}" in ended.err
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in all_commands()])
+def test_the_help_has_examples_that_parse(name: str, command: click.Command) -> None:
+    shown = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
+    related = settings.commands.values() if name == "audit" else ()
+    for example in EXAMPLES[name]:
+        assert f"  {example}\n" in shown
+        words = shlex.split(example)
+        given = list(takewhile(lambda word: word not in {">", ">>"}, words[words.index("retentive") + 1 :]))
+        assert parsed(given) in {command, *getattr(command, "commands", {}).values(), *related}
+
+
+def parsed(given: list[str]) -> click.Command:
+    """The command that a command line names. Raises `UsageError` for arguments that it does not accept."""
+    context: click.Context | None = None
+    command: click.Command = app
+    while True:
+        context = command.make_context(command.name, given, parent=context)
+        if not isinstance(command, click.Group):
+            return command
+        found = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert found[1] is not None
+        command, given = found[1], found[2]
+
+
+def test_examples_are_of_commands() -> None:
+    assert set(EXAMPLES) == {name for name, _ in all_commands()}
+
+
+def test_suggestions_name_commands() -> None:
+    assert set(MEANT.values()) | set(ALIASES.values()) <= set(COMMANDS)
+    assert not (set(MEANT) | set(ALIASES)) & set(COMMANDS)
+
+
+def test_the_names_of_the_protocol_are_aliases(tmp_path: Path) -> None:
+    for arguments in (
+        ["create", PATH, "one"],
+        ["str_replace", PATH, "one", "two"],
+        ["insert", PATH, "0", "zero"],
+        ["rename", PATH, "/memories/b.md"],
+    ):
+        assert here(at(tmp_path), *arguments).exit_code == 0
+    assert here(at(tmp_path), "cat", "/memories/b.md").stdout == "zero\ntwo\n"
+    assert here(at(tmp_path), "delete", "/memories/b.md").exit_code == 0
+    assert "Usage: retentive rm" in here(at(tmp_path), "delete", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--json", "nosuch"], "Error: No such command 'nosuch'."),
+        (["cat", "--json"], "Error: Missing argument 'PATH'."),
+        (["ls", "--format", "json", "--nosuch"], "Error: No such option '--nosuch'."),
+        (["ls", "--format=ndjson", "a", "b"], "Error: Got unexpected extra argument (b)"),
+        (["view", "--range", "x", PATH, "--json"], "Error: Invalid value for '--range': 'x' is not a line range"),
+    ],
+)
+def test_errors_of_the_usage_are_json_if_asked(tmp_path: Path, arguments: list[str], said: str) -> None:
+    ended = process(tmp_path, *arguments)
+    found = json.loads(ended.out)
+    assert (ended.status, ended.err) == (2, "")
+    assert found["text"].startswith(said)
+    assert (found["is_error"], found["code"]) == (True, "invalid_input")
+
+
+def test_a_text_that_reads_like_an_option_is_a_text(tmp_path: Path) -> None:
+    ended = process(tmp_path, "nosuch", "--", "--json")
+    assert (ended.out, ended.status) == (b"", 2)
+    assert "No such command" in ended.err
+
+
+@pytest.mark.parametrize("relative", ["notes.md", "./notes.md", ".//./notes.md"])
+def test_a_relative_path_is_below_memories(tmp_path: Path, relative: str) -> None:
+    assert here(at(tmp_path), "create", relative, "one\n").stdout == f"File created successfully at: {PATH}\n"
+    for arguments in (
+        ["cat", relative],
+        ["log", relative],
+        ["diff", relative],
+        ["blame", relative],
+        ["insert", relative, "0", "x"],
+        ["mv", relative, "d/b.md"],
+        ["search", "one", "--under", "d"],
+        ["trust", "list", "d"],
+        ["rm", "d/b.md"],
+        ["redact", "--all-of", "d", "--yes"],
+    ):
+        assert here(at(tmp_path), *arguments).exit_code == 0, arguments
+
+
+def test_a_dot_is_the_root_and_an_empty_path_is_refused(tmp_path: Path) -> None:
+    here(at(tmp_path), "create", "d/a.md", "x")
+    assert here(at(tmp_path), "ls", ".").stdout == here(at(tmp_path), "ls").stdout == "1\t/memories/d/a.md\n"
+    for path in ("", "/", "/d"):
+        assert here(at(tmp_path), "rm", path).exit_code == 2
+    assert here(at(tmp_path), "rm", "../x").stderr == "Error: Path /memories/../x would escape /memories directory\n"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from datetime import datetime
 
     from retentive.audit.reader import Audit
-    from retentive.engine.context import Options
+    from retentive.engine.context import StoreOptions
     from retentive.engine.trust.levels import Level
     from retentive.history import History
     from retentive.history.apply import RestoreOutcome
@@ -53,7 +53,7 @@ class MemoryStore(Memories):
     _corpus: Corpus | None = None
     _through: dict[str, MemoryStore] | None = None
 
-    def __init__(self, backend: Backend, info: StoreInfo, **options: Unpack[Options]) -> None:
+    def __init__(self, backend: Backend, info: StoreInfo, **options: Unpack[StoreOptions]) -> None:
         self._core = StoreCore(backend, info, **options)
 
     def __repr__(self) -> str:

@@ -80,7 +80,7 @@ def test_the_commands_of_the_services_work(tmp_path: Path) -> None:
     (saved,) = backups.iterdir()
     assert saved != old
     restored = f"sqlite:///{tmp_path / 'restored.db'}"
-    subprocess.run([BIN / "retentive", "restore-backup", saved, restored], check=True, capture_output=True)
+    subprocess.run([BIN / "retentive", "--at", restored, "restore-backup", saved], check=True, capture_output=True)
     with retentive.open(restored) as opened:
         assert opened.store("user-ben").read("/memories/notes.md") == "about ben\n"
 

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive.errors import InvalidInput
-from retentive.history.revisions import At, Head, Number, Revision, VersionId, as_revision, parse
+from retentive.history.revisions import At, Newest, Number, Revision, VersionId, as_revision, parse
 
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 ID = "memver_0660e34c5535ac46703065f2e17a13de"
 
-FORMS: dict[str, tuple[Head | Number | VersionId | At, int]] = {
-    "HEAD": (Head(), 0),
-    "@": (Head(), 0),
-    "HEAD~2": (Head(), 2),
-    "@~": (Head(), 1),
-    "HEAD^^": (Head(), 2),
-    "HEAD~3^~1": (Head(), 5),
-    "HEAD~0": (Head(), 0),
+FORMS: dict[str, tuple[Newest | Number | VersionId | At, int]] = {
+    "HEAD": (Newest(), 0),
+    "@": (Newest(), 0),
+    "HEAD~2": (Newest(), 2),
+    "@~": (Newest(), 1),
+    "HEAD^^": (Newest(), 2),
+    "HEAD~3^~1": (Newest(), 5),
+    "HEAD~0": (Newest(), 0),
     "r1234": (Number(1234), 0),
     "r0012": (Number(12), 0),
     "r12~2": (Number(12), 2),

@@ -38,7 +38,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "diff": (
         "retentive diff notes.md",
         "retentive diff r2..r5",
-        "retentive diff --since yesterday --actor 'session:*'",
+        "retentive diff --since yesterday --by 'session:*'",
     ),
     "blame": ("retentive blame notes.md",),
     "undo": ("retentive undo", "retentive undo r12", "retentive undo --session s1 --dry-run"),

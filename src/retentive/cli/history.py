@@ -24,7 +24,7 @@ from retentive.engine.trust import levels
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput
 from retentive.history.changes import LoggedChange
-from retentive.history.differences import Difference, Differences
+from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import Revision
 from retentive.storage.contract import Version
@@ -36,8 +36,8 @@ _FEW = 10  # versions of one change that the table of the log shows
 
 
 def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds `--actor`, a pattern."""
-    return click.option("--actor", "whose", metavar="PATTERN", callback=user_by_default, help=text)
+    """Return a decorator that adds `--by`, a pattern."""
+    return click.option("--by", "whose", metavar="PATTERN", callback=user_by_default, help=text)
 
 
 @output.command(json="Print a JSON list of versions.")
@@ -190,8 +190,8 @@ def _head(facts: dict[str, str]) -> tuple[str, layouts.Aligned]:
 
 @output.command(json='Print a JSON list of {"old", "new", "diff", "reason"}.')
 @click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
-@revision_option("--since", text="Compare with the state at a time or right after a change; with --actor: only since.")
-@revision_option("--until", text="Compare the state then, instead of now; with --actor: only changes until then.")
+@revision_option("--since", text="Compare with the state at a time or right after a change; with --by: only since.")
+@revision_option("--until", text="Compare the state then, instead of now; with --by: only changes until then.")
 @actors_option("Only what these actors changed, such as session:*, or the user of this name.")
 @click.option("--session", metavar="PATTERN", help="Only what these sessions changed.")
 def diff(
@@ -207,7 +207,7 @@ def diff(
 
     One REVISION: what this change or version changed; for a time, everything since then. Two: the difference between
     these versions, or between the states right after these changes. PATH, a memory or a directory, limits both, and
-    HEAD is its newest change; the default is HEAD. With --actor or --session, only their changes are shown, without
+    HEAD is its newest change; the default is HEAD. With --by or --session, only their changes are shown, without
     those of others in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git
     apply`, in the directory above `memories`.
     """
@@ -215,9 +215,9 @@ def diff(
     is_filtered = whose is not None or session is not None
     has_span = is_filtered or since is not None or until is not None
     if revisions and has_span:
-        raise click.UsageError("Specify revisions, or a span and actors with --since, --until, --actor and --session.")
+        raise click.UsageError("Specify revisions, or a span and actors with --since, --until, --by and --session.")
     if until is not None and since is None and not is_filtered:
-        raise click.UsageError("--until needs --since, --actor or --session.")
+        raise click.UsageError("--until needs --since, --by or --session.")
     with location.existing() as store:
         if len(revisions) == 2:
             found = store.history.differences(path, since=revisions[0], until=revisions[1])
@@ -285,7 +285,7 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
     )
 
 
-def _diff_lines(found: Difference) -> list[DiffLine]:
+def _diff_lines(found: MemoryDifference) -> list[DiffLine]:
     """The header lines of Git, with the ids of the versions, which `git apply` skips, and the lines that differ."""
     old, new = found.old, found.new
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
@@ -304,7 +304,7 @@ def _diff_lines(found: Difference) -> list[DiffLine]:
     return [*(DiffLine("header", line) for line in lines), *_unified(found)]
 
 
-def _unified(found: Difference) -> list[DiffLine]:
+def _unified(found: MemoryDifference) -> list[DiffLine]:
     old, new = found.old, found.new
     return unified(found.old_text, found.new_text, old_name=f"a{old and old.path}", new_name=f"b{new and new.path}")
 
@@ -350,7 +350,7 @@ def change_object(change: LoggedChange) -> dict[str, object]:
     return {"change": change.id, "actor": change.actor, "time": change.at, "versions": versions}
 
 
-def _difference_object(found: Difference) -> dict[str, object]:
+def _difference_object(found: MemoryDifference) -> dict[str, object]:
     old, new = (each and version_object(each) for each in (found.old, found.new))
     return {
         "old": old,

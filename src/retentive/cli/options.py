@@ -82,7 +82,8 @@ def own_options(ctx: click.Context, *, is_root: bool = False) -> list[tuple[str,
     """The help of the options of a command: names and text of each. Only those of `retentive` itself are global."""
     own = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
     records = [each.get_help_record(ctx) for each in own if is_root or not isinstance(each, GlobalOption)]
-    return [record for record in records if record is not None]
+    # Click keeps the names of --help from the context that asked for it first.
+    return [("-h, --help", record[1]) if record[0] == "--help" else record for record in records if record is not None]
 
 
 def examples_of(ctx: click.Context) -> Sequence[str]:

@@ -145,14 +145,10 @@ class StoreType(TextType):
         return stores(ctx, incomplete)
 
 
-class VersionOrPathType(MemoryPathType):
-    """The id of a version, or the path of a memory."""
+class RevisionOrPathType(TextType):
+    """The name of a revision, or the path of a memory; `revisions_and_path` tells them apart."""
 
-    name = "version or path"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """An id unchanged, and the absolute form of a path."""
-        return value if value.startswith(_VERSION) else super().convert(value, param, ctx)
+    name = "revision or path"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Paths, and versions if an id was begun."""
@@ -160,14 +156,13 @@ class VersionOrPathType(MemoryPathType):
         return (VERSION_ID if is_id else MEMORY_PATH).shell_complete(ctx, param, incomplete)
 
 
-MEMORY_PATH, VERSION_ID, STORE, VERSION_OR_PATH = MemoryPathType(), VersionType(), StoreType(), VersionOrPathType()
+MEMORY_PATH, VERSION_ID, STORE = MemoryPathType(), VersionType(), StoreType()
 ARGUMENT_TYPES: Mapping[str, TextType] = {
     "path": MEMORY_PATH,
     "paths": MEMORY_PATH,
     "old_path": MEMORY_PATH,
     "new_path": MEMORY_PATH,
-    "first": VERSION_OR_PATH,
-    "second": VERSION_ID,
+    "what": RevisionOrPathType(),
     "version_id": VERSION_ID,
     "version_ids": VERSION_ID,
     "store": STORE,

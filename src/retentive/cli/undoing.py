@@ -50,7 +50,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
 @actors_option("Undo all changes of these actors, such as session:*, or of the user of this name.")
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
-@time_option("--since", f"With --actor or --session: only changes since this time: {FORMS}.")
+@time_option("--since", f"With --by or --session: only changes since this time: {FORMS}.")
 @click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
 @click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
@@ -70,16 +70,16 @@ def undo(
     """Undo one change with all its versions, or all changes of an actor.
 
     REVISION names the change: r1234, HEAD, HEAD~2 (of PATH, if it is given) or the id of any of its versions. Without
-    REVISION, --actor and --session, shows the last change (of PATH) and asks before undoing it. Changes are reverted in
+    REVISION, --by and --session, shows the last change (of PATH) and asks before undoing it. Changes are reverted in
     reverse order, in one change that can itself be undone. If later changes depend on them, nothing is done, the
     conflicts are printed, and the status is 6.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else _pattern(session)
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
-        raise click.UsageError("Specify only one of a revision with or without a path, --actor and --session.")
+        raise click.UsageError("Specify only one of a revision with or without a path, --by and --session.")
     if since is not None and by is None:
-        raise click.UsageError("--since needs --actor or --session.")
+        raise click.UsageError("--since needs --by or --session.")
     if merge and force:
         raise click.UsageError("--merge and --force exclude each other.")
     mode: Mode = "merge" if merge else "force" if force else "refuse"
@@ -98,7 +98,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
     """Show the last change and what undoing it would do, and ask. Returns the id of a version of the change."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
-            "Specify a revision, such as HEAD or r1234, --actor or --session. Without a terminal to ask, --yes undoes"
+            "Specify a revision, such as HEAD or r1234, --by or --session. Without a terminal to ask, --yes undoes"
             " the last change."
         )
     core = core_of(store)
@@ -127,7 +127,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
 
 def _pattern(session: str) -> str:
     if {"*", "?"} & set(session):
-        raise click.UsageError("--session takes an id without * and ?; use --actor for a pattern.")
+        raise click.UsageError("--session takes an id without * and ?; use --by for a pattern.")
     return f"session:{session}"
 
 

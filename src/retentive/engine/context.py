@@ -26,7 +26,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Options(TypedDict, total=False):
+class StoreOptions(TypedDict, total=False):
     """Keyword arguments of `StoreContext`."""
 
     pins: Mapping[str, object] | None

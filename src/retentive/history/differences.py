@@ -23,7 +23,7 @@ from retentive.values.text import decoded
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MemoryDifference:
     """Two versions and their texts; None for a side without a memory, as before a creation or after a deletion.
 
     With a `reason`, the texts cannot be compared, and are None.
@@ -48,7 +48,7 @@ class Differences:
     `changes` are the changes that were chosen, newest first; none if two states were compared.
     """
 
-    found: tuple[Difference, ...]
+    found: tuple[MemoryDifference, ...]
     hidden: int = 0
     changes: tuple[LoggedChange, ...] = ()
 
@@ -179,12 +179,12 @@ def _runs(found: Snapshot, chosen: Sequence[Version]) -> Iterator[tuple[Version 
         yield before, last
 
 
-def _difference(found: Snapshot, old: Version | None, new: Version | None) -> Difference:
+def _difference(found: Snapshot, old: Version | None, new: Version | None) -> MemoryDifference:
     try:
         old_text, new_text = _text(found, old), _text(found, new)
     except (Damaged, InvalidInput) as error:
-        return Difference(_present(old), _present(new), reason=str(error))
-    return Difference(_present(old), _present(new), old_text, new_text)
+        return MemoryDifference(_present(old), _present(new), reason=str(error))
+    return MemoryDifference(_present(old), _present(new), old_text, new_text)
 
 
 def _present(version: Version | None) -> Version | None:

@@ -34,7 +34,7 @@ _SOME = 3  # versions that an error names
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class Newest:
     """The newest change."""
 
 
@@ -63,7 +63,7 @@ class At:
 class Revision:
     """A parsed name. `back` counts changes before `base`; `text` is the name as written."""
 
-    base: Head | Number | VersionId | At
+    base: Newest | Number | VersionId | At
     back: int = 0
     text: str = ""
 
@@ -104,9 +104,9 @@ def parse(text: str, now: datetime) -> Revision:
     return Revision(_base(base, text, now), back, text)
 
 
-def _base(base: str, text: str, now: datetime) -> Head | Number | VersionId | At:
+def _base(base: str, text: str, now: datetime) -> Newest | Number | VersionId | At:
     if base in {"HEAD", "@"}:
-        return Head()
+        return Newest()
     if number := _NUMBER.fullmatch(base):
         return Number(int(number[1]))
     if base.startswith(_VERSION):
@@ -183,7 +183,7 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
                 pass
     versions: Iterable[Version]
     match revision.base:
-        case Head():
+        case Newest():
             versions = versions_in(found, target)
         case At(at):
             last = _last_at(found, at)
@@ -230,7 +230,7 @@ def _nth(versions: Iterable[Version], revision: Revision, back: int, target: Mem
     if len(seen) > back:
         return seen[back]
     where = "the memory store" if target is None or target.is_root else target.written
-    if not seen and isinstance(revision.base, Head):
+    if not seen and isinstance(revision.base, Newest):
         raise NotFound(f"{where} has no changes")
     oldest = f", whose oldest change is r{seen[-1].revision}" if seen else ""
     raise NotFound(f"{revision.text} is before the history of {where}{oldest}")

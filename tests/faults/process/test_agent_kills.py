@@ -21,7 +21,7 @@ from .agent_forks import RUNS
 
 NOTES = "/memories/notes.md"
 STEPS = 20
-KILLS = sized(quick=6, long=40, full=500)
+KILLS = sized(quick=3, long=30, full=500)
 LONGEST_S = 0.5
 FINISHED, CANCELLED = 0, 3
 

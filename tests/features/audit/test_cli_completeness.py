@@ -70,7 +70,7 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "undo": lambda scene: [scene.newest],
     "undo HEAD~1": lambda _: ["HEAD~1"],
     "undo --yes": lambda _: ["--yes", A],
-    "undo --actor": lambda _: ["--actor", "user:*", "--dry-run"],
+    "undo --by": lambda _: ["--by", "user:*", "--dry-run"],
     "redact": lambda scene: [scene.oldest, "--yes"],
     "redact --all-of": lambda _: ["--all-of", A, "--yes"],
     "redact --finish": lambda _: ["--finish"],

@@ -81,12 +81,12 @@ def test_log_has_a_line_for_each_version_newest_first(location: str) -> None:
     [
         ((B,), [2, 1, 0]),
         ((A,), [2, 1, 0]),
-        (("--actor", "session:*"), [4, 3, 1]),
+        (("--by", "session:*"), [4, 3, 1]),
         (("--operation", "created"), [3, 0]),
         (("-n", "2"), [4, 3]),
         (("--since", "1h"), [4, 3, 2, 1, 0]),
         (("--until", "1h"), []),
-        (("--since", "2h ago", "--until", "2099-01-01", "--actor", "user:ann", "-n", "1"), [2]),
+        (("--since", "2h ago", "--until", "2099-01-01", "--by", "user:ann", "-n", "1"), [2]),
     ],
 )
 def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]) -> None:
@@ -97,10 +97,10 @@ def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]
 
 def test_a_name_without_a_kind_selects_a_user(location: str) -> None:
     """A mistaken name must not look like an actor without changes."""
-    assert here(location, "log", "--actor", "ann").stdout == here(location, "log", "--actor", "user:ann").stdout != ""
-    done = here(location, "undo", "--actor", "ann", "--dry-run")
-    assert done.stdout == here(location, "undo", "--actor", "user:ann", "--dry-run").stdout != "Nothing to do.\n"
-    ended = here(location, "log", "--actor", "usr:ann")
+    assert here(location, "log", "--by", "ann").stdout == here(location, "log", "--by", "user:ann").stdout != ""
+    done = here(location, "undo", "--by", "ann", "--dry-run")
+    assert done.stdout == here(location, "undo", "--by", "user:ann", "--dry-run").stdout != "Nothing to do.\n"
+    ended = here(location, "log", "--by", "usr:ann")
     assert (ended.exit_code, "session, api_key, user, service_account, job" in ended.stderr) == (2, True)
 
 
@@ -418,7 +418,7 @@ def test_diff_of_a_directory_and_of_a_session_is_a_patch(location: str, tmp_path
         assert files(tree) == then(location, known[until])
     for arguments in (
         ("--session", "s3"),
-        ("--actor", "session:s3"),
+        ("--by", "session:s3"),
         ("r5..",),
         ("--since", known[4]),
         (known[4], "HEAD"),

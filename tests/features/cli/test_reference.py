@@ -34,11 +34,11 @@ def everything(name: str = "retentive", command: click.Command = app) -> Iterato
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "run: make man"
+    assert page() == PAGE.read_text(encoding="utf-8"), "run: make docs"
 
 
 def test_the_manual_page_is_up_to_date_and_valid(tmp_path: Path) -> None:
-    assert manual.page() == MANUAL.read_text(encoding="utf-8"), "run: make man"
+    assert manual.page() == MANUAL.read_text(encoding="utf-8"), "run: make docs"
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     rendered = subprocess.run(

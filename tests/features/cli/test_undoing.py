@@ -50,7 +50,7 @@ def test_a_session_is_undone(location: str) -> None:
 
 def test_a_dry_run_changes_nothing(location: str) -> None:
     before = texts(location)
-    ended = here(location, "undo", "--actor", "session:*", "--dry-run", "--since", "1h")
+    ended = here(location, "undo", "--by", "session:*", "--dry-run", "--since", "1h")
     assert ended.stdout.splitlines()[1] == f"would be moved\t{B} -> {C}"
     ended = here(location, "restore", "/memories", "--to", version_ids(location)[1], "--dry-run", "--json")
     found = json.loads(ended.stdout)
@@ -121,8 +121,8 @@ def test_force_removes_later_changes(location: str) -> None:
     "arguments",
     [
         (),
-        ("memver_x", "--actor", "user:ann"),
-        ("--actor", "user:ann", "--session", "s1"),
+        ("memver_x", "--by", "user:ann"),
+        ("--by", "user:ann", "--session", "s1"),
         ("--session", "s*"),
         ("memver_x", "--since", "1h"),
         ("--session", "s1", "--merge", "--force"),
@@ -147,7 +147,7 @@ def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
     (at / "memories" / "a").write_text("edited")
     assert here(at, "log").stdout.splitlines()[0].split("\t")[3:] == ["job:external", "modified", A]
     (at / "memories" / "a").write_text("edited again")
-    assert here(at, "undo", "--actor", "job:external").stdout == f"reverted\t{A}\n"
+    assert here(at, "undo", "--by", "job:external").stdout == f"reverted\t{A}\n"
     assert (at / "memories" / "a").read_text() == "one"
 
 

@@ -223,7 +223,7 @@ def test_create_reads_a_file_or_a_dash(at: str, texts_in_files: None) -> None:
 
 def test_write_creates_or_replaces_the_whole_text(tmp_path: Path) -> None:
     location = str(tmp_path / "memory")
-    assert here(location, "write", PATH, "one").stdout == f"File created successfully at: {PATH}\n"
+    assert here(location, "write", PATH, "one").stdout == f"The file {PATH} has been edited.\n"
     assert here(location, "write", PATH, "-", text=b"two\r\n").stdout == f"The file {PATH} has been edited.\n"
     assert text_at(location) == "two\r\n"
     with retentive.open(location) as opened:

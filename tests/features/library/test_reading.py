@@ -81,7 +81,7 @@ def test_the_first_change_creates_the_bookkeeping(foreign: Path) -> None:
 def test_commands_that_write_adopt_the_directory(foreign: Path) -> None:
     assert here(str(foreign), "replace", A, "two", "2").exit_code == 0
     assert (foreign / "memories" / "a.md").read_bytes() == b"one\n2\n"
-    assert here(str(foreign), "undo", "--actor", "*").exit_code == 0
+    assert here(str(foreign), "undo", "--by", "*").exit_code == 0
     assert (foreign / ".retentive").is_dir()
 
 

@@ -9,10 +9,10 @@ import tempfile
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, Unpack
 
-from retentive.errors import Closed
 from retentive.storage.contract import (
     Actor,
     Backend,
@@ -42,7 +42,9 @@ class ForeignDirectory(Backend):
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self._root = os.path.abspath(root)
         self._clock, self._new_id = clock, new_id
-        self._lock = threading.RLock()
+        self._lock = threading.Condition()  # its lock may be taken again by the same thread
+        self._readers: Counter[int] = Counter()  # reads in progress, by thread
+        self._is_moving = False  # new reads wait
         try:
             self._temporary: str | None = tempfile.mkdtemp(prefix="retentive-")
         except OSError as error:
@@ -58,6 +60,9 @@ class ForeignDirectory(Backend):
         """The backend with its bookkeeping in the directory."""
         with self._lock:
             if self._temporary is not None:
+                self._is_moving = True
+                self._lock.wait_for(lambda: not self._readers.keys() - {threading.get_ident()})
+            if self._temporary is not None:  # no other thread has moved the bookkeeping meanwhile
                 self.inner.close()
                 private: str | None = self._temporary
                 try:
@@ -67,6 +72,8 @@ class ForeignDirectory(Backend):
                     raise os_error(error) from None
                 finally:
                     self.inner = self._opened(private)
+                    self._is_moving = False
+                    self._lock.notify_all()
                 self._finalizer()
             return self.inner
 
@@ -95,14 +102,18 @@ class ForeignDirectory(Backend):
         return self._reading(lambda inner: inner.side_records(store_id, kind, after=after))
 
     def _reading(self, work: Callable[[DirectoryBackend], T]) -> T:
-        inner = self.inner
+        """Run a read while no other thread moves the bookkeeping."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._is_moving or thread in self._readers)
+            self._readers[thread] += 1
         try:
-            return work(inner)
-        except Closed:
-            with self._lock:  # another thread moves the bookkeeping
-                if self.inner is inner:
-                    raise
-                return work(self.inner)
+            return work(self.inner)
+        finally:
+            with self._lock:
+                self._readers[thread] -= 1
+                self._readers += Counter()  # removes threads without reads
+                self._lock.notify_all()
 
     def close(self) -> None:
         with self._lock:

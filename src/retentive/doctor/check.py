@@ -138,7 +138,7 @@ def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreIn
 
 
 def repair(backend: Backend) -> None:
-    """Rebuild what other stored values prove: pointers, lost rows, counters, indexes, files. Deletes nothing.
+    """Rebuild pointers, lost rows, counters, indexes and files from other stored values. Deletes nothing.
 
     Other processes may write meanwhile. A second check shows what was repaired. Raises the errors of storage.
     """

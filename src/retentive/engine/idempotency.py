@@ -6,7 +6,7 @@ parts of the reply that neither the repeated command nor the history can supply.
 digest of the command is an HMAC with the id as key, so nobody without the id can use the digest to confirm a guessed
 text.
 
-Ids of the Claude API are unique. Other models number their calls, so their ids count only together with the actor.
+Ids of the Claude API are unique. Ids of other models may be numbers that repeat, so two actors may use the same one.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Texts of the command that a refusal can echo. The keys are the names that records use for them."""
+    """Arguments of the command that an error reply can repeat, by the name that stands for them in a record."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}

@@ -105,7 +105,7 @@ def scan(
 ) -> list[Finding]:
     """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds.
 
-    `redact` removes the certain values from the texts of memories, and with `likely` the likely values too; with
+    `redact` removes the values of class `certain` from the texts of memories, and with `likely` also the others; with
     `history` it also redacts older versions. If a memory is read-only, raises `InvalidInput` and writes nothing. If a
     memory cannot be rewritten for another reason, the other memories are rewritten before the error is raised.
     """

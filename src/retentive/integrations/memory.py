@@ -117,7 +117,7 @@ def memory_of_run(
         opened: SupportsExecute = open_memory(memory, store)[0]
         return opened
     if store is not None:
-        raise InvalidInput(f"`store` has no effect on a function; return `opened.store({store!r})` from the function")
+        raise InvalidInput(f"`store` has no effect if `memory` is a function; let it return `opened.store({store!r})`")
     return memory
 
 

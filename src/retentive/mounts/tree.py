@@ -239,9 +239,9 @@ class Mounts(Memories):
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
-        """The store that can run a command alone, and the command with the paths of that store.
+        """The store that all paths of a command belong to, and the command with its paths in that store.
 
-        Returns None if no single store can run it.
+        Returns None if the paths belong to several stores.
         """
         paths = paths_of(command)
         mount = self._mount_of(paths[0])

@@ -131,7 +131,7 @@ _STATE_ENDINGS = re.compile(
 
 
 def is_state(word: str) -> bool:
-    """Return whether a word describes a password or its place, and is not the password."""
+    """Return whether a word such as `expired` or `vault` says something about a password, and is not the password."""
     lower = word.lower()
     return lower in STATES or lower in NOT_VALUES or _STATE_ENDINGS.search(lower) is not None
 

@@ -142,7 +142,7 @@ class ChangeQuarantine(WriteOperation[bool]):
         return "trust.release" if self.is_released else "trust.quarantine"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Name of the changed setting. The pattern is left out, because it can contain a private address."""
+        """Name of the changed setting. The pattern of actors is left out, as it can contain an e-mail address."""
         return {"settings": ["quarantine"]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:

@@ -77,7 +77,7 @@ class DirectorySource:
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """All files, and the directories that are not read.
+        """Each file, and each directory that is skipped (a link, for example).
 
         The caller must read each file before it requests the next one.
         """

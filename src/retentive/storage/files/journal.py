@@ -1,10 +1,10 @@
 """Journal: records which committed versions have been written to the files, for recovery after a kill.
 
-The versions of a commit name the files to write (`numbering.py`). After each sync of the file system, the database
+Each version in the database names a file to write (`numbering.py`). After each sync of the file system, the database
 records the version up to which the files are durable. For later versions, the journal records which of them were
-written. The journal is the file `journal`, which is never synced; its lock is the lock of the directory. It is trusted
-only if at least one process has had the directory open at all times since it was written (lock file `live`). Otherwise
-the system may have crashed and lost unsynced writes.
+written. The journal is the file `journal`, which is never synced. A process that locks this file has locked the whole
+directory. After a crash of the system the journal may have lost writes, so it is used only if some process has had the
+directory open without interruption since the journal was written (lock file `live`).
 """
 
 from __future__ import annotations

@@ -74,4 +74,4 @@ def _number(private: str) -> int | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise UnknownSchema("the file with the format number in the folder .retentive contains no number") from None
+        raise UnknownSchema("the file .retentive/format must contain a format number, and does not") from None

@@ -8,11 +8,11 @@ from copy import copy
 from typing import TYPE_CHECKING, Unpack
 
 from retentive.engine.command_handlers import RunCommand, RunView
+from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.settings import ChangeSettings
 from retentive.errors import InvalidInput, Refused
-from retentive.memories import Memories
 from retentive.pipeline import StoreCore
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor

@@ -63,7 +63,7 @@ def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revi
     if len(paths) > 1 or len(revisions) > at_most:
         many = "one revision" if at_most == 1 else f"{at_most} revisions"
         raise click.UsageError(f"Specify at most {many} and one path.")
-    return revisions, MEMORY_PATH.convert(paths[0], None, None) if paths else None
+    return revisions, absolute(paths[0]) if paths else None
 
 
 def _is_path(word: str) -> bool:
@@ -101,24 +101,29 @@ else:
     TextType = click.ParamType  # not generic in older versions of click
 
 
+def absolute(path: str) -> str:
+    """The absolute path: `notes.md` and `./notes.md` are /memories/notes.md, and `.` is /memories."""
+    if path.startswith("/") or not path:
+        return path
+    while path.startswith("./"):
+        path = path[2:].lstrip("/")
+    return ROOT if path in {"", "."} else f"{ROOT}/{path}"
+
+
 class MemoryPathType(TextType):
     """The path of a memory or directory. A path without a leading slash is below /memories."""
 
     name = "path"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The absolute path: `notes.md` and `./notes.md` are /memories/notes.md, and `.` is /memories."""
-        if value.startswith("/") or not value:
-            return value
-        while value.startswith("./"):
-            value = value[2:].lstrip("/")
-        return ROOT if value in {"", "."} else f"{ROOT}/{value}"
+        """The absolute path."""
+        return absolute(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The memories and directories whose path starts like this."""
-        from retentive.cli.completion import paths  # noqa: PLC0415 - only for completion
+        from retentive.cli.completers import paths  # noqa: PLC0415 - only for completion
 
-        return paths(ctx, incomplete)
+        return paths(ctx, incomplete, absolute)
 
 
 class VersionType(TextType):
@@ -128,7 +133,7 @@ class VersionType(TextType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The newest versions, of the memory if the command line names one."""
-        from retentive.cli.completion import versions  # noqa: PLC0415 - only for completion
+        from retentive.cli.completers import versions  # noqa: PLC0415 - only for completion
 
         return versions(ctx, incomplete)
 
@@ -140,7 +145,7 @@ class StoreType(TextType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The keys of the memory stores."""
-        from retentive.cli.completion import stores  # noqa: PLC0415 - only for completion
+        from retentive.cli.completers import stores  # noqa: PLC0415 - only for completion
 
         return stores(ctx, incomplete)
 

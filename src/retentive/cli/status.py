@@ -14,7 +14,7 @@ from retentive.values.listing import human_size
 
 if TYPE_CHECKING:
     from retentive.history.changes import LoggedChange
-    from retentive.status import Status
+    from retentive.stats.status import Status
 
 
 @output.command(json="Print a JSON object.")
@@ -26,7 +26,7 @@ def status(location: Location, *, scan: bool) -> None:
     edited files whose edits are not recorded yet, and lines flagged as sensitive values or as instructions. In a pipe
     each line has a name and a value, separated by a tab.
     """
-    from retentive import status  # noqa: PLC0415 - slow to import
+    from retentive.stats import status  # noqa: PLC0415 - slow to import
 
     with location.existing() as store:
         found = status.status(store, scan=scan)

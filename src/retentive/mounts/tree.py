@@ -13,11 +13,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, Unpack
 
 from retentive.engine.command_handlers import RunCommand, Viewed
+from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
-from retentive.memories import Memories
 from retentive.mounts.mount import ClearPart, Mount, VisiblePart, checked_stores
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
 from retentive.store import MemoryStore, core_of

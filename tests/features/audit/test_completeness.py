@@ -28,7 +28,7 @@ from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
 from retentive.history.reads import AsOf
 from retentive.stats import stats
-from retentive.status import status
+from retentive.stats.status import status
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
@@ -362,7 +362,7 @@ def test_paths_are_parsed_where_an_error_has_an_entry() -> None:
     """`parsed` raises before there is an operation, so it may only be called inside `checking`."""
     no_operation = {
         "tree.py: store_of",  # names the store of a path, and runs nothing
-        *("completion.py: paths", "completion.py: work"),  # paths of the program itself, for a shell
+        *("completers.py: paths", "completers.py: work"),  # paths of the program itself, for a shell
     }
     assert set(_unchecked()) == no_operation
 

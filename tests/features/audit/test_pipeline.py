@@ -88,7 +88,7 @@ def test_callers_of_peek_are_known() -> None:
         if any(isinstance(call.func, ast.Attribute) and call.func.attr == "peek" for call in calls):
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
-        "cli/completion.py",  # names to complete, while a person types a command
+        "cli/completers.py",  # names to complete, while a person types a command
         "cli/performed.py",  # the versions that a command made, for its output
         "cli/undoing.py",  # the change to confirm, before it is undone
         "cli/editor.py",  # the text to edit, before the result is saved

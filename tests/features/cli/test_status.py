@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.status import status
+from retentive.stats.status import status
 from retentive.storage.sealed.keys import KeyRing
 from support.command_line import here, terminal
 
@@ -78,12 +78,12 @@ def test_a_long_history_is_not_read(location: str, monkeypatch: pytest.MonkeyPat
     here(location, "create", "/memories/c", "my password is hunter22 really\n" + "x\n" * 1_000)
     here(location, "insert", "/memories/c", "1000", "y")
     here(location, "insert", A, "0", "zero")
-    monkeypatch.setattr("retentive.status.MAX_VERSIONS", 2)
+    monkeypatch.setattr("retentive.stats.status.MAX_VERSIONS", 2)
     found = rows(location)
     assert found["flagged"] == "1 line in 1 memory; see `retentive stats`"
     assert found["not checked"] == "flags of older versions; `retentive status --scan` reads all texts"
     assert "findings in 2 memories" in rows(location, "--scan")["scan"]
-    monkeypatch.setattr("retentive.status.MAX_VERSIONS", 5)
+    monkeypatch.setattr("retentive.stats.status.MAX_VERSIONS", 5)
     assert rows(location)["flagged"] == "2 lines in 2 memories; see `retentive stats`"
     assert "not checked" not in rows(location)
 

@@ -1,0 +1,61 @@
+"""Completion of paths, memory stores and versions in shells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import click
+from click.shell_completion import CompletionItem
+
+from retentive.cli.location import Location
+from retentive.engine.operation import Read
+from retentive.engine.queries import list_memories
+from retentive.errors import RetentiveError
+from retentive.opening import Retentive
+from retentive.store import core_of
+
+MAX_VERSIONS = 50
+
+
+def paths(ctx: click.Context, incomplete: str, absolute: Callable[[str], str]) -> list[CompletionItem]:
+    """The memories and directories whose path starts with the words typed, one level at a time."""
+    typed = incomplete[: incomplete.rfind("/") + 1]
+    directory = absolute(typed or ".").rstrip("/")
+
+    def work(location: Location, opened: Retentive) -> list[CompletionItem]:
+        core = core_of(location.chosen(opened))
+        below = [each.path[len(directory) + 1 :] for each in core.peek(list_memories(core.parsed(directory)))]
+        names = sorted({"".join(path.partition("/")[:2]) for path in below})
+        return [CompletionItem(typed + name) for name in names if (typed + name).startswith(incomplete)]
+
+    return _completed(ctx, work)
+
+
+def stores(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The keys of the memory stores."""
+
+    def work(_: Location, opened: Retentive) -> list[CompletionItem]:
+        found = [(info.key or info.id, info.name) for info in opened.stores()]
+        return [CompletionItem(key, help=name) for key, name in found if key.startswith(incomplete)]
+
+    return _completed(ctx, work)
+
+
+def versions(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The newest versions, with their paths."""
+    newest = Read("versions", lambda snapshot: list(snapshot.versions(limit=MAX_VERSIONS)))
+
+    def work(location: Location, opened: Retentive) -> list[CompletionItem]:
+        found = [each for each in core_of(location.chosen(opened)).peek(newest) if each.id.startswith(incomplete)]
+        return [CompletionItem(each.id, help=f"{each.operation} {each.path}") for each in found]
+
+    return _completed(ctx, work)
+
+
+def _completed(ctx: click.Context, work: Callable[[Location, Retentive], list[CompletionItem]]) -> list[CompletionItem]:
+    """The completions at the location, if it exists. Errors complete nothing."""
+    location = ctx.find_object(Location) or Location()
+    with suppress(RetentiveError), location.opened() as opened:
+        return work(location, opened)
+    return []

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.pages import ROOT
 
 PICTURE = ROOT / "docs" / "terminal.svg"
@@ -22,6 +24,7 @@ def test_the_picture_is_current() -> None:
     assert check(PICTURE) == 0
 
 
+@pytest.mark.long
 def test_another_command_or_output_is_detected(tmp_path: Path) -> None:
     for old, new in ((" retentive log<", " retentive log -n 1<"), (" within 30 days", " within 31 days")):
         changed = PICTURE.read_text("utf-8").replace(old, new, 1)

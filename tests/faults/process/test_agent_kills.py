@@ -22,6 +22,7 @@ from .agent_forks import RUNS
 NOTES = "/memories/notes.md"
 STEPS = 20
 KILLS = sized(quick=3, long=30, full=500)
+SLOW = {"Agent streaming", "AsyncAgent cancelled"}
 LONGEST_S = 0.5
 FINISHED, CANCELLED = 0, 3
 
@@ -71,7 +72,9 @@ def run(forks: subprocess.Popen[str], **task: object) -> int:
     return int(forks.stdout.readline())
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] if kind in SLOW else []) for kind in RUNS]
+)
 def test_each_edit_is_made_once_however_often_the_agent_is_killed(
     kind: str, forks: subprocess.Popen[str], claude: ScriptedClaude, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from support import servers
 from .objects import DAY_S, Bottom, in_two_days, small
 from .wire import Asked, Reply, Wire, is_commit, nth
 
-CEPH = pytest.param("ceph", marks=pytest.mark.long)
+CEPH = pytest.param("ceph", marks=[pytest.mark.long, pytest.mark.clusters])
 
 
 @dataclass

@@ -109,7 +109,10 @@ def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: 
     assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
 
 
-def test_unreferenced_objects_are_reported_after_a_day(place: str, tmp_path: Path) -> None:
+def test_unreferenced_objects_are_reported_after_a_day(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ObjectsBackend, "storage_time", lambda _: time.time() + 2 * DAY_S)
     with opened_again(place) as found:
         store_id = found.store().id
         backend_of(found)._requests.put(f"stores/{store_id}/packs/{'0' * 32}", b"left")

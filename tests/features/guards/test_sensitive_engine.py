@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from retentive.redaction.detector import KINDS, Detector
+from retentive.redaction.rules import Find
 from retentive.redaction.search import Scanned, Search, alternatives
 from retentive.redaction.vendors import INFIXES, VENDORS
 from support.profiles import LONG, REQUIRED
@@ -44,8 +45,14 @@ def test_finds_are_the_same_without_re2() -> None:
     for seed in range(20 if LONG else 4):
         text = sample(Random(seed))
         fast, slow = Detector(KINDS, with_re2=True), Detector(KINDS, with_re2=False)
-        assert fast.find(text) == slow.find(text)
-        assert len(fast.find(text)) > 60
+        found, others = fast.find(text), slow.find(text)
+        assert [_shortened(one) for one in found] == [_shortened(one) for one in others]
+        assert len(found) > 60
+
+
+def _shortened(find: Find) -> Find:
+    """The find without what follows its first 300 characters: there, the two engines may end a long token elsewhere."""
+    return find._replace(end=min(find.end, find.start + 300))
 
 
 def test_without_re2_it_works() -> None:

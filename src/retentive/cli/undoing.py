@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED, status_of
@@ -78,6 +79,9 @@ def undo(
     by = whose if session is None else _pattern(session)
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
         raise click.UsageError("Specify only one of a revision with or without a path, --by and --session.")
+    typed = click.get_current_context().get_parameter_source("global__actor")
+    if typed is ParameterSource.COMMANDLINE and not revisions and by is None:
+        raise click.UsageError("--actor names who undoes the last change. To undo the changes of an actor, use --by.")
     if since is not None and by is None:
         raise click.UsageError("--since needs --by or --session.")
     if merge and force:

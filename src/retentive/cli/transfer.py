@@ -15,7 +15,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
 from retentive.cli.parameters import MEMORY_PATH, STORE
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import find_store, location_exists, parse_location
+from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
 from retentive.values.paths import ROOT
 
@@ -160,6 +160,7 @@ def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
     """
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
+    _take_over(location)
     chosen = _chosen(location, stores)
     with _backend(location.url, None) as backend, naming("File", file), output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=chosen, progress=progress)
@@ -225,6 +226,7 @@ def migrate(
     with naming("TO", shown(target)):
         if _same(location.url, target):
             raise InvalidInput("TO is the location itself")
+    _take_over(location)
     stores = _chosen(location, stores)
     with (
         _backend(location.url, from_keys) as origin,
@@ -252,6 +254,13 @@ _ERASED = {
     "read_only": "the copy in TO is kept, because it is read-only",
     "locked": "the copy in TO is kept, because it cannot be read with these keys",
 }
+
+
+def _take_over(location: Location) -> None:
+    """Record the files of a directory that nothing has opened yet as memories: without a history nothing is copied."""
+    if is_foreign(location.url) and location_exists(location.url):
+        with location.opened(create=True) as opened:
+            opened.store().memories()
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:

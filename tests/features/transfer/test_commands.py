@@ -335,3 +335,19 @@ def test_a_link_under_the_name_is_not_followed(at: str, tmp_path: Path) -> None:
     (tmp_path / "e.tar").symlink_to(tmp_path / "elsewhere")
     assert here(at, "export", str(tmp_path / "e.tar")).exit_code == 4
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_directory_that_nothing_has_opened_is_copied_whole(tmp_path: Path) -> None:
+    """Its files have no history yet, and would otherwise be left out without a word."""
+    files = tmp_path / "memory" / "memories"
+    for name in ("backup", "migrate"):
+        shutil.rmtree(tmp_path / "memory", ignore_errors=True)
+        files.mkdir(parents=True)
+        (files / "a.md").write_text("from before\n")
+        target = f"sqlite:///{tmp_path}/{name}.db"
+        if name == "backup":
+            assert here(str(tmp_path / "memory"), "backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
+            assert here(target, "restore-backup", str(tmp_path / "saved.tar.gz")).exit_code == 0
+        else:
+            assert here(str(tmp_path / "memory"), "migrate", target).exit_code == 0
+        assert here(target, "cat", "a.md").stdout == "from before\n"

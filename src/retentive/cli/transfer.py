@@ -258,7 +258,9 @@ _ERASED = {
 
 def _take_over(location: Location) -> None:
     """Record the files of a directory that nothing has opened yet as memories: without a history nothing is copied."""
-    if is_foreign(location.url) and location_exists(location.url):
+    with naming("Location", location.shown):
+        is_new = is_foreign(location.url) and location_exists(location.url)
+    if is_new:
         with location.opened(create=True) as opened:
             opened.store().memories()
 

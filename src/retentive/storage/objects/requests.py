@@ -31,11 +31,12 @@ _NO_CREDENTIALS = "no credentials for the object storage were found in the envir
 _REFUSED = "the object storage does not let these credentials do it"
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 _NEVER_SENT = re.compile(r"kind: Connect,")
-_OUT_OF_RANGE = re.compile(r"[Ii]nvalid ?[Rr]ange|\b416\b|[Nn]ot [Ss]atisfiable")
+# The text of an error also contains the URL and times, which can contain any number. So each pattern contains words.
+_OUT_OF_RANGE = re.compile(r"status code: 416\b|<Code>InvalidRange<|Invalid range: Wanted")
 _MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
     (r"(?i)NoSuchBucket|ContainerNotFound|bucket does not exist", Unavailable, _NO_BUCKET),
     ("BadScheme", InvalidInput, "the endpoint speaks plain HTTP; add allow_http=true if that is meant"),
-    (r"169\.254\.|token request|TokenRequest", PermissionDenied, _NO_CREDENTIALS),  # instance metadata service
+    (r"://169\.254\.|token request|TokenRequest", PermissionDenied, _NO_CREDENTIALS),  # instance metadata service
     (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
 ]
 UNQUOTED_ETAG = "unquoted-etag"
@@ -218,7 +219,7 @@ class Requests:
 
         If the object was replaced, the bytes are those of the new object.
         """
-        with _mapped():
+        with _mapped(is_range=True):
             return bytes(self.client().get_range(key, start=start, length=length))
 
     def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
@@ -322,11 +323,13 @@ def _probe_key() -> str:
 
 
 @contextmanager
-def _mapped(*, is_write: bool = False) -> Iterator[None]:
+def _mapped(*, is_write: bool = False, is_range: bool = False) -> Iterator[None]:
     """Context that converts errors of the driver to errors of retentive."""
     try:
         yield
     except (library().exceptions.BaseError, OSError, ValueError) as error:
+        if is_range and _OUT_OF_RANGE.search(str(error)):
+            raise Missing from None
         raise _meaning(error, is_write=is_write) from None
 
 
@@ -342,7 +345,7 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
         return PermissionDenied(_REFUSED)
     if isinstance(error, FileNotFoundError):
         return Unavailable(_NO_BUCKET) if is_write else Missing()
-    return Missing() if _OUT_OF_RANGE.search(text) and not is_write else Unavailable(_FAILED)
+    return Unavailable(_FAILED)
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from retentive.values.extras import pip_install
 
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
 _MAX_REPEATS = 200  # of a character class, in `re`: without a bound, a search could read the whole text from each place
+MAX_TOKENS = 1_000  # tokens in a text that are found one by one
+MAX_CERTAIN = 2_000  # places for private keys, URLs and headers
 MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
 
 
@@ -25,6 +28,15 @@ class Budget:
         """Return whether one more place may be judged."""
         self._places -= 1
         return self._places >= 0
+
+
+class Limits:
+    """What may be judged one by one in a text: tokens, places for certain values, and other places."""
+
+    def __init__(self, *, bounded: bool = True) -> None:
+        self.tokens, self.wraps, self.certain, self.places = (
+            Budget(limit if bounded else math.inf) for limit in (MAX_TOKENS, MAX_TOKENS, MAX_CERTAIN, MAX_JUDGED)
+        )
 
 
 @lru_cache(maxsize=1)

@@ -199,7 +199,7 @@ def test_importing_compiles_nothing_and_loads_no_driver() -> None:
     code = (
         "import sys, retentive.redaction.detector as s; s.Detector();"
         "names = ('re2', 'retentive.redaction.forms');"
-        "print([n for n in names if n in sys.modules], s._engine.cache_info().currsize)"
+        "print([n for n in names if n in sys.modules], s._built_in_rules.cache_info().currsize)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "[] 0"

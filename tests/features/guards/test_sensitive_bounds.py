@@ -13,10 +13,10 @@ from types import FrameType
 
 import pytest
 
-from retentive.redaction import detector, values
-from retentive.redaction.detector import MAX_TOKENS, Detector, Find
+from retentive.redaction import detector, search, values
+from retentive.redaction.detector import Detector, Find
 from retentive.redaction.examiner import _lines
-from retentive.redaction.search import MAX_JUDGED, Budget, Search
+from retentive.redaction.search import MAX_JUDGED, MAX_TOKENS, Budget, Search
 
 from .sensitive_values import ALNUM, github, of, pem
 
@@ -116,11 +116,11 @@ def read() -> Iterator[Counter[str]]:
                 if isinstance(value, re.Pattern):
                     patch.setattr(module, name, Metered(value, counts))
         patch.setattr(re, "compile", lambda *given: Metered(compiled(*given), counts))
-        patch.setattr(detector, "MAX_JUDGED", FEW)
-        detector._engine.cache_clear()
-        detector._engine(False)
+        patch.setattr(search, "MAX_JUDGED", FEW)
+        detector._built_in_rules.cache_clear()
+        detector._built_in_rules(False)
         yield counts
-    detector._engine.cache_clear()
+    detector._built_in_rules.cache_clear()
 
 
 def work(text: str, read: Counter[str]) -> Counter[str]:
@@ -155,12 +155,12 @@ def test_work_grows_with_the_text(name: str, read: Counter[str]) -> None:
 
 def test_no_search_repeats_a_class_without_a_bound(read: Counter[str]) -> None:
     """Such a repetition could read the whole text again from every place. A group may repeat: it starts once."""
-    engine = detector._engine(False)
+    engine = detector._built_in_rules(False)
     searches = [one for one in vars(engine).values() if isinstance(one, Search)]
     searches += [one for rows in vars(engine).values() if isinstance(rows, tuple | list) for one in _searches(rows)]
     assert len(searches) >= 15
-    for search in searches:
-        for pattern in (search._pattern.pattern, search._then.pattern):
+    for one in searches:
+        for pattern in (one._pattern.pattern, one._then.pattern):
             classes = re.sub(r"\\.|\[(?:\\.|[^\]\\])*\]", lambda part: "C" if part[0][0] in "[s" else part[0], pattern)
             assert re.findall(r"(?:C|(?<!\\)\.|\\[sSwWdD])(?:[*+]|\{\d+,\})", classes) == []
 

@@ -1,0 +1,234 @@
+"""The built-in rules of the detector, compiled.
+
+A few combined patterns (RE2, if installed) seek candidates in one pass over a text; only there the exact rules run. The
+number of places that are judged one by one is bounded; after that, values are found in bulk.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+
+from retentive.redaction import contacts, forms, named, numbers, tables, vendors
+from retentive.redaction.checks import CHECKS, is_strong
+from retentive.redaction.rules import Find
+from retentive.redaction.search import Limits, Scanned, Search, alternatives
+from retentive.redaction.views import decoded, unwrapped
+
+_BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
+_LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
+_BEFORE_SIGN = {":": re.compile(r"[\w.$-]{0,41}"), "|": re.compile(r" ?['\"]?[^\s'\"]*")}
+_ALNUM = re.compile("[0-9A-Za-z]")
+MIN_HEAD = 6  # characters of a token before a line break
+MAX_TOKEN = 8_000  # characters
+MAX_VAGUE = 3  # characters: a token that starts with so few is always judged
+# In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.
+_BULK_NAMES = (
+    "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
+    "|credential|_auth|密码|密碼|パスワード"
+)
+_BULK_VALUE = "(?:[^\\s\"'`]{5}[^\\s\"'`0-9]*[0-9]|[^\\s\"'`0-9]{0,4}[0-9][^\\s\"'`]{5}|[^\\s\"'`]{20})[^\\s\"'`]*"
+_BULK = (
+    rf"(?:{_BULK_NAMES})[a-z0-9_.\[\]-]*[\"'`*]*[ \t]*(?::=|=>|[:=,>(：]|is |是)[ \t]*[\"'`]?{_BULK_VALUE}"
+    r"|://[^\s/@\"'`<>:]*:[^\s/@\"'`<>]{3}[^\s/@\"'`<>]*@|(?:bearer|basic|authorization:)[ \t]+[^\s\"'`]{16}[^\s\"'`]*"
+    r"|-----begin [a-z0-9 ]*private key[^-]*-----[a-z0-9+/=\\\s]{40}(?:[a-z0-9+/=\\\s])*(?:-----end [a-z0-9 ]*-----)?"
+)
+_RUNS = rf"(?:{_BULK})(?:[\s\"'`,;&|(){{}}\[\]<>]*[a-z0-9_.$+-]*(?:{_BULK}))*"
+_VALUE_OF_RUN = re.compile(
+    r"(?:=>|[:=,>(：]+|is |是|bearer|basic|-----begin)[ \t]*[\"'`]?(?://[^:\s]*:)?([^\s=:>,(].*)",
+    re.DOTALL,
+)
+
+
+class BuiltInRules:
+    """The built-in rules, compiled. The order in `find` is that of the cost, not of precedence."""
+
+    def __init__(self, with_re2: bool | None) -> None:
+        self._with_re2 = with_re2
+        self._compile_vendors()
+        self._compile_infixes()
+        self._compile_forms()
+        self._seek_numbers = self._search(
+            f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})", lower=False
+        )
+        self._seek_contacts = self._search(contacts.SEEK_CONTACTS, lower=False)
+        self._by_context = (
+            *((self._search(*seek), named.find_named) for seek in named.SEEKS),
+            (self._search(named.SEEK_BEFORE), named.find_before),
+            (self._search(*named.SEEK_PAIR), named.find_pair),
+            (self._search(contacts.SEEK_SEEDS), contacts.find_seeds),
+            (self._search(tables.SEEK_INSERT), tables.find_in_insert),
+        )
+        self._seek_tables = self._search(tables.SEEK_TABLE)
+        self._seek_runs = self._search(_RUNS)
+
+    def _search(self, pattern: str, then: str = "", *, lower: bool = True) -> Search:
+        return Search(pattern, then, lower=lower, with_re2=self._with_re2)
+
+    def _compile_vendors(self) -> None:
+        self._rows = [(row[0], CHECKS[row[3]]) for row in vendors.VENDORS]
+        rows_of: dict[str, list[str]] = {}
+        firsts: dict[str, list[str]] = {}
+        for number, (_, starts, rest, *_) in enumerate(vendors.VENDORS):
+            for two in {start[:2] for start in starts.split()}:
+                rows_of.setdefault(two, []).append(f"(?P<r{number}>{alternatives(starts.split())}{rest})")
+            for start in starts.split():
+                firsts.setdefault(start, []).append(_first_of(rest))
+        self._vendors = {two: re.compile("|".join(rows)) for two, rows in rows_of.items()}
+        heads = alternatives({start: f"(?:{'|'.join(rests)})" for start, rests in firsts.items()})
+        any_head = alternatives([*firsts])
+        self._seek_vendor = self._search(_BOUNDARY + heads, lower=False)
+        self._seek_wrapped = self._search(f"{_BOUNDARY}{any_head}[A-Za-z0-9._/+=-]+[ \\t]*\\r?\\n", lower=False)
+        self._starts = re.compile(any_head)
+        self._kinds = {start: row[0] for row in vendors.VENDORS for start in row[1].split()}
+        token = f"{any_head}[A-Za-z0-9._/+=~-]{{10}}[A-Za-z0-9._/+=~-]*"
+        self._seek_tokens = self._search(f"{_BOUNDARY}{token}(?:[\\s\"'`,;|:=]+{token})*", lower=False)
+
+    def _compile_infixes(self) -> None:
+        self._infix_rows = [(row[0], CHECKS[row[3]]) for row in vendors.INFIXES]
+        infixes = "|".join(f"(?P<r{number}>{row[2]})" for number, row in enumerate(vendors.INFIXES))
+        self._infix = re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{infixes})(?![A-Za-z0-9])")
+        infix = "|".join(row[1] for row in vendors.INFIXES)
+        self._seek_infix = self._search(f"(?:{infix})(?:[!-~]{{0,8}}(?:{infix}))*", lower=False)
+
+    def _compile_forms(self) -> None:
+        self._compiled = [
+            (kind, re.compile(pattern, re.IGNORECASE if any_case else 0), CHECKS[check])
+            for kind, _, pattern, check, any_case in forms.FORMS
+        ]
+        self._seek_forms = [
+            self._search("|".join(row[1] for row in forms.FORMS if row[4] is any_case), lower=any_case)
+            for any_case in (False, True)
+        ]
+
+    def find(
+        self, scanned: Scanned, left: Limits, *, in_path: bool = False, with_contacts: bool = False
+    ) -> Iterator[Find]:
+        """The finds in a text as it stands. `left`: the number of places that may be judged one by one."""
+        text, judged = scanned.text, len(scanned.text)
+        yield from self._by_vendor(scanned, left)
+        yield from self._by_infix(scanned)
+        yield from self._in_two_lines(scanned, left)
+        for start, end in self._seek_numbers.spans(scanned):
+            yield from numbers.find_numbers(text, start, end, in_path=in_path)
+        if with_contacts:
+            for start, end in self._seek_contacts.spans(scanned):
+                yield from contacts.find_contacts(text, start, end)
+        by_form = ((search, self._by_form, left.certain) for search in self._seek_forms)
+        by_context = ((search, finder, left.places) for search, finder in self._by_context)
+        for search, finder, places in (*by_form, *by_context):
+            for start, end in search.spans(scanned):
+                if not places.take():
+                    judged = min(judged, start)
+                    break
+                yield from finder(text, start, end)
+        yield from self._by_table(scanned, left)
+        if judged < len(text):
+            yield from self._in_bulk(text, judged)
+
+    def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
+        reach = [0]
+        for start, end in self._seek_tables.spans(scanned, reach):
+            if start >= reach[0]:
+                if not left.places.take():
+                    break
+                finds, reach[0] = tables.find_in_table(scanned.text, start, end, left.places)
+                yield from finds
+
+    def _in_bulk(self, text: str, judged: int) -> Iterator[Find]:
+        """The certain values after the places that were judged: a find for each run of assignments."""
+        rest = Scanned(text[judged:])
+        for start, end in self._seek_runs.spans(rest):
+            value = _VALUE_OF_RUN.search(rest.lower, start, end)
+            if value is not None:
+                yield Find("password", judged + value.start(1), judged + end)
+
+    def encoded(self, scanned: Scanned, found: Sequence[Find], left: Limits) -> Iterator[Find]:
+        """Pieces that are URL-encoded or base64 and hold a certain find, unless it shows without decoding."""
+        view = decoded(scanned.text)
+        if view is None:
+            return
+        starts = sorted(find.start for find in found)
+        for find in self.find(Scanned(view.text), left):
+            start, end = view.span(find.start, find.end)
+            shows = bisect.bisect_left(starts, end) > bisect.bisect_left(starts, start)
+            if not find.likely and not shows:
+                yield Find(find.kind, start, end)
+
+    def _by_vendor(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
+        text, reach = scanned.text, [0]
+        for start, end in self._seek_vendor.spans(scanned, reach):
+            if start < reach[0]:
+                continue
+            find, reach[0] = self._vendor_in(text, start, end)
+            if find is not None:
+                if not left.tokens.take():
+                    yield from self._tokens_in_bulk(text, start)
+                    return
+                yield find
+
+    def _in_two_lines(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
+        """Tokens that one line break splits."""
+        for start, end in self._seek_wrapped.spans(scanned):
+            if not left.wraps.take():
+                break
+            head = scanned.text[start:end].rstrip()
+            tail, follows = unwrapped(scanned.text, start + len(head))
+            find, _ = self._vendor_in(head + tail, 0, len(head))
+            if find is not None and find.start + MIN_HEAD <= len(head) < find.end:
+                yield Find(find.kind, start + find.start, follows + find.end - len(head))
+
+    def _tokens_in_bulk(self, text: str, judged: int) -> Iterator[Find]:
+        """Tokens after many: those with nothing but signs between them are one find."""
+        rest = Scanned(text[judged:])
+        for start, end in self._seek_tokens.spans(rest):
+            lead = _LEADS.match(rest.text, start)
+            head = self._starts.match(rest.text, lead.end() if lead else start)
+            if head is not None and len(head[0]) > MAX_VAGUE:
+                yield Find(self._kinds[head[0]], judged + head.start(), judged + end)
+                continue
+            for other in self._by_vendor(Scanned(rest.text[start:end]), Limits(bounded=False)):
+                yield Find(other.kind, judged + start + other.start, judged + start + other.end)
+
+    def _by_infix(self, scanned: Scanned) -> Iterator[Find]:
+        for start, end in self._seek_infix.merged(scanned, 120, 400):
+            for match in self._infix.finditer(scanned.text, start, end):
+                kind, check = self._infix_rows[int((match.lastgroup or "r0")[1:])]
+                if check(match[0]):
+                    yield Find(kind, *match.span())
+
+    def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
+        """A token at a candidate, and where to search on: not in what was judged."""
+        lead = _LEADS.match(text, start)
+        for at in {start, lead.end() if lead else start}:
+            rows = self._vendors.get(text[at : at + 2])
+            match = rows.match(text, at, at + MAX_TOKEN) if rows is not None else None
+            if match is None or match.lastgroup is None:
+                continue
+            kind, check = self._rows[int(match.lastgroup[1:])]
+            stop = match.end() - len(match[0]) + len(match[0].rstrip(".-"))
+            if not _ALNUM.match(text, stop) and check(match[0]):
+                return Find(kind, at, stop), stop
+            end = max(end, match.end())
+        return None, end
+
+    def _by_form(self, text: str, start: int, end: int) -> Iterator[Find]:
+        if text[start] in ":|" and text[start + 1] != "/":  # sought by the sign after a user name, or after a password
+            before = text[max(0, start - 110) : start][::-1]
+            start -= _BEFORE_SIGN[text[start]].match(before).end()  # type: ignore[union-attr] # it matches nothing too
+        for kind, pattern, check in self._compiled:
+            match = pattern.match(text, start)
+            if match is None or not check(match["value"]):
+                continue
+            first, last = match.span("value")
+            weak = kind in {"password", "url_password", "connection_string"}
+            likely = weak and not is_strong(match["value"])
+            yield Find(kind, first, last, likely=likely)
+            return
+
+
+def _first_of(rest: str) -> str:
+    """Pattern of the first characters of a token. No longer counts: RE2 has a state for each count of each token."""
+    first = re.match(r"(\[[^\]]+\]|\\d)\{(\d+)", rest)
+    return f"{first[1]}{{{min(int(first[2]), 40)}}}" if first else "[!-~]{8}"

@@ -1,7 +1,8 @@
 """The built-in rules of the detector, compiled.
 
-A few combined patterns (RE2, if installed) seek candidates in one pass over a text; only there the exact rules run. The
-number of places that are judged one by one is bounded; after that, values are found in bulk.
+With RE2, one pass over a text tells which of a few combined patterns match anywhere in it. These seek candidates, and
+only there the exact rules run. The number of places that are judged one by one is bounded; after that, values are found
+in bulk.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from retentive.redaction import contacts, forms, named, numbers, tables, vendors
 from retentive.redaction.checks import CHECKS, is_strong
 from retentive.redaction.rules import Find
-from retentive.redaction.search import Limits, Scanned, Search, alternatives
-from retentive.redaction.views import decoded, unwrapped
+from retentive.redaction.search import Limits, Prefilter, Scanned, Search, alternatives
+from retentive.redaction.views import SEEK_BASE64, decoded, unwrapped
 
 _BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
 _LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
@@ -46,6 +47,7 @@ class BuiltInRules:
 
     def __init__(self, with_re2: bool | None) -> None:
         self._with_re2 = with_re2
+        self._searches: list[Search] = []
         self._compile_vendors()
         self._compile_infixes()
         self._compile_forms()
@@ -61,10 +63,16 @@ class BuiltInRules:
             (self._search(tables.SEEK_INSERT), tables.find_in_insert),
         )
         self._seek_tables = self._search(tables.SEEK_TABLE)
-        self._seek_runs = self._search(_RUNS)
+        self._seek_runs = self._search(_RUNS, in_bulk=True)
+        self._seek_base64 = self._search(SEEK_BASE64, lower=False)
+        self._prefilter = Prefilter(self._searches, with_re2=with_re2)
 
-    def _search(self, pattern: str, then: str = "", *, lower: bool = True) -> Search:
-        return Search(pattern, then, lower=lower, with_re2=self._with_re2)
+    def _search(self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False) -> Search:
+        """A search of each text, or `in_bulk` of the few texts with too many places."""
+        search = Search(pattern, then, lower=lower, with_re2=self._with_re2)
+        if not in_bulk:
+            self._searches.append(search)
+        return search
 
     def _compile_vendors(self) -> None:
         self._rows = [(row[0], CHECKS[row[3]]) for row in vendors.VENDORS]
@@ -83,7 +91,7 @@ class BuiltInRules:
         self._starts = re.compile(any_head)
         self._kinds = {start: row[0] for row in vendors.VENDORS for start in row[1].split()}
         token = f"{any_head}[A-Za-z0-9._/+=~-]{{10}}[A-Za-z0-9._/+=~-]*"
-        self._seek_tokens = self._search(f"{_BOUNDARY}{token}(?:[\\s\"'`,;|:=]+{token})*", lower=False)
+        self._seek_tokens = self._search(f"{_BOUNDARY}{token}(?:[\\s\"'`,;|:=]+{token})*", lower=False, in_bulk=True)
 
     def _compile_infixes(self) -> None:
         self._infix_rows = [(row[0], CHECKS[row[3]]) for row in vendors.INFIXES]
@@ -107,6 +115,8 @@ class BuiltInRules:
     ) -> Iterator[Find]:
         """The finds in a text as it stands. `left`: the number of places that may be judged one by one."""
         text, judged = scanned.text, len(scanned.text)
+        if not self._prefilter.narrow(scanned):
+            return
         yield from self._by_vendor(scanned, left)
         yield from self._by_infix(scanned)
         yield from self._in_two_lines(scanned, left)
@@ -145,8 +155,11 @@ class BuiltInRules:
                 yield Find("password", judged + value.start(1), judged + end)
 
     def encoded(self, scanned: Scanned, found: Sequence[Find], left: Limits) -> Iterator[Find]:
-        """Pieces that are URL-encoded or base64 and hold a certain find, unless it shows without decoding."""
-        view = decoded(scanned.text)
+        """Pieces that are URL-encoded or base64 and hold a certain find, unless it shows without decoding.
+
+        `found` are the finds of `find`, which is called before.
+        """
+        view = decoded(scanned.text, with_base64=self._seek_base64 not in scanned.absent)
         if view is None:
             return
         starts = sorted(find.start for find in found)

@@ -59,11 +59,15 @@ def lowered(text: str) -> str:
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Scanned:
-    """A text with the forms of it that patterns search: its bytes, and its lower case at the same positions."""
+    """A text with the forms of it that patterns search: its bytes, and its lower case at the same positions.
+
+    `absent` are searches that are known to match nowhere in it.
+    """
 
     text: str
+    absent: frozenset[Search] = frozenset()
 
     @cached_property
     def lower(self) -> str:
@@ -103,11 +107,9 @@ class Search:
     """
 
     def __init__(self, pattern: str, then: str = "", *, lower: bool = False, with_re2: bool | None = None) -> None:
-        self._lower = lower
-        self._find: Callable[..., Iterable[Any]] | None = None
-        if has_re2() if with_re2 is None else with_re2:
-            self._find = _by_re2(f"(?:{pattern})[^\\n]*?(?:{then})" if then else pattern)
-        else:
+        self.lower, self.by_re2 = lower, f"(?:{pattern})[^\\n]*?(?:{then})" if then else pattern
+        self._has_re2 = has_re2() if with_re2 is None else with_re2
+        if not self._has_re2:
             self._pattern, self._then = _by_re(pattern), _by_re(then)
 
     def spans(self, scanned: Scanned, reach: Sequence[int] = (0,)) -> Iterator[tuple[int, int]]:
@@ -116,9 +118,12 @@ class Search:
         The caller may change `reach`, where the last match that it judged ends: later ones that start before may be
         left out.
         """
-        if self._find is not None:
-            return self._in_bytes(scanned, scanned.lower_data if self._lower else scanned.data, reach, self._find)
-        text = scanned.lower if self._lower else scanned.text
+        if self in scanned.absent:
+            return iter(())
+        if self._has_re2:
+            data = scanned.lower_data if self.lower else scanned.data
+            return self._in_bytes(scanned, data, reach, _by_re2(self.by_re2))
+        text = scanned.lower if self.lower else scanned.text
         return self._followed(text) if self._then.pattern else (match.span() for match in self._pattern.finditer(text))
 
     def merged(self, scanned: Scanned, before: int, after: int) -> Iterator[tuple[int, int]]:
@@ -164,6 +169,27 @@ class Search:
             at = max(follows[1] if line_end < 0 else line_end, end)
 
 
+class Prefilter:
+    """Tells in one pass over a text which of many searches match nowhere. Without RE2, all may match."""
+
+    def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
+        self._all, self._sets = frozenset(searches), []
+        if has_re2() if with_re2 is None else with_re2:
+            for lower in (False, True):
+                group = [search for search in searches if search.lower is lower]
+                self._sets.append((lower, group, _set_of_re2(search.by_re2 for search in group)))
+
+    def narrow(self, scanned: Scanned) -> bool:
+        """Record in the text which searches are absent from it. Returns False if all are."""
+        if not self._sets:
+            return True
+        present: list[Search] = []
+        for lower, group, patterns in self._sets:
+            present += [group[number] for number in patterns.Match(scanned.lower_data if lower else scanned.data) or ()]
+        scanned.absent = self._all.difference(present) if present else self._all
+        return bool(present)
+
+
 def _by_re(pattern: str) -> re.Pattern[str]:
     bounded = pattern.replace("]*", f"]{{0,{_MAX_REPEATS}}}").replace("]+", f"]{{1,{_MAX_REPEATS}}}")
     return re.compile(bounded.replace(r"\z", r"\Z"), re.ASCII)
@@ -173,8 +199,25 @@ def _by_re(pattern: str) -> re.Pattern[str]:
 def _by_re2(pattern: str) -> Callable[..., Iterable[Any]]:
     import re2  # noqa: PLC0415 - see above
 
+    find: Callable[..., Iterable[Any]] = re2.compile(pattern.encode(), _options()).finditer
+    return find
+
+
+def _set_of_re2(patterns: Iterable[str]) -> Any:
+    """RE2 set of patterns. `Match` returns the numbers of those that match a text anywhere, or None."""
+    import re2  # noqa: PLC0415 - see above
+
+    found = re2.Set.SearchSet(_options())
+    for pattern in patterns:
+        found.Add(pattern.encode())
+    found.Compile()
+    return found
+
+
+def _options() -> Any:
+    import re2  # noqa: PLC0415 - see above
+
     options = re2.Options()
     options.max_mem = _MEMORY_BYTES
     options.log_errors = False
-    find: Callable[..., Iterable[Any]] = re2.compile(pattern.encode(), options).finditer
-    return find
+    return options

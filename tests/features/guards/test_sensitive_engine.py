@@ -7,10 +7,12 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from random import Random
 
 import pytest
 
+from retentive.redaction.built_in import BuiltInRules
 from retentive.redaction.detector import KINDS, Detector
 from retentive.redaction.rules import Find
 from retentive.redaction.search import Scanned, Search, alternatives
@@ -50,6 +52,33 @@ def test_finds_are_the_same_without_re2() -> None:
         assert len(found) > 60
 
 
+@NEEDS_RE2
+def test_the_prefilter_rules_out_only_searches_without_a_match() -> None:
+    """For texts with one value each, and for parts of values."""
+    rules = BuiltInRules(with_re2=True)
+    rng, ruled_out = Random(7), Counter[str]()
+    values = [make(rng) for makes in BARE.values() for make in makes]
+    values += [
+        context.format(n=name, k=key, v=make(rng))
+        for rows in NAMED.values()
+        for name, key, make in rows
+        for context in contexts.NAMED.values()
+    ]
+    for text in [*values, *PARTS, *(f"é{value}\n密码" for value in values)]:
+        scanned = Scanned(text)
+        rules._prefilter.narrow(scanned)
+        for search in scanned.absent:
+            assert list(search.spans(Scanned(text))) == []
+        ruled_out[f"{len(rules._searches) - len(scanned.absent)} left"] += 1
+    assert len(ruled_out) > 4
+
+
+@NEEDS_RE2
+def test_an_ordinary_text_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Search, "_in_bytes", lambda *_: pytest.fail("a search runs that matches nowhere"))
+    assert Detector(with_re2=True).find("Ada likes tea, and Bob likes coffee.\n" * 50) == []
+
+
 def _shortened(find: Find) -> Find:
     """The find without what follows its first 300 characters: there, the two engines may end a long token elsewhere."""
     return find._replace(end=min(find.end, find.start + 300))
@@ -60,6 +89,7 @@ def test_without_re2_it_works() -> None:
     code = """
 import sys
 sys.modules["re2"] = None
+from retentive.redaction.built_in import BuiltInRules
 from retentive.redaction.detector import Detector
 print(Detector().redact("password: hunter2 and AKIAQYLPMN5HXRZW2TVB"))
 """

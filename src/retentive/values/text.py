@@ -176,9 +176,11 @@ def _with_final_newline(text: str) -> str:
 
 def line_start(text: AnyStr, line: int, lines: int) -> int:
     """Position where line `line` (from 1) starts in a text of `lines` lines. For `lines` + 1, the end of the text."""
-    newline = _newline(text)
+    if line == 1:
+        return 0
     if line > lines:
         return len(text)
+    newline = _newline(text)
     if lines - line < _NEAR:
         at = len(text) - text.endswith(newline)
         for _ in range(lines - line + 1):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 from retentive.agent.checks import check_list, check_text, replace_surrogates
@@ -20,6 +21,7 @@ from retentive.errors import InvalidInput
 MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a message to retry"
 
 EMPTY_ERROR = "Error: The tool failed without a message."
+SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 MessageDict = dict[str, Any]
 
@@ -141,10 +143,16 @@ def _newest_response(messages: Sequence[MessageDict]) -> int | None:
 
 
 def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[str, Any]] = ()) -> list[MessageDict]:
-    """Blocks of a response without the calls of server tools that have no result in `blocks` or in later messages."""
-    answered = {block.get("tool_use_id") for each in [blocks, *map(blocks_of, later)] for block in each}
-    calls = {"server_tool_use", "mcp_tool_use"}
-    return [block for block in blocks if block.get("type") not in calls or block.get("id") in answered]
+    """Blocks of a response without the calls of server tools that have no result in `blocks` or in later messages.
+
+    `later` is read only while a call has no result: most responses contain the results of their calls.
+    """
+    open_ids = {block.get("id") for block in blocks if block.get("type") in SERVER_CALLS}
+    for each in chain([blocks], map(blocks_of, later)):
+        if not open_ids:
+            break
+        open_ids -= {block.get("tool_use_id") for block in each}
+    return [block for block in blocks if block.get("type") not in SERVER_CALLS or block.get("id") not in open_ids]
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[MessageDict]:

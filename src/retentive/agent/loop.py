@@ -91,7 +91,7 @@ class _Conversation(Generic[C]):
             self._fields["system"] = system_blocks(prompt, cache=cache)
         self._budget = budget
         self._stream = stream
-        given = tool_list(tools)
+        given = tool_list(tools, is_async=self._is_async)
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         self.origin = origin_of(source, session)
@@ -100,7 +100,7 @@ class _Conversation(Generic[C]):
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)
-        self._tools = Tools(self.memory, self.actor, given, is_async=self._is_async, **self.origin)
+        self._tools = Tools(self.memory, self.actor, given, **self.origin)
         self._own_client = client is None
         self.client = self._new_client() if client is None else client
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -58,8 +59,11 @@ def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:
     return [{"type": "text", "text": prompt, "cache_control": dict(CACHE)}] if cache else prompt
 
 
-def tool_list(tools: Iterable[Any]) -> list[Any]:
-    """Check the tools other than the memory and return them as a list. Raises `InvalidInput`."""
+def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
+    """Check the tools other than the memory and return them as a list. Raises `InvalidInput`.
+
+    Only an async agent can run async tools.
+    """
     checked = check_list(tools, "tools must be a list of tools")
     for tool in checked:
         entry = isinstance(tool, Mapping) and any(isinstance(tool.get(name), str) for name in ("type", "name"))
@@ -73,6 +77,9 @@ def tool_list(tools: Iterable[Any]) -> list[Any]:
         raise InvalidInput(f"the agent has a tool named {TOOL['name']!r} already; pass its memory as memory=...")
     if twice := next((name for name in names if name is not None and names.count(name) > 1), None):
         raise InvalidInput(f"two tools are named {twice!r}; the API accepts each name once")
+    for tool in checked:
+        if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
+            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or the SDK's beta_tool")
     return checked
 
 

@@ -29,10 +29,12 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
     """A copy of the messages that the API accepts, from the newest summary of a compaction on."""
     sent: list[MessageDict] = []
     messages = _since_compaction(messages)
+    turn_start = _last_turn_start(messages)
     for at, message in enumerate(messages):
         blocks = [block for block in blocks_of(message) if not is_blank(block)]
         if message["role"] == "assistant":
-            blocks = _without_open_server_calls(blocks, messages[at + 1 :])
+            if at < turn_start:  # the turn of this response has ended
+                blocks = without_server_calls(blocks, messages[at + 1 :])
             _answer_calls(sent)
         else:
             blocks = _results_first(blocks, sent)
@@ -52,9 +54,9 @@ def _since_compaction(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping
     return messages
 
 
-def _without_open_server_calls(blocks: list[MessageDict], later: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
-    """The blocks of a response without calls of server tools that have no result, if the turn has ended."""
-    return without_server_calls(blocks, later) if any(_starts_a_turn(message) for message in later) else blocks
+def _last_turn_start(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Position of the newest user message with other content than tool results, or 0."""
+    return next((at for at in range(len(messages) - 1, 0, -1) if _starts_a_turn(messages[at])), 0)
 
 
 def _starts_a_turn(message: Mapping[str, Any]) -> bool:

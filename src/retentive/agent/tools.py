@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack, cast
 
 from anyio import to_thread
@@ -17,7 +17,6 @@ from anyio import to_thread
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.conversation import MessageDict, add_result, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
-from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, id_option, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.integrations.named import named
@@ -30,7 +29,7 @@ _LOG = logging.getLogger("retentive.agent")
 
 
 class Tools:
-    """The memory and the application's tools of one agent. Raises `InvalidInput` for a tool that it cannot run.
+    """The memory and the application's tools of one agent, which `tool_list` has checked.
 
     `definitions` are the entries for the `tools` list of a request. Thread-safe if the application's tools are.
     """
@@ -39,21 +38,14 @@ class Tools:
         self,
         memory: SupportsExecute,
         actor: Actor | None,
-        tools: Iterable[Any],
-        *,
-        is_async: bool,
+        tools: Sequence[Any] = (),
         **origin: Unpack[Origin],
     ) -> None:
         self._memory = cast("MemoryTree", named(memory, "agent"))  # uses only the method `execute`
         self._actor = actor
         self._origin = origin
-        given = tool_list(tools)
-        self._by_name = {tool.name: tool for tool in given if not isinstance(tool, Mapping)}
-        if not is_async:
-            for name, tool in self._by_name.items():
-                if inspect.iscoroutinefunction(tool.call):
-                    raise InvalidInput(f"the tool {name!r} is async; use AsyncAgent, or the SDK's beta_tool")
-        self.definitions = [{**TOOL}, *(tool if isinstance(tool, Mapping) else tool.to_dict() for tool in given)]
+        self._by_name = {tool.name: tool for tool in tools if not isinstance(tool, Mapping)}
+        self.definitions = [{**TOOL}, *(tool if isinstance(tool, Mapping) else tool.to_dict() for tool in tools)]
 
     def run(self, call: MessageDict) -> MessageDict:
         """Run a tool call and return its tool_result block. An exception of a tool becomes an error result."""
@@ -108,9 +100,10 @@ def run_tools(
     Returns the new tool_result blocks; empty if every call already has a result. Raises `InvalidInput`.
     """
     who, given = as_actor(actor), origin_of(**origin)
+    checked = tool_list(tools, is_async=False)
     opened, close = open_memory(memory, store)
     try:
-        runner, results = Tools(opened, who, tools, is_async=False, **given), []
+        runner, results = Tools(opened, who, checked, **given), []
         for call in unanswered_calls(messages):
             results.append(runner.run(call))
             add_result(messages, results[-1])

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from anthropic import Anthropic, AsyncAnthropic, beta_tool
+from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 
 import retentive
 from retentive import InvalidInput, MemoryStore, Reply
@@ -27,10 +27,15 @@ from retentive.agent import (
     ToolCall,
     ToolReply,
     UsageReport,
+    loop,
+    run_tools,
     tidy_note,
+    tools,
     topic_guidance,
 )
 from retentive.agent.turns import NOT_RUN
+from retentive.integrations.anthropic import MemoryTool
+from retentive.integrations.messages import TOOL
 from retentive.testing.scripted_claude import (
     Call,
     Check,
@@ -470,6 +475,46 @@ def test_invalid_options_are_rejected(
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
         Agent(client, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@beta_async_tool
+async def wait() -> str:
+    """Wait."""
+    return "Waited."
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or the SDK's beta_tool"),
+        ({"tools": [TOOL]}, "a tool named 'memory' already; pass its memory as memory="),
+        ({"tools": [TOOL, TOOL]}, "a tool named 'memory' already; pass its memory as memory="),
+        ({"tools": [{"name": "a"}, {"name": "a"}]}, "two tools are named 'a'; the API accepts each name once"),
+    ],
+)
+def test_tools_are_checked_before_the_memory_is_opened(
+    options: dict[str, Any], expected: str, server: ScriptedClaude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*_arguments: object) -> None:
+        raise AssertionError("the memory was opened")
+
+    monkeypatch.setattr(loop, "open_memory", opened)
+    monkeypatch.setattr(tools, "open_memory", opened)
+    with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
+        Agent(client, **options)
+    with pytest.raises(InvalidInput, match=expected):
+        run_tools([], "./memory", **options)
+
+
+def test_the_tool_of_the_tool_runner_is_not_a_memory(server: ScriptedClaude, store: MemoryStore) -> None:
+    """The error names the attribute of the tool that is one."""
+    tool: Any = MemoryTool(store)
+    with client_of(server.url) as client:
+        with pytest.raises(InvalidInput, match=r"pass what it uses: memory=tool\.tree"):
+            Agent(client, memory=tool)
+        with pytest.raises(InvalidInput, match="a tool named 'memory' already; pass its memory as memory="):
+            Agent(client, memory=store, tools=[tool])
+        assert Agent(client, memory=tool.tree).memory is store
 
 
 @both

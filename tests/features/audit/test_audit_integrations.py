@@ -44,12 +44,12 @@ CALLS: dict[str, tuple[str, Call]] = {
     "MemoryTool": ("anthropic", lambda memory, given: MemoryTool(memory, actor=SESSION).call(given)),
     "function_tool": ("function_tool", lambda memory, given: function_tool(memory, actor=SESSION).reply(given)),
     "LangChain": ("langchain", lambda memory, given: langchain_tool(memory).invoke(given)),
-    "Agent": ("agent", lambda memory, given: Tools(memory, SESSION, (), is_async=False).run(call_of(given))),
+    "Agent": ("agent", lambda memory, given: Tools(memory, SESSION).run(call_of(given))),
 }
 ASYNC_CALLS: dict[str, tuple[str, Callable[[Memory, dict[str, Any]], Awaitable[object]]]] = {
     "AsyncMemoryTool": ("anthropic", lambda memory, given: AsyncMemoryTool(memory, actor=SESSION).call(given)),
     "LangChain": ("langchain", lambda memory, given: langchain_tool(memory).ainvoke(given)),
-    "AsyncAgent": ("agent", lambda memory, given: Tools(memory, SESSION, (), is_async=True).run_async(call_of(given))),
+    "AsyncAgent": ("agent", lambda memory, given: Tools(memory, SESSION).run_async(call_of(given))),
 }
 
 

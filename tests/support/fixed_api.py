@@ -43,18 +43,43 @@ def streamed_call(partial_json: str) -> str:
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
 
+def streamed(response: dict[str, Any]) -> str:
+    """The stream of a response without calls. Texts arrive in pieces, and edits in the last delta."""
+    content, edits = response["content"], response.get("context_management")
+    events: list[dict[str, Any]] = [
+        {
+            "type": "message_start",
+            "message": {**response, "content": [], "stop_reason": None, "context_management": None},
+        }
+    ]
+    for index, block in enumerate(content):
+        is_text = block["type"] == "text"
+        start = {"type": "text", "text": ""} if is_text else block
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
+        for word in block["text"].split(" ") if is_text else ():
+            delta = {"type": "text_delta", "text": f"{word} "}
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    end = {"stop_reason": response["stop_reason"], "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": end, "usage": response["usage"], "context_management": edits})
+    events.append({"type": "message_stop"})
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
 class Api:
     """Server that answers each request with the next of `answers`, and repeats the last one.
 
-    `sent` records the requests.
+    `sent` records the requests, and `headers` their headers.
     """
 
     def __init__(self, *answers: object) -> None:
         self.sent: list[dict[str, Any]] = []
+        self.headers: list[httpx2.Headers] = []
         self._answers = answers
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.sent.append(json.loads(request.content))
+        self.headers.append(request.headers)
         answer = self._answers[min(len(self.sent), len(self._answers)) - 1]
         if isinstance(answer, httpx2.Response):
             return answer

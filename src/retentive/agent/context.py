@@ -18,6 +18,7 @@ from retentive.errors import InvalidInput
 
 EDITING_BETA: Final = "context-management-2025-06-27"
 COMPACTION_BETA: Final = "compact-2026-01-12"
+ON_DEMAND_BETA: Final = "compact-2026-09-04"
 MEMORY_TOOL_NAME: Final = "memory"
 CLEAR_TRIGGER_TOKENS: Final = 100_000
 CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing rewrites the cached prompt, so it must be worth more than that costs
@@ -141,12 +142,7 @@ class Compact:
         if not isinstance(self.trigger, InputTokens):
             raise InvalidInput("trigger of Compact must be InputTokens(n)")
         check_at_least(MIN_COMPACT_TRIGGER_TOKENS, "trigger of Compact", self.trigger.value)
-        if self.instructions is not None:
-            check_text("instructions", self.instructions)
-            if not self.instructions.strip():
-                raise InvalidInput(
-                    "instructions must not be blank; omit them to use the default summary prompt of the API"
-                )
+        check_instructions(self.instructions)
         check_bool("pause_after_compaction", self.pause_after_compaction)
 
     def request(self) -> dict[str, Any]:
@@ -217,6 +213,14 @@ def default_context() -> ContextManagement:
     Clearing alone does not keep a conversation below the context window: texts and results of the memory stay.
     """
     return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
+
+
+def check_instructions(instructions: str | None) -> None:
+    """Raise `InvalidInput` for instructions of a compaction that are no text."""
+    if instructions is not None:
+        check_text("instructions", instructions)
+        if not instructions.strip():
+            raise InvalidInput("instructions must not be blank; omit them to use the default summary prompt of the API")
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:

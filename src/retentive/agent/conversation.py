@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any, cast
 
-from retentive.agent.checks import check_list, check_text, replace_surrogates
+from retentive.agent.checks import check_at_least, check_list, check_text, replace_surrogates
 from retentive.agent.errors import ApiFailed
-from retentive.agent.responses import field
+from retentive.agent.responses import ConversationUsage, field
 from retentive.errors import InvalidInput
 
 MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a message to retry"
@@ -79,6 +79,21 @@ def user_message(message: object) -> MessageDict:
         raise InvalidInput("message must not be empty; call run() without a message to continue the conversation")
     _check_content(content, "message")
     return {"role": "user", "content": content}
+
+
+def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage]:
+    """Check a saved conversation, or only its messages, and return a copy. Raises `InvalidInput`."""
+    if not isinstance(saved, Mapping):
+        return parse_messages(saved), ConversationUsage()
+    given = saved.get("used")
+    counts: dict[str, Any] = (
+        {each.name: given.get(each.name) for each in fields(ConversationUsage)} if isinstance(given, Mapping) else {}
+    )
+    if not counts or "messages" not in saved:
+        raise InvalidInput("messages must be a list of messages, or the dict that `agent.saved()` returned")
+    for name, count in counts.items():
+        check_at_least(0, f"{name} of a saved conversation", count)
+    return parse_messages(saved["messages"]), ConversationUsage(**counts)
 
 
 def parse_messages(messages: object) -> list[MessageDict]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from retentive.agent.responses import AppliedEdit, TokenUsage
+from retentive.agent.responses import AppliedEdit, TokenUsage, compactions
 
 Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_tokens", "context_full", "other"]
 
@@ -36,11 +36,15 @@ class ThinkingText:
 
 @dataclass(frozen=True, slots=True)
 class ServerToolCall:
-    """Call of a tool that the API runs itself: a server tool such as `web_search`, or a tool of an MCP server."""
+    """Call of a tool that the API runs itself: a server tool such as `web_search`, or a tool of an MCP server.
+
+    `server` is the name of the MCP server.
+    """
 
     id: str
     name: str
     input: Mapping[str, object]
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,10 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class EditsApplied:
-    """Context edits the API applied before Claude read the conversation. `agent.messages` keeps the full text."""
+    """Context edits the API applied before Claude read the conversation. `agent.messages` keeps the full text.
+
+    With `stream=True` this event follows the texts, because the API reports the edits at the end of a stream.
+    """
 
     edits: tuple[AppliedEdit, ...]
 
@@ -91,7 +98,10 @@ class StreamRestarted:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, of each of its steps (if the API reports them), and of the run so far."""
+    """Token usage of one response, of each of its steps (if the API reports them), and of the run so far.
+
+    The tokens read from and written to the prompt cache are fields of `usage`.
+    """
 
     turn: int
     usage: TokenUsage
@@ -106,10 +116,11 @@ class Finished:
     Values of `reason`:
 
     - "end_turn": Claude is done.
-    - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues.
+    - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues, unless the
+      limit is that of the conversation.
     - "refusal": the model declined. Its response is not in `agent.messages`.
-    - "pause": the run stopped after compaction, because `pause_after_compaction` is set. `run()` without a message
-      continues.
+    - "pause": the run stopped after compaction, because `pause_after_compaction` is set or `compact()` was called.
+      `run()` without a message continues.
     - "max_tokens": the response was truncated.
     - "context_full": the context window is full.
     - "other": `detail` is the stop reason of the API.
@@ -137,3 +148,31 @@ Event: TypeAlias = (
     | UsageReport
     | Finished
 )
+
+
+def block_events(block: Mapping[str, Any]) -> list[Event]:
+    """Events of a content block of a response."""
+    match block["type"]:
+        case "text":
+            return [Text(block["text"])]
+        case "compaction":
+            return [Compaction(summary) for summary in compactions({"content": [block]})]
+        case "thinking" | "redacted_thinking":
+            return [ThinkingText(str(block.get("thinking") or ""))]
+        case "tool_use":
+            return [ToolCall(block["id"], block["name"], call_input(block))]
+        case "server_tool_use" | "mcp_tool_use":
+            server = str(block.get("server_name") or "")
+            return [ServerToolCall(str(block.get("id")), str(block.get("name")), call_input(block), server)]
+        case kind if kind.endswith("_tool_result"):
+            content = block.get("content")
+            failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
+            return [ServerToolResult(str(block.get("tool_use_id")), kind, failed or block.get("is_error") is True)]
+        case _:
+            return []
+
+
+def call_input(block: Mapping[str, Any]) -> Mapping[str, object]:
+    """Input of a call as a dict, also if the model sent something else."""
+    value = block.get("input")
+    return dict(value) if isinstance(value, Mapping) else {"input": value}

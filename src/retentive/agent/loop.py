@@ -21,23 +21,22 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import anyio
 
 from retentive.agent import sdk
-from retentive.agent.checks import replace_surrogates
-from retentive.agent.context import COMPACTION_BETA, ContextManagement, default_context
-from retentive.agent.conversation import MessageDict, Response, parse_messages, parse_response, user_message
-from retentive.agent.errors import AgentError, ConnectionLost, RequestRefused, Stopped
-from retentive.agent.events import Compaction, Event, Finished, StreamRestarted, Text
+from retentive.agent.context import ContextManagement, default_context
+from retentive.agent.conversation import MessageDict, Response, parse_response, parse_saved, user_message
+from retentive.agent.errors import AgentError, RequestRefused
+from retentive.agent.events import Event, Finished, StreamRestarted
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import request_fields, system_blocks, tool_list
-from retentive.agent.responses import compactions
+from retentive.agent.request import compaction_config, request_fields, request_of, system_blocks, tool_list
 from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
-from retentive.agent.turns import Budget, Turns
+from retentive.agent.turns import Budget, RunSteps, RunTool, Send, Turns, Wait, answer_of
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import Place, SupportsExecute, open_memory
 from retentive.opening import DEFAULT_LOCATION
@@ -48,21 +47,24 @@ if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
 
 C = TypeVar("C")
+R = TypeVar("R")
 MODEL = "claude-sonnet-5-5"
 _CONTEXT = default_context()
 _BUDGET = Budget()
 _INVALID_REQUEST_STATUSES = (400, 413, 422)
-_STREAM_INTERRUPTED = "the response of the API was interrupted; call run() without a message to retry"
 
 UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
 """User message: a string or content blocks. None continues the conversation without a new message."""
+_Run: TypeAlias = list[weakref.ref[Any]]
+"""Weak reference to the generator of a run, added once there is one."""
 
 
-class _Conversation(Generic[C]):
-    """Base class of both agents: the state of the conversation, and building of requests."""
+class _Conversation(Generic[C, R]):
+    """Base class of both agents: the state of the conversation, and the steps of its runs."""
 
     _new_client: Callable[[], C]
     _is_async: ClassVar[bool]
+    _events: Callable[[RunSteps], R]
 
     def __init__(
         self,
@@ -81,12 +83,13 @@ class _Conversation(Generic[C]):
         actor: Actor | str | None = None,
         source: str | None = None,
         session: str | None = None,
-        messages: Iterable[Mapping[str, Any]] = (),
+        messages: Iterable[Mapping[str, Any]] | Mapping[str, Any] = (),
         stream: bool = False,
         cache: bool = True,
         request: Mapping[str, Any] | None = None,
     ) -> None:
         self._fields = request_fields(model, context, budget, stream=stream, cache=cache, request=request)
+        self._context = context
         if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
             self._fields["system"] = system_blocks(prompt, cache=cache)
         self._budget = budget
@@ -96,7 +99,8 @@ class _Conversation(Generic[C]):
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         self.origin = origin_of(source, session)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
-        self.messages: list[MessageDict] = parse_messages(messages)
+        self.messages: list[MessageDict]
+        self.messages, self.used = parse_saved(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)
@@ -108,7 +112,40 @@ class _Conversation(Generic[C]):
         model, count = self._fields["model"], len(self.messages)
         return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
 
-    def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
+    def saved(self) -> dict[str, Any]:
+        """The conversation as JSON, to continue it later: `Agent(messages=saved)`.
+
+        It contains the messages and what the conversation has used, which the limits of its `Budget` count.
+        """
+        return {"messages": list(self.messages), "used": asdict(self.used)}
+
+    def run(self, message: UserInput = None) -> R:
+        """Start a run and return an iterator over its events. The last event is a `Finished`.
+
+        The run advances as the iterator is read, and ends early if the iterator is closed. `message` is a string or
+        content blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or
+        if another run of this agent is in progress.
+        """
+        return self._start(lambda run: self._answer(message, run))
+
+    def compact(self, *, instructions: str | None = None) -> R:
+        """Replace the conversation so far with a summary, now. Returns an iterator over the events, like `run`.
+
+        Calls without a result run first. The last event is a `Finished`, with the reason "pause" after a `Compaction`
+        with a summary. Without a summary, the conversation continues as it was. `agent.messages` keeps the messages.
+        Afterwards the API applies no edit `Compact`, so call this method again once the conversation has grown.
+        `instructions` replace the API's own summary prompt. Needs a model with the beta `compact-2026-09-04`.
+        """
+        config = compaction_config(instructions)
+        return self._start(lambda run: self._compact(config, run))
+
+    def _start(self, steps: Callable[[_Run], RunSteps]) -> R:
+        run: _Run = []
+        events = self._events(steps(run))
+        run.append(weakref.ref(events))
+        return events
+
+    def _start_run(self, message: UserInput, run: _Run) -> Turns:
         """Start a run and append the user's message to the conversation. `run` gets its generator after this call."""
         with self._start_lock:
             current = self._current_run() if self._current_run is not None else None
@@ -122,29 +159,71 @@ class _Conversation(Generic[C]):
             self._current_run = run[0]
         return Turns(self.messages, self._budget, streamed=self._stream)
 
-    @contextmanager
-    def _rollback_if_rejected(self, message: UserInput) -> Iterator[None]:
-        """Remove the message if the API rejects the request as invalid, since later requests would be rejected too."""
+    def _answer(self, message: UserInput, run: _Run) -> RunSteps:
+        """Steps of a run."""
+        turns = self._start_run(message, run)
         newest = self.messages[-1]
-        try:
-            yield
-        except RequestRefused as error:
-            rejected = error.status in _INVALID_REQUEST_STATUSES
-            if message is not None and rejected and self.messages[-1] is newest:
-                self.messages.pop()
-            raise
+        yield from turns.resume()
+        yield from self._run_calls(turns)
+        finished = turns.answered() or turns.over_budget(self.used)
+        while finished is None:
+            try:
+                response = yield from self._respond(Send())
+            except RequestRefused as error:
+                # Later requests would be rejected too if they contained the message.
+                rejected = error.status in _INVALID_REQUEST_STATUSES
+                if message is not None and rejected and self.messages[-1] is newest:
+                    self.messages.pop()
+                raise
+            yield from turns.receive(response)
+            yield from self._run_calls(turns)
+            finished = turns.finish(response, self.used)
+        yield finished
 
-    def _request(self, methods: Any) -> dict[str, Any]:
+    def _compact(self, compaction: Mapping[str, Any], run: _Run) -> RunSteps:
+        """Steps of a compaction. Calls without a result run first: the API refuses to compact them."""
+        turns = self._start_run(None, run)
+        yield from turns.resume()
+        yield from self._run_calls(turns)
+        finished = turns.over_budget(self.used)
+        if finished is None:
+            response = yield from self._respond(Send(compaction))
+            yield from turns.receive_summary(response)
+            finished = turns.finish_compaction(response)
+        yield finished
+
+    def _run_calls(self, turns: Turns) -> RunSteps:
+        for call in turns.unanswered():
+            yield turns.record(call, (yield RunTool(call)))
+
+    def _respond(self, send: Send) -> Generator[Event | Send | Wait, Any, Response]:
+        """Return the response, and add it to what the conversation has used.
+
+        If the stream breaks, the request is sent again, as often as the client retries other requests.
+        """
+        retries = retry_pauses(self.client.max_retries)  # type: ignore[attr-defined] # both clients have it
+        while True:
+            outcome: Response | AgentError = yield send
+            if isinstance(outcome, Response):
+                self.used = self.used.after(outcome.raw)
+                return outcome
+            pause_s = next(retries, None) if send.has_begun and outcome.retryable else None
+            if pause_s is None:
+                raise outcome
+            yield StreamRestarted(str(outcome))
+            yield Wait(pause_s)
+            send.has_begun = False
+
+    def _request(self, methods: Any, send: Send) -> dict[str, Any]:
         """Fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
         messages = sendable(self.messages)
-        request = {**self._fields, "messages": messages, "tools": self._tools.definitions}
-        if any(block["type"] == "compaction" for message in messages for block in message["content"]):
-            request["betas"] = list(dict.fromkeys([*request.get("betas", ()), COMPACTION_BETA]))
+        request = request_of(self._fields, self._context, messages, send.compaction)
+        request["tools"] = self._tools.definitions
         sdk.check_fields(methods.stream if self._stream else methods.create, request)
         return request
 
 
-class Agent(_Conversation["Anthropic"]):
+class Agent(_Conversation["Anthropic", Iterator[Event]]):
     """Agent with a memory: one conversation, one run at a time. A run yields events (`retentive.agent.events`).
 
     Arguments:
@@ -157,7 +236,7 @@ class Agent(_Conversation["Anthropic"]):
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
     - `actor`: actor recorded with each change of the memory. The default is a new session. `source` and `session` are
       recorded in its provenance.
-    - `messages`: an earlier conversation to continue: the `agent.messages` of another agent, which is JSON.
+    - `messages`: an earlier conversation to continue: the `saved()` of another agent, or only its messages.
     - `stream`: yield text in pieces as it arrives.
     - `cache`: cache the prompt (`cache_control`): the system prompt, and the conversation so far.
     - `request`: extra fields for each request, such as `thinking`.
@@ -170,59 +249,31 @@ class Agent(_Conversation["Anthropic"]):
     _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)
     _is_async = False
 
-    def run(self, message: UserInput = None) -> Iterator[Event]:
-        """Start a run and return an iterator over its events. The last event is a `Finished`.
-
-        The run advances as the iterator is read, and ends early if the iterator is closed. `message` is a string or
-        content blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or
-        if another run of this agent is in progress.
-        """
-        run: list[weakref.ref[Any]] = []
-        events = self._run(message, run)
-        run.append(weakref.ref(events))
-        return events
-
-    def _run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Iterator[Event]:
-        turns = self._start_run(message, run)
-        with self._rollback_if_rejected(message):
-            yield from turns.resume()
-            yield from self._run_calls(turns)
-            finished = turns.answered()
-            while finished is None:
-                response = yield from self._receive_whole()
-                yield from turns.receive(response)
-                yield from self._run_calls(turns)
-                finished = turns.finish(response)
-        yield finished
-
-    def _run_calls(self, turns: Turns) -> Iterator[Event]:
-        for call in turns.unanswered():
-            yield turns.record(call, self._tools.run(call))
-
-    def _receive_whole(self) -> Generator[Event, None, Response]:
-        """Return the response.
-
-        If the stream breaks, the request is sent again, as often as the client retries other requests.
-        """
-        retries = retry_pauses(self.client.max_retries)
+    def _events(self, steps: RunSteps) -> Iterator[Event]:
+        outcome: Any = None
         while True:
-            has_begun: list[bool] = []
             try:
-                return (yield from self._receive(has_begun))
-            except AgentError as error:
-                pause_s = next(retries, None) if has_begun and error.retryable else None
-                if pause_s is None:
-                    raise
-                yield StreamRestarted(str(error))
-                time.sleep(pause_s)
+                step = steps.send(outcome)
+            except StopIteration:
+                return
+            outcome = None
+            match step:
+                case RunTool(call):
+                    outcome = self._tools.run(call)
+                case Send():
+                    try:
+                        outcome = yield from self._receive(step)
+                    except AgentError as error:
+                        outcome = error
+                case Wait(seconds):
+                    time.sleep(seconds)
+                case event:
+                    yield event
 
-    def _receive(self, has_begun: list[bool]) -> Generator[Event, None, Response]:
-        """Send the conversation and return the response. With streaming, yield its text in pieces.
-
-        The SDK retries a request until its stream begins. An item is added to `has_begun` when it begins.
-        """
+    def _receive(self, send: Send) -> Generator[Event, None, Response]:
+        """Send the conversation and return the response. With streaming, yield its events as they arrive."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
-        request = self._request(messages)
+        request = self._request(messages, send)
         with sdk.api_errors():
             if not self._stream:
                 with sdk.send_errors():
@@ -232,15 +283,18 @@ class Agent(_Conversation["Anthropic"]):
             with contextlib.ExitStack() as stack:
                 with sdk.send_errors():
                     stream = stack.enter_context(messages.stream(**request))
-                has_begun.append(True)
-                while (event := _next_event(stream)) is not None:
-                    yield event
+                send.has_begun = True
+                ended = False
+                while not ended:
+                    with sdk.read_errors():
+                        events, ended = sdk.stream_events(next(stream, None))
+                    yield from events
                 with sdk.read_errors():
                     return parse_response(stream.get_final_message())
 
     def ask(self, message: UserInput = None) -> str:
         """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude has finished."""
-        return _answer([event for event in self.run(message) if isinstance(event, Finished)])
+        return answer_of([event for event in self.run(message) if isinstance(event, Finished)])
 
     def close(self) -> None:
         """Close the client and the memory if the agent opened them. No data is lost without this call."""
@@ -255,7 +309,7 @@ class Agent(_Conversation["Anthropic"]):
         self.close()
 
 
-class AsyncAgent(_Conversation["AsyncAnthropic"]):
+class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
     If the loop over the events can end early, use `async with aclosing(agent.run("...")) as events`, so that the run
@@ -265,57 +319,36 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
     _new_client: Callable[[], AsyncAnthropic] = staticmethod(sdk.new_async_client)
     _is_async = True
 
-    def run(self, message: UserInput = None) -> AsyncGenerator[Event, None]:
-        """Async version of `Agent.run`."""
-        run: list[weakref.ref[Any]] = []
-        events = self._run(message, run)
-        run.append(weakref.ref(events))
-        return events
-
-    async def _run(self, message: UserInput, run: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
-        turns = self._start_run(message, run)
-        with self._rollback_if_rejected(message):
-            for event in turns.resume():
-                yield event
-            response = None
-            while True:
-                for call in turns.unanswered():
-                    yield turns.record(call, await self._tools.run_async(call))
-                if (finished := turns.answered() if response is None else turns.finish(response)) is not None:
-                    break
-                async with aclosing(self._receive_whole()) as received:
-                    async for item in received:
-                        if isinstance(item, Response):
-                            response = item
-                        else:
-                            yield item
-                assert response is not None
-                for event in turns.receive(response):
-                    yield event
-        yield finished
-
-    async def _receive_whole(self) -> AsyncGenerator[Event | Response, None]:
-        """Async version of `Agent._receive_whole`. The last item is the response."""
-        retries = retry_pauses(self.client.max_retries)
+    async def _events(self, steps: RunSteps) -> AsyncGenerator[Event, None]:
+        outcome: Any = None
         while True:
-            has_begun: list[bool] = []
             try:
-                async with aclosing(self._receive(has_begun)) as received:
-                    async for item in received:
-                        yield item
-            except AgentError as error:
-                pause_s = next(retries, None) if has_begun and error.retryable else None
-                if pause_s is None:
-                    raise
-                yield StreamRestarted(str(error))
-                await anyio.sleep(pause_s)
-            else:
+                step = steps.send(outcome)
+            except StopIteration:
                 return
+            outcome = None
+            match step:
+                case RunTool(call):
+                    outcome = await self._tools.run_async(call)
+                case Send():
+                    try:
+                        async with aclosing(self._receive(step)) as received:
+                            async for item in received:
+                                if isinstance(item, Response):
+                                    outcome = item
+                                else:
+                                    yield item
+                    except AgentError as error:
+                        outcome = error
+                case Wait(seconds):
+                    await anyio.sleep(seconds)
+                case event:
+                    yield event
 
-    async def _receive(self, has_begun: list[bool]) -> AsyncGenerator[Event | Response, None]:
+    async def _receive(self, send: Send) -> AsyncGenerator[Event | Response, None]:
         """Async version of `Agent._receive`. The last item is the response."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
-        request = self._request(messages)
+        request = self._request(messages, send)
         with sdk.api_errors():
             if not self._stream:
                 with sdk.send_errors():
@@ -327,16 +360,20 @@ class AsyncAgent(_Conversation["AsyncAnthropic"]):
             async with contextlib.AsyncExitStack() as stack:
                 with sdk.send_errors():
                     stream = await stack.enter_async_context(messages.stream(**request))
-                has_begun.append(True)
-                while (event := await _anext_event(stream)) is not None:
-                    yield event
+                send.has_begun = True
+                ended = False
+                while not ended:
+                    with sdk.read_errors():
+                        events, ended = sdk.stream_events(await anext(stream, None))
+                    for event in events:
+                        yield event
                 with sdk.read_errors():
                     yield parse_response(await stream.get_final_message())
 
     async def ask(self, message: UserInput = None) -> str:
         """Async version of `Agent.ask`."""
         async with aclosing(self.run(message)) as events:
-            return _answer([event async for event in events if isinstance(event, Finished)])
+            return answer_of([event async for event in events if isinstance(event, Finished)])
 
     async def close(self) -> None:
         """Close the client and the memory if the agent opened them. No data is lost without this call."""
@@ -355,48 +392,3 @@ def retry_pauses(retries: int) -> Iterator[float]:
     """Seconds to wait before each retry, with the SDK's values: 0.5, doubled up to 8, with jitter."""
     for number in range(retries):
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries
-
-
-def _next_event(stream: Any) -> Text | Compaction | None:
-    """Read the next piece of text or summary. Returns None at the end, and raises if the stream ends early."""
-    while True:
-        with sdk.read_errors():
-            event = _checked(next(stream, None))
-        if event.type == "message_stop":
-            return None
-        if (found := _event_of(event)) is not None:
-            return found
-
-
-async def _anext_event(stream: Any) -> Text | Compaction | None:
-    """Async version of `_next_event`."""
-    while True:
-        with sdk.read_errors():
-            event = _checked(await anext(stream, None))
-        if event.type == "message_stop":
-            return None
-        if (found := _event_of(event)) is not None:
-            return found
-
-
-def _event_of(event: Any) -> Text | Compaction | None:
-    if event.type == "content_block_delta" and event.delta.type == "text_delta":
-        return Text(replace_surrogates(event.delta.text))
-    if event.type == "content_block_stop" and event.content_block.type == "compaction":
-        return Compaction(*compactions({"content": [event.content_block]}))
-    return None
-
-
-def _checked(event: Any) -> Any:
-    """Raise `ConnectionLost` if the stream ended early. A proxy that gives up closes a stream without an error."""
-    if event is None:
-        raise ConnectionLost(_STREAM_INTERRUPTED)
-    return event
-
-
-def _answer(finished: list[Finished]) -> str:
-    last = finished[-1]
-    if last.reason != "end_turn":
-        detail = f" ({last.detail})" if last.detail else ""
-        raise Stopped(f"the run ended without an answer: {last.reason}{detail}", reason=last.reason)
-    return last.text

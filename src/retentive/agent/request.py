@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from retentive.agent.checks import check_bool, check_list, check_text
-from retentive.agent.context import ContextManagement
+from retentive.agent.context import (
+    COMPACTION_BETA,
+    ON_DEMAND_BETA,
+    Compact,
+    ContextManagement,
+    check_instructions,
+)
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
 
 _BETAS = "betas in request must be a list of strings"
 CACHE = {"type": "ephemeral"}
-_AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
+_AGENT_FIELDS = {
+    *("model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management", "compaction")
+}
+_MAX_INSTRUCTIONS = 16_384  # of `compaction`; source: "Compaction on demand"
 
 
 def request_fields(
@@ -39,15 +48,56 @@ def request_fields(
     extra_betas = check_list(extra.pop("betas", None) or (), _BETAS)
     if not all(isinstance(beta, str) and beta for beta in extra_betas):
         raise InvalidInput(_BETAS)
-    betas = [*extra_betas, *(context.betas if context is not None else ())]
-    fields = {**extra, "model": model, "max_tokens": budget.max_tokens}
+    fields = {**extra, "model": model, "max_tokens": budget.max_tokens, "betas": extra_betas}
     if cache:
         fields.setdefault("cache_control", dict(CACHE))
-    if betas:
-        fields["betas"] = list(dict.fromkeys(betas))
-    if context is not None:
-        fields["context_management"] = context.request()
     return fields
+
+
+def request_of(
+    fields: Mapping[str, Any],
+    context: ContextManagement | None,
+    messages: Sequence[Mapping[str, Any]],
+    compaction: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Fields of a request with these messages. `compaction` asks for a summary instead of a reply.
+
+    Only a summary made on demand is signed. The API accepts no edit `Compact` beside it, and no edits at all beside
+    `compaction`. Source: "Compaction on demand", limits and interactions with other features.
+    """
+    summaries = [block for message in messages for block in message["content"] if block["type"] == "compaction"]
+    signed = [block for block in summaries if block.get("signature")]
+    edits = context.edits if context is not None and compaction is None else ()
+    edits = tuple(edit for edit in edits if not (signed and isinstance(edit, Compact)))
+    betas = [*fields["betas"], *(edit.beta for edit in edits)]
+    if signed or compaction is not None:
+        betas.append(ON_DEMAND_BETA)
+    if len(signed) < len(summaries):
+        betas.append(COMPACTION_BETA)
+    request = {**fields, "messages": messages, "betas": list(dict.fromkeys(betas))}
+    if not betas:
+        del request["betas"]
+    if edits:
+        request["context_management"] = ContextManagement(*edits).request()
+    return request if compaction is None else {**_without_reply_fields(request), "compaction": compaction}
+
+
+def compaction_config(instructions: str | None) -> dict[str, Any]:
+    """Value of the field `compaction`. Raises `InvalidInput`."""
+    check_instructions(instructions)
+    if instructions is not None and len(instructions) > _MAX_INSTRUCTIONS:
+        raise InvalidInput(f"instructions must not be longer than {_MAX_INSTRUCTIONS:,} characters")
+    return {"type": "summarize"} | ({} if instructions is None else {"instructions": instructions})
+
+
+def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the fields that shape a reply: the API refuses them beside `compaction`."""
+    kept = {name: value for name, value in request.items() if name not in ("stop_sequences", "output_format")}
+    if isinstance(choice := kept.get("tool_choice"), Mapping) and choice.get("type") in ("any", "tool"):
+        del kept["tool_choice"]
+    if isinstance(output := kept.get("output_config"), Mapping):
+        kept["output_config"] = {name: value for name, value in output.items() if name != "format"}
+    return kept
 
 
 def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:

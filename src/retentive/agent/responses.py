@@ -60,6 +60,36 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ConversationUsage:
+    """Responses and tokens of a conversation in all its runs, including responses that it does not contain.
+
+    The tokens include those of compactions. A response whose stream broke is not counted.
+    """
+
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Sum of all tokens, regardless of price."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+
+    def after(self, response: object) -> ConversationUsage:
+        """Add a response."""
+        steps = _billed(response)
+        return ConversationUsage(
+            self.turns + 1,
+            self.input_tokens + sum(step.input_tokens for step in steps),
+            self.output_tokens + sum(step.output_tokens for step in steps),
+            self.cache_read_tokens + sum(step.cache_read_tokens for step in steps),
+            self.cache_creation_tokens + sum(step.cache_creation_tokens for step in steps),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TokenCount:
     """Result of `count_tokens`: tokens after context edits. If the request has edits, also the tokens before them."""
 
@@ -92,8 +122,11 @@ def iterations(response: object) -> tuple[TokenUsage, ...]:
 
 def billed_tokens(response: object) -> int:
     """Total tokens of a message, including compactions."""
-    steps = iterations(response)
-    return sum(step.total_tokens for step in steps) if steps else usage(response).total_tokens
+    return sum(step.total_tokens for step in _billed(response))
+
+
+def _billed(response: object) -> tuple[TokenUsage, ...]:
+    return iterations(response) or (usage(response),)
 
 
 def token_count(response: object) -> TokenCount:

@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from retentive.values.extras import pip_install
 
@@ -15,7 +16,8 @@ try:
 except ImportError as error:
     raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
 
-from retentive.agent.conversation import MALFORMED_RESPONSE
+from retentive.agent.checks import replace_surrogates
+from retentive.agent.conversation import MALFORMED_RESPONSE, to_json
 from retentive.agent.errors import (
     AgentError,
     ApiFailed,
@@ -25,9 +27,11 @@ from retentive.agent.errors import (
     RateLimited,
     RequestRefused,
 )
+from retentive.agent.events import Event, Text, block_events
 from retentive.errors import InvalidInput
 
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
+_STREAM_INTERRUPTED = "the response of the API was interrupted; call run() without a message to retry"
 _INTERRUPTED = "the connection to the API was interrupted; call run() without a message to retry"
 
 
@@ -66,6 +70,22 @@ def check_fields(method: Callable[..., object], fields: Mapping[str, object]) ->
         inspect.signature(method).bind(**fields)
     except TypeError as error:
         raise InvalidInput(f"the SDK cannot build this request: {error}") from error
+
+
+def stream_events(event: Any) -> tuple[list[Event], bool]:
+    """The events to report for an event of a stream, and whether the stream has ended.
+
+    Raises `ConnectionLost` if it ended early: a proxy that gives up closes a stream without an error.
+    """
+    if event is None:
+        raise ConnectionLost(_STREAM_INTERRUPTED)
+    match event.type:
+        case "content_block_delta" if event.delta.type == "text_delta":
+            return [Text(replace_surrogates(event.delta.text))], False
+        case "content_block_stop" if event.content_block.type not in ("text", "tool_use"):
+            return block_events(replace_surrogates(to_json(event.content_block))), False
+        case kind:
+            return [], kind == "message_stop"
 
 
 @contextmanager

@@ -6,8 +6,9 @@ of these points can be continued: calls without a result are run first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
 
 from retentive.agent.checks import check_at_least
 from retentive.agent.conversation import (
@@ -19,21 +20,20 @@ from retentive.agent.conversation import (
     unanswered_calls,
     without_server_calls,
 )
+from retentive.agent.errors import Stopped
 from retentive.agent.events import (
     Compaction,
     EditsApplied,
     Event,
     Finished,
     Reason,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    ThinkingText,
     ToolCall,
     ToolReply,
     UsageReport,
+    block_events,
+    call_input,
 )
-from retentive.agent.responses import applied_edits, billed_tokens, compactions, field, items, iterations, usage
+from retentive.agent.responses import ConversationUsage, applied_edits, billed_tokens, field, items, iterations, usage
 
 MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expects over 10 minutes for a response
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
@@ -52,22 +52,50 @@ _REASONS: Mapping[str, Reason] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits of a run.
+    """Limits of a run, and of all runs of a conversation.
 
-    `max_turns` limits the number of responses, and `max_tokens` the output of each response. `max_total_tokens` limits
-    the tokens of all requests together, including input and cache; None means no limit. Limits are checked after each
-    response, so the last response may exceed them.
+    `max_turns` limits the number of responses in a run, and `max_tokens` the output of each response.
+    `max_total_turns` and `max_total_tokens` limit the responses and tokens of the conversation, in this agent and in
+    those before it whose `saved()` it continues, including input, cache and compactions. None means no limit. Limits
+    are checked before the first request and after each response, so the last response may exceed them.
     """
 
     max_turns: int = 50
     max_tokens: int = 8_192
     max_total_tokens: int | None = None
+    max_total_turns: int | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, "max_turns", self.max_turns)
-        check_at_least(1, "max_tokens", self.max_tokens)
-        if self.max_total_tokens is not None:
-            check_at_least(1, "max_total_tokens", self.max_total_tokens)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None or each.default is not None:
+                check_at_least(1, each.name, value)
+
+
+@dataclass(slots=True)
+class Send:
+    """Step of a run: send the conversation. Its outcome is the response or an `AgentError`."""
+
+    compaction: Mapping[str, Any] | None = None
+    has_begun: bool = False  # the stream of the response has begun, so the SDK does not retry the request
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Step of a run: run a tool call. Its outcome is the tool_result block."""
+
+    call: MessageDict
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Step of a run: wait."""
+
+    seconds: float
+
+
+RunSteps: TypeAlias = Generator[Event | Send | RunTool | Wait, Any, None]
+"""Events of a run, which the agent passes on, and steps, whose outcomes the agent sends back."""
 
 
 class Turns:
@@ -87,7 +115,7 @@ class Turns:
 
         These calls run before a request is sent.
         """
-        return [ToolCall(call["id"], call["name"], _input(call)) for call in self.unanswered()]
+        return [ToolCall(call["id"], call["name"], call_input(call)) for call in self.unanswered()]
 
     def answered(self) -> Finished | None:
         """Return the end of a run if the conversation ends with an answer of Claude, which was recorded before a crash.
@@ -118,7 +146,9 @@ class Turns:
         self._inputs = response.inputs
         edits = applied_edits(response.raw)
         events: list[Event] = [EditsApplied(edits)] if edits else []
-        events += (event for block in response.blocks for event in self._events(block))
+        # The other events of a stream were reported as they arrived. A call is reported once it is recorded.
+        blocks = [block for block in response.blocks if block["type"] == "tool_use" or not self._streamed]
+        events += (event for block in blocks for event in block_events(block))
         events.append(UsageReport(self._turns, usage(response.raw), iterations(response.raw), self._tokens))
         is_refusal = response.stop_reason == "refusal"
         content = response.content if runs_tools(response) else without_server_calls(response.content)
@@ -130,34 +160,27 @@ class Turns:
                 events.append(_reply_event(result, call["name"]) if is_refusal else self.record(call, result))
         return events
 
-    def _events(self, block: MessageDict) -> Iterator[Event]:
-        """Events of a block. Streamed texts and summaries were reported as they arrived."""
-        match block["type"]:
-            case "text" if not self._streamed:
-                yield Text(block["text"])
-            case "compaction" if not self._streamed:
-                yield from map(Compaction, compactions({"content": [block]}))
-            case "thinking" | "redacted_thinking":
-                yield ThinkingText(str(block.get("thinking") or ""))
-            case "tool_use":
-                yield ToolCall(block["id"], block["name"], _input(block))
-            case "server_tool_use" | "mcp_tool_use":
-                yield ServerToolCall(str(block.get("id")), str(block.get("name")), _input(block))
-            case kind if kind.endswith("_tool_result"):
-                content = block.get("content")
-                failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
-                yield ServerToolResult(str(block.get("tool_use_id")), kind, failed or block.get("is_error") is True)
-
     def record(self, call: MessageDict, result: MessageDict) -> ToolReply:
         """Record the result of a call in the conversation and return its event."""
         add_result(self._messages, result)
         return _reply_event(result, call["name"])
 
-    def finish(self, response: Response) -> Finished | None:
+    def receive_summary(self, response: Response) -> list[Event]:
+        """Record the summary of a compaction on demand. Without a summary the conversation stays as it is."""
+        blocks = tuple(block for block in response.blocks if block["type"] == "compaction" and block.get("content"))
+        failed: list[Event] = [] if blocks else [Compaction(None)]
+        return [*failed, *self.receive(replace(response, blocks=blocks))]
+
+    def finish_compaction(self, response: Response) -> Finished:
+        """Return the last event of a compaction on demand."""
+        reason = _REASONS.get(response.stop_reason, "other")
+        return self._finished("other" if reason == "end_turn" else reason, response, response.stop_reason)
+
+    def finish(self, response: Response, used: ConversationUsage) -> Finished | None:
         """Return the last event of the run, or None if the run continues."""
         paused = response.stop_reason == "pause_turn" and not response.calls
         if paused or (runs_tools(response) and response.calls):
-            limit = self._exceeded_limit()
+            limit = self._exceeded_limit(used)
             finished = self._finished("budget", response, limit) if limit else None
             self._paused = [*self._paused, response.text] if paused else []
             return finished
@@ -165,12 +188,20 @@ class Turns:
         reason = _REASONS.get(stop_reason, "other")
         return self._finished(reason, response, _refusal(response.raw) if reason == "refusal" else stop_reason)
 
-    def _exceeded_limit(self) -> str:
-        max_tokens = self._budget.max_total_tokens
-        if self._turns >= self._budget.max_turns:
-            return f"max_turns: {self._budget.max_turns:,} replies"
-        if max_tokens is not None and self._tokens >= max_tokens:
-            return f"max_total_tokens: {self._tokens:,} of {max_tokens:,} tokens"
+    def over_budget(self, used: ConversationUsage) -> Finished | None:
+        """Return the end of a run if the conversation has reached a limit of its budget before a request."""
+        limit = self._exceeded_limit(used)
+        return Finished("budget", "", self._turns, self._tokens, limit) if limit else None
+
+    def _exceeded_limit(self, used: ConversationUsage) -> str:
+        limits = (
+            ("max_turns", self._turns, self._budget.max_turns, "replies"),
+            ("max_total_turns", used.turns, self._budget.max_total_turns, "replies"),
+            ("max_total_tokens", used.total_tokens, self._budget.max_total_tokens, "tokens"),
+        )
+        for name, count, limit, unit in limits:
+            if limit is not None and count >= limit:
+                return f"{name}: {count:,} of {limit:,} {unit}"
         return ""
 
     def _finished(self, reason: Reason, response: Response, detail: str) -> Finished:
@@ -187,9 +218,13 @@ def runs_tools(response: Response) -> bool:
     return response.stop_reason in _CONTINUING
 
 
-def _input(block: MessageDict) -> Mapping[str, object]:
-    value = block.get("input")
-    return dict(value) if isinstance(value, Mapping) else {"input": value}
+def answer_of(finished: list[Finished]) -> str:
+    """Text of a finished run. Raises `Stopped` if Claude was not done."""
+    last = finished[-1]
+    if last.reason != "end_turn":
+        detail = f" ({last.detail})" if last.detail else ""
+        raise Stopped(f"the run ended without an answer: {last.reason}{detail}", reason=last.reason)
+    return last.text
 
 
 def _reply_event(result: MessageDict, name: str) -> ToolReply:

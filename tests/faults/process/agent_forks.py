@@ -36,7 +36,8 @@ ACTOR = "session:killed"
 MODEL = "claude-sonnet-5-5"
 
 
-def load(saved: Path) -> list[dict[str, Any]]:
+def load(saved: Path) -> Any:
+    """The saved conversation, or an empty list."""
     return json.loads(saved.read_text("utf-8")) if saved.exists() else []
 
 
@@ -62,7 +63,7 @@ def with_agent(url: str, place: str, saved: Path, *, stream: bool = False) -> No
         Agent(client, memory=place, actor=ACTOR, messages=messages, stream=stream) as agent,
     ):
         for _ in agent.run(None if messages else TASK):
-            save(saved, as_json(agent.messages))
+            save(saved, as_json(agent.saved()))
 
 
 def with_streaming_agent(url: str, place: str, saved: Path) -> None:
@@ -78,7 +79,7 @@ async def _with_async_agent(url: str, place: str, saved: Path, cancel_after: int
         aclosing(agent.run(None if messages else TASK)) as events,
     ):
         async for event in events:
-            save(saved, as_json(agent.messages))
+            save(saved, as_json(agent.saved()))
             cancel_after -= 1
             if not cancel_after and not isinstance(event, Finished):
                 task = asyncio.current_task()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -9,15 +10,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
+from anthropic import AsyncAnthropic
 
 import retentive
-from retentive.testing.scripted_claude import Call, Prompt, ScriptedClaude, scripted_claude
+from features.agent.runs import play
+from retentive.agent import AsyncAgent, ConnectionLost, Finished
+from retentive.testing.scripted_claude import Call, Disconnect, Prompt, ScriptedClaude, scripted_claude
 from support.profiles import sized
 
-from .agent_forks import RUNS
+from .agent_forks import ACTOR, RUNS, TASK
 
 NOTES = "/memories/notes.md"
 STEPS = 20
@@ -90,8 +97,86 @@ def test_each_edit_is_made_once_however_often_the_agent_is_killed(
             with retentive.open(place) as opened:
                 assert opened.store().read(NOTES) == EXPECTED
                 assert len(list(opened.store().versions())) == STEPS + 1
+            assert_counted(saved)
             finished += 1
     assert claude.failures == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "stream"),
+    [
+        ("sync", False),
+        ("async", True),
+        pytest.param("sync", True, marks=pytest.mark.long),
+        pytest.param("async", False, marks=pytest.mark.long),
+    ],
+)
+def test_each_edit_is_made_once_although_the_server_drops_its_answers(kind: str, stream: bool, tmp_path: Path) -> None:
+    """Half of the answers end early: before their first byte, or anywhere in the stream or the body."""
+    chance = random.Random(kind)
+
+    def dropped(_number: int) -> Disconnect | None:
+        return Disconnect(chance.choice([None, *range(1, 12)])) if chance.random() < 0.5 else None
+
+    saved = tmp_path / "saved.json"
+    with scripted_claude(next_edit, faults=dropped) as claude, retentive.open("sqlite://") as opened:
+        conversation: Any = ()
+        error: object = True
+        while error:
+            message = None if conversation else TASK
+            options: dict[str, Any] = {"messages": conversation, "stream": stream, "actor": ACTOR}
+            played = play(kind, claude.url, message, memory=opened.store(), **options)
+            conversation, error = played.saved, played.error
+            assert error is None or isinstance(error, ConnectionLost), error
+        assert claude.failures == []
+        assert opened.store().read(NOTES) == EXPECTED
+        assert len(list(opened.store().versions())) == STEPS + 1
+    saved.write_text(json.dumps(conversation))
+    assert_counted(saved)
+
+
+@pytest.mark.parametrize("stream", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_each_edit_is_made_once_although_the_task_is_cancelled(stream: bool, tmp_path: Path) -> None:
+    """The task is cancelled a moment after an event, 40 times. Each time, a new task continues the conversation."""
+    chance, saved = random.Random(stream), tmp_path / "saved.json"
+    with scripted_claude(next_edit) as claude, retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
+        conversation: Any = ()
+
+        async def go_on(delay_s: float | None) -> None:
+            nonlocal conversation
+            http = httpx2.AsyncClient(verify=False)
+            options: dict[str, Any] = {"memory": opened.store(), "actor": ACTOR, "stream": stream}
+            async with AsyncAnthropic(base_url=claude.url, api_key="none", http_client=http) as client:
+                agent = AsyncAgent(client, messages=conversation, **options)
+                try:
+                    async with aclosing(agent.run(None if conversation else TASK)) as events:
+                        async for event in events:
+                            task = asyncio.current_task()
+                            assert task is not None
+                            if delay_s is not None and not isinstance(event, Finished):
+                                asyncio.get_running_loop().call_later(delay_s, task.cancel)
+                finally:
+                    conversation = json.loads(json.dumps(agent.saved()))
+
+        for _ in range(40):
+            with suppress(asyncio.CancelledError):
+                asyncio.run(go_on(chance.uniform(0, 0.02)))
+        asyncio.run(go_on(None))
+        assert claude.failures == []
+        assert opened.store().read(NOTES) == EXPECTED
+        assert len(list(opened.store().versions())) == STEPS + 1
+    saved.write_text(json.dumps(conversation))
+    assert_counted(saved)
+
+
+def assert_counted(saved: Path) -> None:
+    """Each response of the conversation is counted once, however often the agent was killed."""
+    if not saved.read_bytes().startswith(b'{"messages"'):
+        return  # the kinds without an agent save no counts
+    conversation = json.loads(saved.read_bytes())
+    responses = [message for message in conversation["messages"] if message["role"] == "assistant"]
+    assert len(responses) == STEPS + 2 == conversation["used"]["turns"]
+    assert conversation["used"]["output_tokens"] >= STEPS + 2
 
 
 def test_the_harness_notices_a_repeated_edit(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -10,8 +12,10 @@ from typing import Any, TypeVar
 import httpx2
 from anthropic import Anthropic, AsyncAnthropic
 
+from retentive import MemoryStore
 from retentive.agent import Agent, AgentError, AsyncAgent, Event, Text
 from retentive.testing.scripted_claude import Call, Check, Script, Turn
+from support.fixed_api import Api
 
 E = TypeVar("E")
 KINDS = ["sync", "async"]
@@ -35,6 +39,7 @@ class Played:
 
     events: list[Event] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
+    saved: Any = None
     error: AgentError | None = None
 
     def of(self, kind: type[E]) -> list[E]:
@@ -67,7 +72,7 @@ def play(
                             break
         except AgentError as error:
             played.error = error
-        played.messages = agent.messages
+        played.messages, played.saved = agent.messages, json.loads(json.dumps(agent.saved()))
     return played
 
 
@@ -92,5 +97,42 @@ async def _play_async(
                             break
         except AgentError as error:
             played.error = error
-        played.messages = agent.messages
+        played.messages, played.saved = agent.messages, json.loads(json.dumps(agent.saved()))
     return played
+
+
+class FixedApiAgent:
+    """Agent, sync or async, that talks to an API with fixed responses."""
+
+    def __init__(self, kind: str, api: Api, store: MemoryStore, **options: Any) -> None:
+        self._kind, self._api, self._options = kind, api, {"memory": store, **options}
+        self.messages: list[dict[str, Any]] = []
+        self.saved: Any = ()
+
+    def run(self, message: Any = None) -> list[Event]:
+        """Run a new agent that continues the last conversation, and return its events."""
+        return self._play(lambda agent: agent.run(message))
+
+    def compact(self, **options: Any) -> list[Event]:
+        """Compact the last conversation with a new agent, and return its events."""
+        return self._play(lambda agent: agent.compact(**options))
+
+    def _play(self, start: Callable[[Any], Any]) -> list[Event]:
+        if self._kind == "async":
+            return asyncio.run(self._play_async(start))
+        with self._api.client() as client:
+            agent = Agent(client, messages=self.saved, **self._options)
+            self.messages = agent.messages
+            try:
+                return list(start(agent))
+            finally:
+                self.saved = json.loads(json.dumps(agent.saved()))
+
+    async def _play_async(self, start: Callable[[Any], Any]) -> list[Event]:
+        async with self._api.async_client() as client:
+            agent = AsyncAgent(client, messages=self.saved, **self._options)
+            self.messages = agent.messages
+            try:
+                return [event async for event in start(agent)]
+            finally:
+                self.saved = json.loads(json.dumps(agent.saved()))

@@ -251,7 +251,7 @@ def test_max_turns_ends_a_run(kind: str, server: ScriptedClaude, store: MemorySt
     """
     played = play(kind, server.url, TOLD, None, memory=store, budget=Budget(max_turns=2))
     first, second = played.of(Finished)
-    assert (first.reason, first.turns, first.detail) == ("budget", 2, "max_turns: 2 replies")
+    assert (first.reason, first.turns, first.detail) == ("budget", 2, "max_turns: 2 of 2 replies")
     assert (second.reason, second.turns) == ("end_turn", 1)
     assert store.read(TEA) == "likes tea\n"
     assert server.failures == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,6 @@ from retentive import InvalidInput, MemoryStore
 from retentive.agent import (
     Agent,
     ApiFailed,
-    AsyncAgent,
     Event,
     Finished,
     RequestRefused,
@@ -30,7 +28,7 @@ from retentive.agent import (
 from retentive.agent.turns import DECLINED
 from support.fixed_api import VIEW, Api, message, streamed_call, text, use
 
-from .runs import KINDS
+from .runs import KINDS, FixedApiAgent
 
 HALF = "/memories/\ud800"
 both = pytest.mark.parametrize("kind", KINDS)
@@ -40,29 +38,6 @@ both = pytest.mark.parametrize("kind", KINDS)
 def store() -> Iterator[MemoryStore]:
     with retentive.open("sqlite://") as opened:
         yield opened.store()
-
-
-class FixedApiAgent:
-    """Agent, sync or async, that talks to an API with fixed responses."""
-
-    def __init__(self, kind: str, api: Api, store: MemoryStore, **options: Any) -> None:
-        self._kind, self._api, self._options = kind, api, {"memory": store, **options}
-        self.messages: list[dict[str, Any]] = []
-
-    def run(self, message: Any = None) -> list[Event]:
-        """Run a new agent that continues the last conversation, and return its events."""
-        if self._kind == "async":
-            return asyncio.run(self._run(message))
-        with self._api.client() as client:
-            agent = Agent(client, messages=self.messages, **self._options)
-            self.messages = agent.messages
-            return list(agent.run(message))
-
-    async def _run(self, message: Any) -> list[Event]:
-        async with self._api.async_client() as client:
-            agent = AsyncAgent(client, messages=self.messages, **self._options)
-            self.messages = agent.messages
-            return [event async for event in agent.run(message)]
 
 
 def last(events: list[Event]) -> Finished:

@@ -1,0 +1,115 @@
+"""Events of a response arrive in the order of its blocks, whether it is streamed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.agent import (
+    ClearedToolUses,
+    Compaction,
+    EditsApplied,
+    Event,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ThinkingText,
+    UsageReport,
+)
+from support.fixed_api import Api, message, streamed, text
+
+from .runs import KINDS, FixedApiAgent
+
+CLEARED = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 2, "cleared_input_tokens": 900}
+RESPONSE: dict[str, Any] = {
+    **message(
+        [
+            {"type": "compaction", "content": "They like tea."},
+            {"type": "thinking", "thinking": "Where?", "signature": "s"},
+            {"type": "redacted_thinking", "data": "x"},
+            text("Let me see."),
+            {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tea"}},
+            {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+            {"type": "mcp_tool_use", "id": "m1", "name": "order", "server_name": "shop", "input": {"of": "tea"}},
+            {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": True, "content": [text("sold out")]},
+            text("Sold out."),
+        ]
+    ),
+    "context_management": {"applied_edits": [CLEARED]},
+    "usage": {
+        "input_tokens": 3,
+        "output_tokens": 5,
+        "cache_read_input_tokens": 7,
+        "cache_creation_input_tokens": 11,
+    },
+}
+EDITS = EditsApplied((ClearedToolUses(2, 900),))
+BLOCKS: list[Event] = [
+    Compaction("They like tea."),
+    ThinkingText("Where?"),
+    ThinkingText(""),
+    Text("Let me see."),
+    ServerToolCall("s1", "web_search", {"query": "tea"}),
+    ServerToolResult("s1", "web_search_tool_result", is_error=False),
+    ServerToolCall("m1", "order", {"of": "tea"}, server="shop"),
+    ServerToolResult("m1", "mcp_tool_result", is_error=True),
+    Text("Sold out."),
+]
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with retentive.open("sqlite://") as opened:
+        yield opened.store()
+
+
+def with_whole_texts(events: list[Event]) -> list[Event]:
+    """Join the pieces of each text."""
+    joined: list[Event] = []
+    for event in events:
+        match joined, event:
+            case [*_, Text(before)], Text(piece):
+                joined[-1] = Text(before + piece)
+            case _:
+                joined.append(event)
+    return [Text(event.text.strip()) if isinstance(event, Text) else event for event in joined]
+
+
+@both
+def test_the_events_of_a_response_are_in_its_order(kind: str, store: MemoryStore) -> None:
+    events = FixedApiAgent(kind, Api(RESPONSE), store).run("Order tea.")
+    assert events[:-2] == [EDITS, *BLOCKS]
+
+
+@both
+def test_the_events_of_a_stream_are_in_its_order(kind: str, store: MemoryStore) -> None:
+    """The API reports the edits of a stream at its end."""
+    events = FixedApiAgent(kind, Api(streamed(RESPONSE)), store, stream=True).run("Order tea.")
+    assert with_whole_texts(events)[:-2] == [*BLOCKS, EDITS]
+
+
+@both
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_the_use_of_the_cache_is_reported(kind: str, stream: bool, store: MemoryStore) -> None:
+    api = Api(streamed(RESPONSE) if stream else RESPONSE)
+    events = FixedApiAgent(kind, api, store, stream=stream).run("Order tea.")
+    (report,) = [event for event in events if isinstance(event, UsageReport)]
+    assert (report.usage.cache_read_tokens, report.usage.cache_creation_tokens) == (7, 11)
+    assert report.total_tokens == 26
+
+
+@both
+def test_a_message_keeps_what_was_streamed(kind: str, store: MemoryStore) -> None:
+    """The saved blocks are those of the response, without fields that the API did not send."""
+    asked = FixedApiAgent(kind, Api(streamed(RESPONSE)), store, stream=True)
+    asked.run("Order tea.")
+    kept = [
+        {**block, "text": block["text"].strip()} if block["type"] == "text" else block
+        for block in asked.messages[1]["content"]
+    ]
+    assert kept == RESPONSE["content"]

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Unpack
+from functools import partial
+from typing import Any, TypeVar, Unpack
 
 from retentive.agent.checks import check_list, check_text
 from retentive.agent.errors import NotSaved
-from retentive.engine.command_handlers import ABSENT
-from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
+from retentive.agent.project_files import ProjectFiles, change_project, error_of_refusal
+from retentive.agent.project_log import ENTRY, INDEX, PLANS, LogPlan, add_entry, indexed, split_log
+from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
 from retentive.integrations.memory import Author
 from retentive.mounts import Mounts
 from retentive.storage.contract import Clock
@@ -25,10 +27,11 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
 DIRECTORY = f"{ROOT}/project"
-KEPT_SESSIONS = 40  # about 500 bytes each, well below the size limit; older sessions are in the memory's history
 SHOWN_SESSIONS = 3
-_ATTEMPTS = 50  # one session wins each conflict, so this many conflicts have another cause
-_ENTRY = "## Session "
+_SHOWN_CHARS = 16_000  # a page of a view, if a session is only in a file of its own
+_LOG, _CHECKLIST, _SETUP = "progress.md", "features.json", "setup.md"
+_LIMITS = ("too_large", "too_many", "store_too_large", "not_a_directory")  # another way may respect them
+T = TypeVar("T")
 _FEATURES = "features must be a list of strings or Features"
 _NO_PROJECT = "no project found in {directory}; create one with start_project"
 _RULES = """\
@@ -61,10 +64,9 @@ def start_project(
     """Write the three memories of a new project: `progress.md`, `features.json` and `setup.md`.
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
-    ideally as the name of a script. `progress.md` is written last, so an interrupted call can be repeated. With
-    `Mounts`, the memories are written to the store that is mounted at `directory` or above it. `actor`, `source` and
-    `session` are recorded with each change. Raises `InvalidInput` if the project already exists, and `NotSaved` if the
-    memory rejects a write.
+    ideally as the name of a script. All three are written at once, or none. With `Mounts`, the memories are written to
+    the store that is mounted at `directory` or above it. `actor`, `source` and `session` are recorded with each change.
+    Raises `InvalidInput` if the project already exists, and `NotSaved` if the memory rejects a write.
     """
     _check_memory(memory)
     checklist = _new_checklist(features)
@@ -73,16 +75,14 @@ def start_project(
     if not goal.strip():
         raise InvalidInput("goal must not be blank; describe the purpose of the project")
 
-    def new_log(old: str | None) -> str:
-        if old is not None:
+    def write(files: ProjectFiles) -> None:
+        if files.read(_LOG) is not None:
             raise InvalidInput(f"a project already exists in {directory}; continue it with open_session")
-        return f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n"
+        files.write(_SETUP, f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n")
+        files.write(_CHECKLIST, _json({"features": checklist}))
+        files.write(_LOG, f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n")
 
-    new_log(_read(memory, f"{directory}/progress.md")[1])
-    how_to_start = f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n"
-    _save(memory, f"{directory}/setup.md", lambda _old: how_to_start, author)
-    _save(memory, f"{directory}/features.json", lambda _old: _json({"features": checklist}), author)
-    _save(memory, f"{directory}/progress.md", new_log, author)  # another session may have created the project by now
+    _changed(memory, directory, [write], author)
 
 
 def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) -> str:
@@ -91,18 +91,22 @@ def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) ->
     Raises `NotFound` if there is no project in `directory`.
     """
     _check_memory(memory)
-    paths = {name: f"{directory}/{name}" for name in ("progress.md", "features.json", "setup.md")}
-    progress, features, setup = (_read(memory, path)[1] for path in paths.values())
+    texts = {name: _read(memory, f"{directory}/{name}") for name in (_LOG, _CHECKLIST, _SETUP, INDEX)}
+    progress = texts[_LOG]
     if progress is None:
         raise NotFound(_NO_PROJECT.format(directory=directory))
-    head, entries = _entries(progress)
+    head, entries = split_log(progress)
+    earlier = texts[INDEX] is not None
+    if earlier and not entries:  # the newest session did not fit beside the text above the sessions
+        entries = [_newest_archived(memory, directory, texts[INDEX] or "")]
     parts = [
         f"You continue a project from earlier sessions. Its record is in {directory}.",
         head.strip(),
-        (setup or "").strip(),
+        (texts[_SETUP] or "").strip(),
         "".join(entries[:SHOWN_SESSIONS]).strip() or "No session has been recorded yet.",
-        _checklist(features, paths["features.json"]),
-        _RULES.format(features=paths["features.json"], progress=paths["progress.md"]),
+        f"{directory}/{INDEX} lists the files of earlier sessions." if earlier else "",
+        _checklist(texts[_CHECKLIST], f"{directory}/{_CHECKLIST}"),
+        _RULES.format(features=f"{directory}/{_CHECKLIST}", progress=f"{directory}/{_LOG}"),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -120,8 +124,10 @@ def close_session(
 ) -> None:
     """Record a session: work done, next steps, features that now pass (`verified`) or no longer pass (`broken`).
 
-    Each memory is updated atomically. If another session changes it concurrently, the update is repeated on the new
-    text, so both changes are kept. `actor`, `source` and `session` are recorded with each change.
+    All memories change at once, or none. The changes of other sessions are kept. If the log in `progress.md` gets too
+    long, its older sessions move to dated files, which `sessions/index.md` lists, newest first. A store that has no
+    room for another file keeps the older sessions only in the history of `progress.md`. `actor`, `source` and
+    `session` are recorded with each change.
 
     Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If the features
     cannot be marked, no feature is marked, but `done` and `next` are still recorded. The error message says so.
@@ -129,29 +135,62 @@ def close_session(
     _check_memory(memory)
     arguments = {"done": done, "next": next, "verified": verified, "broken": broken}
     texts = {name: _texts(name, value) for name, value in arguments.items()}
-    if _read(memory, f"{directory}/progress.md")[1] is None:
-        raise NotFound(_NO_PROJECT.format(directory=directory))
-    problem = _mark(memory, f"{directory}/features.json", texts["verified"], texts["broken"], author)
-    marked = ([], []) if problem else (texts["verified"], texts["broken"])
-    entry = _entry(_day(clock), texts["done"], texts["next"], *marked)
-    if problem and not (texts["done"] or texts["next"]):
-        raise problem
-    _save(memory, f"{directory}/progress.md", lambda old: _with_entry(old, entry, directory), author)
-    if problem:
-        raise type(problem)(f"{problem}. No feature was marked; done and next are recorded in {directory}/progress.md")
+    day = _day(clock)
+
+    def record(files: ProjectFiles, plan: LogPlan) -> InvalidInput | Refused | None:
+        if files.read(_LOG) is None:
+            raise NotFound(_NO_PROJECT.format(directory=directory))
+        problem = _mark(files, f"{directory}/{_CHECKLIST}", texts["verified"], texts["broken"])
+        if problem and not (texts["done"] or texts["next"]):
+            raise problem
+        marked = ([], []) if problem else (texts["verified"], texts["broken"])
+        add_entry(files, _LOG, _entry(day, texts["done"], texts["next"], *marked), day, plan)
+        return problem
+
+    problem = _changed(memory, directory, [partial(record, plan=plan) for plan in PLANS], author)
+    if problem is None:
+        return
+    recorded = f"No feature was marked; done and next are recorded in {directory}/{_LOG}"
+    if isinstance(problem, Refused):
+        raise NotSaved(f"{error_of_refusal(memory, directory, problem)}. {recorded}")
+    raise type(problem)(f"{problem}. {recorded}")
+
+
+def _changed(
+    memory: MemoryStore | Mounts, directory: str, ways: Sequence[Callable[[ProjectFiles], T]], author: Author
+) -> T:
+    """Change the memories of a project in the first of several ways that the limits of the store allow."""
+    first: Refused | None = None
+    for way in ways:
+        try:
+            return change_project(memory, directory, way, **author)
+        except Refused as refusal:
+            first = first or refusal
+            if refusal.key not in _LIMITS:
+                break
+        except (InvalidInput, NotFound):
+            raise
+        except RetentiveError as error:
+            raise NotSaved(str(error)) from None
+    assert first is not None
+    raise NotSaved(str(error_of_refusal(memory, directory, first)))
 
 
 def _mark(
-    memory: MemoryStore | Mounts, path: str, verified: Sequence[str], broken: Sequence[str], author: Author
-) -> InvalidInput | NotSaved | None:
+    files: ProjectFiles, path: str, verified: Sequence[str], broken: Sequence[str]
+) -> InvalidInput | Refused | None:
     """Mark all the features in the checklist, or none of them. Returns the error if none was marked."""
     if both := sorted(set(verified) & set(broken)):
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:
         if verified or broken:
-            _save(memory, path, lambda old: _mark_features(old, path, verified, broken), author)
-    except (InvalidInput, NotSaved) as error:
+            files.write(_CHECKLIST, _mark_features(files.read(_CHECKLIST), path, verified, broken))
+    except InvalidInput as error:
         return error
+    except Refused as refusal:
+        if refusal.key == "too_large_to_keep":  # storage refused, and may have rolled back the transaction
+            raise
+        return refusal
     return None
 
 
@@ -168,33 +207,22 @@ def _texts(name: str, value: object) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def _save(memory: MemoryStore | Mounts, path: str, change: Callable[[str | None], str], author: Author) -> None:
-    """Replace the text of a memory with `change(text)`. Repeats the change if another session wrote concurrently.
-
-    `change` is called with None if the memory does not exist.
-    """
-    for _ in range(_ATTEMPTS):
-        version, old = _read(memory, path)
-        text = change(old)
-        try:
-            memory.write(path, text, if_version=version, **author)
-        except Conflict:
-            continue
-        except RetentiveError as error:
-            if error.code == InvalidInput.code:
-                raise  # an invalid actor, source or session
-            raise NotSaved(str(error)) from None
-        return
-    raise NotSaved(f"saving {path} failed: other sessions changed it {_ATTEMPTS} times in a row; try again later")
-
-
-def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str, str | None]:
-    """Return the version id and the text of a memory. If it does not exist, an empty id and None."""
+def _read(memory: MemoryStore | Mounts, path: str) -> str | None:
+    """Text of a memory, or None if it does not exist."""
     try:
-        entry, text = memory.load(path)
+        return memory.load(path)[1]
     except NotFound:
-        return ABSENT, None
-    return entry.version_id, text
+        return None
+
+
+def _newest_archived(memory: MemoryStore | Mounts, directory: str, index: str) -> str:
+    """Beginning of the newest file of earlier sessions."""
+    for name in indexed(index):
+        path = f"{directory}/{name}"
+        if text := _read(memory, path):
+            cut = f"\n[Truncated: view {path} for the rest.]" if len(text) > _SHOWN_CHARS else ""
+            return f"{text[:_SHOWN_CHARS]}{cut}\n"
+    return ""
 
 
 def _new_checklist(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
@@ -231,7 +259,7 @@ def _parse_checklist(text: str | None) -> tuple[Any, list[dict[str, Any]] | None
     try:
         content = json.loads(text or "")
     except (ValueError, RecursionError):
-        return ABSENT, None
+        return None, None
     features = content.get("features") if isinstance(content, Mapping) else None
     if not isinstance(features, list) or not all(isinstance(feature, dict) for feature in features):
         return content, None
@@ -250,24 +278,10 @@ def _checklist(text: str | None, path: str) -> str:
     return "\n".join(lines)
 
 
-def _entries(progress: str) -> tuple[str, list[str]]:
-    """Split the log into the text above the sessions and the text of each session, newest first."""
-    head, *entries = f"\n{progress}".split(f"\n{_ENTRY}")
-    return head[1:], [f"{_ENTRY}{entry.rstrip()}\n\n" for entry in entries]
-
-
-def _with_entry(progress: str | None, entry: str, directory: str) -> str:
-    if progress is None:
-        raise NotFound(_NO_PROJECT.format(directory=directory))
-    head, entries = _entries(progress)
-    kept = "".join([entry, *entries[: KEPT_SESSIONS - 1]])
-    return f"{head.rstrip()}\n\n{kept.rstrip()}\n"
-
-
 def _entry(
     day: str, done: Sequence[str], next_steps: Sequence[str], verified: Sequence[str], broken: Sequence[str]
 ) -> str:
-    lines = [f"{_ENTRY}of {day}"]
+    lines = [f"{ENTRY}of {day}"]
     for title, texts in (("Done", done), ("Next", next_steps)):
         # Joined to one line: a line of the text must not look like the heading of another session.
         lines += [f"{title}: {' '.join(text.split())}" for text in texts]

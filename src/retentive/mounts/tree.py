@@ -381,6 +381,17 @@ def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
     return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
 
 
+def place_of(memory: MemoryStore | Mounts, path: str, *, operation: str) -> tuple[StoreCore, MemoryPath]:
+    """Core of the store that owns a path, and the path in that store, for an operation. Raises `InvalidPath`."""
+    core = core_of_tree(memory)
+    with core.checking(operation):
+        target = core.parsed(path)
+    if isinstance(memory, MemoryStore):
+        return core_of(memory), target
+    mount = memory._mount_of(target)  # noqa: SLF001 - of this module
+    return mount.core, target.within(mount.point)
+
+
 _AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
     Create: "exists",
     StrReplace: "edit_missing",

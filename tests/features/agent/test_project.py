@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import retentive
 from retentive import InvalidInput, MemoryStore, Mounts, NotFound
 from retentive.agent import Feature, NotSaved, close_session, open_session, start_project
-from retentive.agent.projects import KEPT_SESSIONS
+from retentive.agent.project_log import INDEX, KEPT_SESSIONS, _index
 
 PROGRESS, FEATURES, SETUP = (f"/memories/project/{name}" for name in ("progress.md", "features.json", "setup.md"))
 START: Any
@@ -95,16 +96,137 @@ def test_the_next_session_gets_the_record(project: MemoryStore) -> None:
     )
 
 
-def test_only_the_last_sessions_are_shown_and_kept(project: MemoryStore) -> None:
-    """The log keeps a limited number of sessions. The versions of the log contain earlier sessions."""
+def recorded(store: MemoryStore, word: str) -> list[int]:
+    """Numbers after `word` in the log and in the files of the index, newest first."""
+    texts = [store.read(PROGRESS)]
+    if any(memory.path == INDEXED for memory in store.memories()):
+        names = re.findall(r"^- (\S+\.md): ", store.read(INDEXED), re.MULTILINE)
+        texts += [store.read(f"/memories/project/sessions/{name}") for name in names]
+    return [int(number) for text in texts for number in re.findall(rf"{word} (\d+)\.", text)]
+
+
+INDEXED = f"/memories/project/{INDEX}"
+
+
+def test_older_sessions_move_to_dated_files(project: MemoryStore) -> None:
+    """The log keeps the newest sessions. The index lists the files with all others, newest first."""
+    days = iter(range(200))
+    for n in range(100):
+        close_session(project, done=f"step {n}.", clock=lambda: DAY + next(days) * 86_400)
+    told, log = open_session(project), project.read(PROGRESS)
+    assert [n for n in range(100) if f"step {n}." in told] == [97, 98, 99]
+    assert log.count("## Session of") <= KEPT_SESSIONS
+    assert log.startswith("# Progress\nGoal: A shop for tea\n")
+    assert recorded(project, "step") == list(range(99, -1, -1))
+    assert project.read(INDEXED).splitlines() == [
+        "# Files of earlier sessions, newest first",
+        "- 2026-12-12.md: 21 sessions, from 2026-11-02 to 2026-11-22",
+        "- 2026-11-21.md: 21 sessions, from 2026-10-12 to 2026-11-01",
+        "- 2026-10-31.md: 21 sessions, from 2026-09-21 to 2026-10-11",
+    ]
+    assert f"{INDEXED} lists the files of earlier sessions." in told
+
+
+def test_a_session_is_one_change(project: MemoryStore) -> None:
+    """The log, a dated file, the index and the checklist change together."""
+    for n in range(KEPT_SESSIONS):
+        close_session(project, done=f"step {n}.")
+    before = next(iter(project.versions())).revision
+    close_session(project, done="the last step", verified=["f1"])
+    changed = [version for version in project.versions() if version.revision > before]
+    assert {version.path for version in changed} >= {PROGRESS, FEATURES, INDEXED}
+    assert len({version.revision for version in changed}) == 1
+
+
+@pytest.mark.parametrize("size", [100, 700, 1_900, 2_000, 2_100, 9_000])
+def test_no_session_is_lost_to_the_size_limit(size: int, project: MemoryStore) -> None:
+    """Every memory stays within the limit. A session above it is split."""
+    project.change_settings({"max_memory_bytes": 2_000})
+    for n in range(12):
+        close_session(project, done=f"step {n}. {'ä' * (size // 2)}", next="more", clock=lambda: DAY)
+        assert max(memory.size_bytes for memory in project.memories()) <= 2_000
+        steps = recorded(project, "step")
+        assert steps == list(range(n, n - len(steps), -1))  # the index leaves out its oldest lines
+        assert f"step {n}." in open_session(project)
+    texts = [project.read(memory.path) for memory in project.memories()]
+    assert {n for n in range(12) if any(f"step {n}." in text for text in texts)} == set(range(12))
+    assert sum(text.count("ä") for text in texts) == 12 * (size // 2)
+
+
+def test_a_session_is_recorded_below_a_long_text_of_agents(project: MemoryStore) -> None:
+    """The text above the sessions fills the log, so the session gets a file of its own."""
+    project.change_settings({"max_memory_bytes": 2_000})
+    project.write(PROGRESS, f"# Progress\n{'x' * 1_980}\n")
+    close_session(project, done="step 1.")
+    close_session(project, done="step 2.")
+    assert recorded(project, "step") == [2, 1]
+    assert "step 2." in open_session(project)
+    assert project.read(PROGRESS) == f"# Progress\n{'x' * 1_980}\n"
+
+
+def test_a_store_without_room_for_files_keeps_the_newest_sessions(project: MemoryStore) -> None:
+    """The older sessions are in the history of the log."""
+    project.change_settings({"max_memories": 3})
     for n in range(KEPT_SESSIONS + 5):
         close_session(project, done=f"step {n}.")
-    told, log = open_session(project), project.read(PROGRESS)
-    assert [n for n in range(KEPT_SESSIONS + 5) if f"step {n}." in told] == [42, 43, 44]
-    assert log.count("## Session of") == KEPT_SESSIONS
-    assert log.startswith("# Progress\nGoal: A shop for tea\n")
-    assert "step 4." not in log
-    assert any("step 4." in project.version_text(version.id) for version in project.versions(PROGRESS))
+    log = project.read(PROGRESS)
+    assert (f"step {KEPT_SESSIONS + 4}." in log, "step 0." in log) == (True, False)
+    assert len(project.memories()) == 3
+    assert any("step 0." in project.version_text(version.id) for version in project.versions(PROGRESS))
+
+
+def test_a_full_store_keeps_the_newest_sessions(project: MemoryStore) -> None:
+    for n in range(20):
+        close_session(project, done=f"step {n}. {'x' * 100}")
+    project.change_settings({"max_store_bytes": sum(memory.size_bytes for memory in project.memories())})
+    close_session(project, done=f"step 20. {'x' * 100}")
+    steps = recorded(project, "step")
+    assert (steps[0], steps[-1] > 0) == (20, True)
+    with pytest.raises(NotSaved, match="limit"):
+        close_session(project, done="y" * 10_000)
+    assert recorded(project, "step") == steps
+
+
+def test_the_index_keeps_within_the_limit() -> None:
+    lines = [f"- 2026-09-{day:02}.md: 2 sessions, from 2026-09-01 to 2026-09-02\n" for day in range(30, 0, -1)]
+    index = _index(lines, 1_000)
+    assert len(index.encode()) <= 1_000
+    assert index.splitlines()[1] == lines[0].strip()
+    assert index.endswith("- older files are not listed\n")
+    assert _index(lines, 10_000).count("\n- ") == 30
+
+
+@pytest.mark.parametrize("mode", ["redact", "flag", "off"])
+def test_sessions_with_sensitive_values_are_kept(mode: str, project: MemoryStore) -> None:
+    """Masks may be longer than the values, so the redacted log may be over the limit although the text was not."""
+    project.change_settings({"max_memory_bytes": 3_000, "sensitive": mode})
+    for n in range(10):
+        close_session(project, done=f"step {n}. {'AKIAQ3EGVSNB6RTKX2ZP ' * 60}")
+        assert max(memory.size_bytes for memory in project.memories()) <= 3_000
+    assert recorded(project, "step") == list(range(9, -1, -1))
+    texts = [project.read(memory.path) for memory in project.memories()]
+    assert any("AKIA" in text for text in texts) == (mode != "redact")
+
+
+def test_a_rejected_session_changes_nothing(project: MemoryStore) -> None:
+    project.change_settings({"sensitive": "reject"})
+    before = [(memory.path, memory.version_id) for memory in project.memories()]
+    with pytest.raises(NotSaved, match="sensitive"):
+        close_session(project, done="the key is AKIAQ3EGVSNB6RTKX2ZP", verified=["f1"])
+    assert [(memory.path, memory.version_id) for memory in project.memories()] == before
+
+
+def test_a_session_under_review_is_one_proposal(project: MemoryStore) -> None:
+    for n in range(KEPT_SESSIONS):
+        close_session(project, done=f"step {n}.")
+    project.change_settings({"review": ["session:*"]})
+    before = project.read(PROGRESS)
+    close_session(project, done="step 40.", verified=["f1"], actor="session:s")
+    assert project.read(PROGRESS) == before
+    (proposal,) = project.review.pending()
+    project.review.accept([proposal.id], actor="user:ann")
+    assert recorded(project, "step") == list(range(40, -1, -1))
+    assert features(project)["f1"]
 
 
 def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path) -> None:
@@ -119,23 +241,6 @@ def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path
                 done.result(timeout=60)
         assert features(store) == dict.fromkeys(ids, True)
         assert all(f"did {name}." in store.read(PROGRESS) for name in ids)
-
-
-def test_a_concurrent_change_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another writer changes the memory between the read and the save. The next attempt starts from the new text."""
-    load = project.load
-    notes = ["Note: 3", "Note: 2", "Note: 1"]
-
-    def loading(path: str) -> Any:
-        found = load(path)
-        if path == PROGRESS and notes:
-            project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": notes.pop()})
-        return found
-
-    monkeypatch.setattr(project, "load", loading)
-    close_session(project, done="step 1")
-    assert "Note: 3\nNote: 2\nNote: 1\n\n## Session of " in project.read(PROGRESS)
-    assert "Done: step 1" in project.read(PROGRESS)
 
 
 def test_text_written_by_agents_is_kept(project: MemoryStore) -> None:
@@ -162,9 +267,15 @@ def test_an_invalid_checklist_is_reported_and_never_overwritten(text: str, proje
     assert "Done: step 1" in project.read(PROGRESS)
 
 
-def test_an_interrupted_start_can_be_repeated(store: MemoryStore) -> None:
-    """The log is written last. The repetition overwrites the other memories."""
+def test_a_project_is_started_at_once(store: MemoryStore) -> None:
+    """A memory that is already there is replaced. Nothing is written if one of the three is refused."""
     store.create(SETUP, "half")
+    store.change_settings({"read_only_paths": [PROGRESS]})
+    with pytest.raises(NotSaved, match=rf"^{PROGRESS} is read-only$"):
+        start_project(store, goal="A shop", setup="make run")
+    assert [memory.path for memory in store.memories()] == [SETUP]
+    assert store.read(SETUP) == "half"
+    store.change_settings({"read_only_paths": []})
     start_project(store, goal="A shop", setup="make run")
     assert store.read(SETUP) == "# How to start\nmake run\n"
     assert "No features are listed" in open_session(store)

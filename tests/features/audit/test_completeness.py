@@ -21,6 +21,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Mounts
+from retentive.agent import start_project
 from retentive.audit.reader import AuditEntry
 from retentive.engine.command_handlers import HANDLERS
 from retentive.engine.operation import Operation, ReadOperation, WriteOperation
@@ -169,6 +170,14 @@ CASES: dict[str, Case] = {
         ("/memories/in",),
         makes=1,
         actor="job:import",
+    ),
+    "ChangeProject": Case(
+        lambda _, at: start_project(at, goal="A shop", actor=BOB),
+        "project",
+        ("/memories/project",),
+        makes=3,
+        actor=BOB,
+        refused="read_only",
     ),
     "Read review.list": reads("review.list", lambda _, at: at.review.pending()),
     "Read review.show": reads("review.show", lambda scene, at: at.review.show(scene.proposal)),

@@ -18,6 +18,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Mounts, Retentive
+from retentive.agent import start_project
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
@@ -105,6 +106,7 @@ ACTS: Mapping[str, Act] = {
     "RedactFound with history": lambda scene: scene.store.scan(redact=True, history=True),
     "Decide": lambda scene: scene.store.review.accept([scene.proposal], actor=BOB),
     "Sweep": lambda scene: scene.store.sweep(accept_clock=True),
+    "ChangeProject": lambda scene: start_project(scene.store, goal="A shop"),
     "ImportFiles": lambda scene: list(Import(scene.store, under="/memories/in").run(DirectorySource(str(scene.files)))),
 }
 RULES: Mapping[str, Mapping[str, object]] = {

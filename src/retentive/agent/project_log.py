@@ -1,0 +1,136 @@
+"""The log of a project: the newest sessions in one memory, older ones in dated files, and an index of these files.
+
+Each memory stays within the limit of the store. A session that is larger than the limit is split into several files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from retentive.agent.project_files import ProjectFiles
+
+ENTRY = "## Session "
+INDEX = "sessions/index.md"
+KEPT_SESSIONS = 40  # about 500 bytes each, well below the size limit
+_FOLDER = "sessions"
+_UNLIMITED = 1 << 62
+_INDEX_HEAD = "# Files of earlier sessions, newest first\n"
+_MORE = "- older files are not listed\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """How to fit a session into the log.
+
+    `share` is the share of the size limit to use: guards may lengthen a text. Without `rolls_over`, older sessions are
+    left out of the log, and with `shrinks` so many that it gets smaller, which every limit allows.
+    """
+
+    share: float = 1.0
+    rolls_over: bool = True
+    shrinks: bool = False
+
+
+PLANS = (LogPlan(), LogPlan(0.5), LogPlan(0.2), LogPlan(rolls_over=False), LogPlan(rolls_over=False, shrinks=True))
+"""Plans in the order in which they are tried, each in a transaction of its own."""
+
+
+def split_log(log: str) -> tuple[str, list[str]]:
+    """Split the log into the text above the sessions and the text of each session, newest first."""
+    head, *entries = f"\n{log}".split(f"\n{ENTRY}")
+    return head[1:], [f"{ENTRY}{entry.rstrip()}\n\n" for entry in entries]
+
+
+def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPlan) -> None:
+    """Add a session to the log `name`. Raises `Refused` if the store has no room for it by this plan."""
+    log = files.read(name) or ""
+    head, old = split_log(log)
+    entries = [entry, *old]
+    room = int((files.max_bytes or _UNLIMITED) * plan.share)
+    kept = _fitting(head, entries, room, KEPT_SESSIONS)
+    if len(kept) < len(entries) and plan.rolls_over:
+        kept = _fitting(head, entries, room // 2, KEPT_SESSIONS // 2)  # so that the next sessions find room
+        _archive(files, entries[len(kept) :], room, day)
+    elif plan.shrinks:
+        kept = _fitting(head, entries, min(room, _size(log) - 1), KEPT_SESSIONS)
+    if not plan.rolls_over and not kept:
+        kept = [entry]  # too large: the guard refuses it
+    if kept or old:
+        files.write(name, _joined(head, kept))
+
+
+def indexed(index: str) -> list[str]:
+    """Names of the files in the index, newest first."""
+    lines = (line for line in index.splitlines() if line.startswith("- ") and ".md: " in line)
+    return [f"{_FOLDER}/{line[2:].split(': ')[0]}" for line in lines]
+
+
+def _fitting(head: str, entries: Sequence[str], room: int, most: int) -> list[str]:
+    """The newest sessions that fit into a log of `room` bytes, at most this number of them."""
+    left, kept = room - _size(_joined(head, [])) - 1, []
+    for entry in entries[:most]:
+        left -= _size(entry)
+        if left < 0:
+            break
+        kept.append(entry)
+    return kept
+
+
+def _joined(head: str, entries: Sequence[str]) -> str:
+    return "\n\n".join(part for part in (head.rstrip(), "".join(entries).rstrip()) if part) + "\n"
+
+
+def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -> None:
+    """Write sessions, newest first, to new files with this day in their names, and list the files in the index."""
+    head = "# Earlier sessions, newest first\n"
+    rest = [part for entry in entries for part in _parts(entry, room - _size(head) - 1)]
+    chunks = []
+    while rest:
+        chunk = _fitting(head, rest, room, len(rest)) or rest[:1]
+        chunks.append(chunk)
+        rest = rest[len(chunk) :]
+    lines: list[str] = []
+    number = 0
+    for chunk in reversed(chunks):
+        number, name = _free_name(files, day, number + 1)
+        files.write(f"{_FOLDER}/{name}", _joined(head, chunk))
+        newest, oldest = (each.splitlines()[0].removeprefix(f"{ENTRY}of ") for each in (chunk[0], chunk[-1]))
+        lines.insert(0, f"- {name}: {len(chunk)} sessions, from {oldest} to {newest}\n")
+    known = (files.read(INDEX) or "").splitlines(keepends=True)
+    files.write(INDEX, _index([*lines, *(line for line in known if line.startswith("- ") and line != _MORE)], room))
+
+
+def _index(lines: Sequence[str], room: int) -> str:
+    """The index, without its oldest lines if it would be too long."""
+    kept = _fitting(_INDEX_HEAD + _MORE, lines, room, len(lines))
+    return "".join([_INDEX_HEAD, *kept, *([_MORE] if len(kept) < len(lines) else [])])
+
+
+def _free_name(files: ProjectFiles, day: str, number: int) -> tuple[int, str]:
+    """The next number with which no file of the day exists, and the name of the file."""
+    while files.exists(f"{_FOLDER}/{(name := f'{day}.md' if number == 1 else f'{day}-{number}.md')}"):
+        number += 1
+    return number, name
+
+
+def _parts(entry: str, room: int) -> Iterator[str]:
+    """A session, in several parts if it is larger than `room` bytes."""
+    if _size(entry) <= room:
+        yield entry
+        return
+    title, _, text = entry.rstrip().partition("\n")
+    data, size = text.encode(), max(room - _size(title) - 40, 1)
+    pieces = []
+    while data:
+        end = min(size, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # not in the middle of a character
+            end -= 1
+        pieces.append(data[: end or size].decode(errors="replace"))
+        data = data[end or size :]
+    for number, piece in enumerate(pieces, 1):
+        yield f"{title}, part {number} of {len(pieces)}\n{piece}\n\n"
+
+
+def _size(text: str) -> int:
+    return len(text.encode())

@@ -91,7 +91,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestarted:
-    """The stream of a response broke, and the request is sent again. The text of the broken response does not count."""
+    """The stream of a response broke, and the request is sent again. The events of the broken response do not count."""
 
     error: str
 

@@ -14,7 +14,6 @@ application can save or drop the conversation at any time. Importing this module
 
 from __future__ import annotations
 
-import contextlib
 import random
 import secrets
 import threading
@@ -274,23 +273,16 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
         """Send the conversation and return the response. With streaming, yield its events as they arrive."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages, send)
-        with sdk.api_errors():
+        with sdk.request_errors():
             if not self._stream:
-                with sdk.send_errors():
-                    found = messages.create(**request)
-                with sdk.read_errors():
-                    return parse_response(found)
-            with contextlib.ExitStack() as stack:
-                with sdk.send_errors():
-                    stream = stack.enter_context(messages.stream(**request))
+                return parse_response(messages.create(**request))
+            with messages.stream(**request) as stream:
                 send.has_begun = True
                 ended = False
                 while not ended:
-                    with sdk.read_errors():
-                        events, ended = sdk.stream_events(next(stream, None))
+                    events, ended = sdk.stream_events(next(stream, None))
                     yield from events
-                with sdk.read_errors():
-                    return parse_response(stream.get_final_message())
+                return parse_response(stream.get_final_message())
 
     def ask(self, message: UserInput = None) -> str:
         """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude has finished."""
@@ -349,26 +341,18 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
         """Async version of `Agent._receive`. The last item is the response."""
         messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
         request = self._request(messages, send)
-        with sdk.api_errors():
+        with sdk.request_errors():
             if not self._stream:
-                with sdk.send_errors():
-                    found = await messages.create(**request)
-                with sdk.read_errors():
-                    response = parse_response(found)
-                yield response
+                yield parse_response(await messages.create(**request))
                 return
-            async with contextlib.AsyncExitStack() as stack:
-                with sdk.send_errors():
-                    stream = await stack.enter_async_context(messages.stream(**request))
+            async with messages.stream(**request) as stream:
                 send.has_begun = True
                 ended = False
                 while not ended:
-                    with sdk.read_errors():
-                        events, ended = sdk.stream_events(await anext(stream, None))
+                    events, ended = sdk.stream_events(await anext(stream, None))
                     for event in events:
                         yield event
-                with sdk.read_errors():
-                    yield parse_response(await stream.get_final_message())
+                yield parse_response(await stream.get_final_message())
 
     async def ask(self, message: UserInput = None) -> str:
         """Async version of `Agent.ask`."""

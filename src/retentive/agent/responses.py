@@ -37,6 +37,7 @@ class OtherEdit:
     fields: Mapping[str, object]
 
 
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 
@@ -56,7 +57,7 @@ class TokenUsage:
     @property
     def total_tokens(self) -> int:
         """Sum of all tokens, regardless of price."""
-        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+        return sum(getattr(self, name) for name in _TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,14 @@ class ConversationUsage:
     @property
     def total_tokens(self) -> int:
         """Sum of all tokens, regardless of price."""
-        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+        return sum(getattr(self, name) for name in _TOKENS)
 
     def after(self, response: object) -> ConversationUsage:
         """Add a response."""
-        steps = _billed(response)
-        return ConversationUsage(
-            self.turns + 1,
-            self.input_tokens + sum(step.input_tokens for step in steps),
-            self.output_tokens + sum(step.output_tokens for step in steps),
-            self.cache_read_tokens + sum(step.cache_read_tokens for step in steps),
-            self.cache_creation_tokens + sum(step.cache_creation_tokens for step in steps),
-        )
+        tokens = {
+            name: getattr(self, name) + sum(getattr(step, name) for step in _billed(response)) for name in _TOKENS
+        }
+        return ConversationUsage(self.turns + 1, **tokens)
 
 
 @dataclass(frozen=True, slots=True)

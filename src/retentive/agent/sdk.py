@@ -89,35 +89,28 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 
 
 @contextmanager
-def send_errors() -> Iterator[None]:
-    """Translate errors in building a request to `InvalidInput`, and errors in parsing its response to `ApiFailed`."""
-    with read_errors():
-        try:
-            yield
-        except UnicodeEncodeError as error:
-            raise InvalidInput("the request contains a lone surrogate; check `tools` and `request`") from error
-        except TypeError as error:
-            if "JSON serializable" not in str(error):
-                raise
-            raise InvalidInput("the request cannot be serialized as JSON; check `tools` and `request`") from error
-
-
-@contextmanager
-def read_errors() -> Iterator[None]:
-    """Translate errors in parsing a response to `ApiFailed`.
+def request_errors() -> Iterator[None]:
+    """Translate also errors in building a request to `InvalidInput`, and errors in parsing a response to `ApiFailed`.
 
     The SDK parses each response with status 200, even a malformed one.
     """
-    try:
-        yield
-    except json.JSONDecodeError:
-        raise
-    except (TypeError, ValueError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
-        if "authentication method" in str(error):  # no request was sent, see api_errors
+    with api_errors():
+        try:
+            yield
+        except json.JSONDecodeError:
             raise
-        if isinstance(error, RuntimeError) and "Unexpected event order" not in str(error):
-            raise
-        raise ApiFailed(MALFORMED_RESPONSE) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInput("the request contains a lone surrogate; check `tools` and `request`") from error
+        except (TypeError, ValueError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
+            reason = str(error)
+            if "authentication method" in reason:  # no request was sent, see api_errors
+                raise
+            if isinstance(error, RuntimeError) and "Unexpected event order" not in reason:
+                raise
+            if "JSON serializable" in reason:
+                problem = "the request cannot be serialized as JSON; check `tools` and `request`"
+                raise InvalidInput(problem) from error
+            raise ApiFailed(MALFORMED_RESPONSE) from error
 
 
 _BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {

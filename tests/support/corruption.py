@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import sqlite3
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import retentive
 from retentive import MemoryStore, Retentive
+from retentive.engine import idempotency
 from retentive.errors import RetentiveError
 from retentive.storage.contract import Backend, Clock, Snapshot, sortable_id
 from retentive.storage.server.backend import ServerBackend
@@ -72,14 +75,26 @@ _NULLABLE = {
 def reproducible(seed: str) -> Iterator[Clock]:
     """Context in which ids, object names and times are the same in each run. Yields the clock for locations."""
     ticks = count(1_700_000_000_000)
+    # Stores of earlier runs have the same ids. The count of their commands decides when old records are cleaned up,
+    # and a cleanup reads the clock.
+    with (
+        patch.object(idempotency, "_remembered", {}),
+        _in_this_thread(os, "urandom", random.Random(seed).randbytes),
+        _in_this_thread(time, "time", lambda: 1_700_000_000.0),
+    ):
+        yield lambda: next(ticks) / 1_000
 
-    def clock() -> float:
-        return next(ticks) / 1_000
 
-    # Other threads of the process call `time.time` too, so it must not advance the clock.
-    fixed = patch.object(time, "time", lambda: 1_700_000_000.0)
-    with patch.object(os, "urandom", random.Random(seed).randbytes), fixed:
-        yield clock
+@contextmanager
+def _in_this_thread(module: ModuleType, name: str, fixed: Callable[..., Any]) -> Iterator[None]:
+    """Replace a function, only for calls in this thread. Threads that other tests left running would use up values."""
+    usual, this = getattr(module, name), threading.get_ident()
+
+    def chosen(*args: Any) -> Any:
+        return (fixed if threading.get_ident() == this else usual)(*args)
+
+    with patch.object(module, name, chosen):
+        yield
 
 
 def open_reproducibly(place: str, clock: Clock) -> Retentive:

@@ -26,7 +26,7 @@ settings.register_profile("full", _ALWAYS, max_examples=500, stateful_step_count
 settings.load_profile(PROFILE)
 
 
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, on Linux
+_IN_MEMORY = Path("/dev/shm")  # a file system in memory, on Linux
 _ROOM = 2 << 30  # bytes; the tests of one worker need a tenth of it at a time
 
 

@@ -20,7 +20,8 @@ from support.pages import ROOT, WRITTEN, Block, blocks
 from support.printed import assert_prints
 from support.scripts import SCRIPTS
 
-SLOW = {"agents", "chat", "frameworks", "history", "migrating", "moving", "review", "search", "testing-your-agent"}
+SLOW = {"agents", "audit", "chat", "frameworks", "history", "migrating", "moving", "review", "search"}
+SLOW |= {"testing-your-agent", "trust", "tutorial", "web-service"}
 """Pages with many programs, which run in the long profile: each program starts an interpreter and imports an SDK."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 

@@ -11,13 +11,14 @@ import os
 import sys
 
 import retentive  # noqa: F401  (loaded once, before the forks)
-from support.targets import open_target
+from support.targets import compile_patterns, open_target
 
 from .tasks import create_one, edit
 
 
 def main(url: str, task: str, processes: int, count: int) -> None:
     """Fork the workers, start all of them at once, and wait until all have ended."""
+    compile_patterns()
     ready, tell_ready = os.pipe()
     go, let_go = os.pipe()
     pids: list[int] = []

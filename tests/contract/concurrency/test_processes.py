@@ -19,9 +19,10 @@ from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
 
 TESTS = Path(__file__).resolve().parents[2]
 EDITORS = 8
-EDITS = sized(quick=40, long=100, full=200)
+EDITS = sized(quick=20, long=100, full=200)
+FORKED_EDITS = sized(quick=20, long=40, full=40)
 EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
-CREATORS = sized(quick=16, long=32, full=32)
+CREATORS = sized(quick=8, long=32, full=32)
 TIMEOUT_S = 300
 
 
@@ -65,7 +66,7 @@ def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: 
 
     Object storage refuses to work in the child of the process that opened it; the tests of that backend check this.
     """
-    url, count = url_of(backend, tmp_path), 40
+    url, count = url_of(backend, tmp_path), FORKED_EDITS
     said = run("contract.concurrency.forked", url, count, mode)
     workers = 3 if mode == "busy" else 2
     assert total(said) == (workers * count, [])

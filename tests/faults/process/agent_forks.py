@@ -30,6 +30,7 @@ import retentive
 from retentive.agent import Agent, AsyncAgent, Finished, run_tools
 from retentive.integrations.langchain import memory_tool
 from retentive.integrations.messages import TOOL
+from support.targets import compile_patterns
 
 TASK = "Write the lines."
 ACTOR = "session:killed"
@@ -172,6 +173,7 @@ def tasks() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Run each task in a forked process."""
+    compile_patterns()
     for task in tasks():
         pid = os.fork()
         if pid == 0:

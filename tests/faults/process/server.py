@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.oracle import Outcome
-from support.targets import RetentiveTarget, Target, disk_faults, extra_names, open_target, url_of
+from support.targets import RetentiveTarget, Target, compile_patterns, disk_faults, extra_names, open_target, url_of
 
 from .cases import COLD, COMMANDS, LAST, LATER, WHOLE, Case, Seen, judge, prepared
 from .injector import Injector
@@ -44,6 +44,7 @@ def main() -> None:
     """Answer requests until stdin closes."""
     for module in WARM:
         importlib.import_module(module)
+    compile_patterns()
     gc.freeze()  # a garbage collection in a child would copy the pages shared with the parent
     for line in sys.stdin:
         request = json.loads(line)

@@ -161,7 +161,8 @@ def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, stor
     body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in every[:events])
     answer = httpx2.Response(200, text=body, headers={"content-type": "text/event-stream"})
     transport = httpx2.MockTransport(lambda _: answer)
-    with anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
+    http = httpx2.Client(transport=transport)
+    with anthropic.Anthropic(api_key="none", http_client=http, max_retries=0) as client:
         agent = Agent(client, memory=store, stream=True)
         with pytest.raises(ConnectionLost, match="interrupted"):
             agent.ask(TOLD)

@@ -10,8 +10,10 @@ import pytest
 
 import retentive
 from support.command_line import here, process
+from support.profiles import sized
 
 PATH = "/memories/notes.md"
+APPENDS = sized(quick=6, long=12, full=12)
 
 
 def text_at(location: str, path: str = PATH) -> str:
@@ -244,10 +246,10 @@ def test_concurrent_appends_lose_nothing(tmp_path: Path) -> None:
     location = f"sqlite:///{tmp_path}/memory.db"
     with ThreadPoolExecutor(4) as pool:
         ended = list(
-            pool.map(lambda number: process(tmp_path, "--at", location, "append", PATH, str(number)), range(12))
+            pool.map(lambda number: process(tmp_path, "--at", location, "append", PATH, str(number)), range(APPENDS))
         )
-    assert [each.status for each in ended] == [0] * 12
-    assert sorted(text_at(location).split(), key=int) == [str(number) for number in range(12)]
+    assert [each.status for each in ended] == [0] * APPENDS
+    assert sorted(text_at(location).split(), key=int) == [str(number) for number in range(APPENDS)]
 
 
 def test_cp_copies_the_text(at: str) -> None:

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from support.targets import Answer, Target, open_target
+from support.targets import Answer, Target, compile_patterns, open_target
 
 from .checker import Command, Operation
 
@@ -232,6 +232,7 @@ def main(crowd: RunOptions, processes: int) -> int:
     """Fork the processes, start them together, and wait for them. Returns 0 if every process ended as expected."""
     if crowd.url.startswith("sdk:"):
         import anthropic.tools  # noqa: F401 - takes a second, which the forks then share
+    compile_patterns()
     ready, tell_ready = os.pipe()
     go, let_go = os.pipe()
     pids = []

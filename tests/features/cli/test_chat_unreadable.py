@@ -20,7 +20,8 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield at
 
 
-def test_an_unreadable_call_is_reported(url: str, tmp_path: Path) -> None:
+def test_an_unreadable_call_is_reported(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
     done = here(f"sqlite:///{tmp_path}/memory.db", "chat", "--base-url", url, text=b"Note it.\nAgain.\n/retry\n")
     shown = "Error: The API failed. /retry sends the message again.\n"
     assert done.stdout.count(shown) + done.stderr.count(shown) == 3

@@ -1,6 +1,6 @@
 """A long refactoring survives five kills because its progress is in the memory. Without a memory it fails.
 
-The tool results together are many times as long as the limit that triggers clearing. No conversation can contain them.
+The tool results together are 20 times as long as the limit that triggers clearing, so no conversation can contain them.
 The agent is a separate process. It is killed with SIGKILL at the most critical moments and restarted with an empty
 conversation. A stateless server computes the replies of Claude from the messages of each request after clearing. Each
 conversation has a new server process.
@@ -33,10 +33,10 @@ from .requests import open_url
 
 HERE = Path(__file__).parent
 FEW = 40
-FILES = sized(quick=24, long=60, full=200)
+FILES = sized(quick=FEW, long=60, full=200)
 KILLS_WITHOUT_MEMORY = sized(quick=1, long=2, full=5)
 CONTEXT_WINDOW = 2 * TRIGGER
-TIMES_TRIGGER = sized(quick=10, long=20, full=20)
+TIMES_TRIGGER = 20
 TIMEOUT_S = 300
 
 
@@ -67,7 +67,7 @@ def words(number: int) -> tuple[str, str]:
 
 
 def create_files(directory: Path, count: int) -> Run:
-    """Create files whose total length is a multiple of the trigger."""
+    """Create files whose total length is 20 times the trigger."""
     directory.mkdir()
     bulk = "\n".join("# " + "filler " * 10 for _ in range(4 * TIMES_TRIGGER * TRIGGER // count // 72 + 1))
     for number in range(count):

@@ -7,14 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import ClearToolUsesEdit, Trigger
 from retentive.testing.scripted_claude.messages import Message
-from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses
+from retentive.testing.scripted_claude.tool_clearing import PLACEHOLDER, Cleared, clear_thinking, clear_tool_uses
 
 from .histories import NAMES, blocks_of, histories, results_of, size
 
-CHOICES = Choices(placeholder="-")  # shorter than almost every generated result
 ALWAYS = Trigger("tool_uses", 0)
 EDITS = st.builds(
     ClearToolUsesEdit,
@@ -24,18 +22,11 @@ EDITS = st.builds(
     exclude_tools=st.frozensets(st.sampled_from(NAMES)),
     clear_inputs=st.booleans() | st.frozensets(st.sampled_from(NAMES)),
 )
-OPEN = st.builds(
-    Choices,
-    placeholder=st.sampled_from(["-", "[tool result cleared]"]),
-    excluded_use_up_keep=st.booleans(),
-    excluded_count_for_trigger=st.booleans(),
-    thinking_turn_is_a_message=st.booleans(),
-)
 TURNS = st.none() | st.integers(0, 4)
 
 
-def clear(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices = CHOICES) -> Cleared:
-    return clear_tool_uses(messages, edit, choices, size=size(messages))
+def clear(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> Cleared:
+    return clear_tool_uses(messages, edit, size=size(messages))
 
 
 def names_of(messages: tuple[Message, ...]) -> dict[str, str]:
@@ -52,25 +43,21 @@ def changed_ids(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[
 # --- tool uses ---
 
 
-@given(histories(), EDITS, OPEN)
-def test_clearing_twice_changes_nothing(
-    messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices
-) -> None:
-    once = clear(messages, edit, choices)
-    assert clear(once.messages, edit, choices) == Cleared(once.messages)
+@given(histories(), EDITS)
+def test_clearing_twice_changes_nothing(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
+    once = clear(messages, edit)
+    assert clear(once.messages, edit) == Cleared(once.messages)
 
 
-@given(histories(), EDITS, OPEN)
-def test_only_results_and_selected_inputs_change(
-    messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices
-) -> None:
+@given(histories(), EDITS)
+def test_only_results_and_selected_inputs_change(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
     """Roles, order, ids, names, texts and thinking stay the same. A cleared result becomes the placeholder."""
-    after = clear(messages, edit, choices).messages
+    after = clear(messages, edit).messages
     names = names_of(messages)
     assert [message.role for message in after] == [message.role for message in messages]
     for old, new in zip(blocks_of(messages, *_ALL), blocks_of(after, *_ALL), strict=True):
         if old["type"] == "tool_result":
-            assert new in (old, {**old, "content": choices.placeholder})
+            assert new in (old, {**old, "content": PLACEHOLDER})
         elif old["type"] == "tool_use":
             cleared = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else names[str(old["id"])] in _set(edit)
             assert new in ((old, {**old, "input": {}}) if cleared else (old,))
@@ -94,15 +81,13 @@ def test_the_oldest_are_cleared_first(messages: tuple[Message, ...], edit: Clear
     gone = changed_ids(messages, after)
     assert gone <= set(doomed)
     if gone:
-        assert {results_of(after)[use_id] for use_id in doomed} == {"-"}
+        assert {results_of(after)[use_id] for use_id in doomed} == {PLACEHOLDER}
 
 
-@given(histories(), EDITS, OPEN)
-def test_excluded_tools_are_never_cleared(
-    messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices
-) -> None:
+@given(histories(), EDITS)
+def test_excluded_tools_are_never_cleared(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> None:
     names = names_of(messages)
-    gone = changed_ids(messages, clear(messages, edit, choices).messages)
+    gone = changed_ids(messages, clear(messages, edit).messages)
     assert {names[use_id] for use_id in gone} & edit.exclude_tools == set()
 
 
@@ -114,7 +99,7 @@ def test_a_prompt_at_the_trigger_is_not_cleared(messages: tuple[Message, ...], e
     assert clear(messages, reached) == Cleared(messages)
     may_go = list(results_of(messages).values())[: max(0, len(names_of(messages)) - edit.keep)]
     exceeded = ClearToolUsesEdit(Trigger(edit.trigger.kind, measured - 1), edit.keep)
-    assert clear(messages, exceeded).count == len([text for text in may_go if text != "-"])
+    assert clear(messages, exceeded).count == len([text for text in may_go if text != PLACEHOLDER])
 
 
 @given(histories(), EDITS)
@@ -155,48 +140,21 @@ def test_excluded_tools_can_count_for_keep() -> None:
     messages = (*use(0, "memory"), *use(1), *use(2), *use(3, "memory"))
     edit = ClearToolUsesEdit(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))
     assert changed_ids(messages, clear(messages, edit).messages) == {"t1"}
-    greedy = clear(messages, edit, Choices(placeholder="-", excluded_use_up_keep=True))
-    assert changed_ids(messages, greedy.messages) == {"t1", "t2"}
-
-
-def test_excluded_tools_can_be_ignored_for_the_trigger() -> None:
-    messages = (*use(0), *use(1), *use(2, "memory"))
-    edit = ClearToolUsesEdit(Trigger("tool_uses", 2), keep=0, exclude_tools=frozenset({"memory"}))
-    assert clear(messages, edit).count == 2
-    assert clear(messages, edit, Choices(excluded_count_for_trigger=False)).count == 0
-
-
-def test_placeholder_and_cleared_input_can_be_chosen() -> None:
-    choices = Choices(placeholder="gone", cleared_input={"cleared": True})
-    after = clear(use(0), ClearToolUsesEdit(ALWAYS, keep=0, clear_inputs=frozenset({"read"})), choices).messages
-    assert after[0].blocks[0] == {"type": "tool_use", "id": "t0", "name": "read", "input": {"cleared": True}}
-    assert after[1].blocks[0] == {"type": "tool_result", "tool_use_id": "t0", "content": "gone", "is_error": True}
-
-
-def test_short_results_can_be_kept() -> None:
-    """By default, a result shorter than the placeholder is also replaced, although that saves no tokens."""
-    call, _ = use(0)
-    short = (call, Message("user", ({"type": "tool_result", "tool_use_id": "t0", "content": "ok"},)))
-    edit = ClearToolUsesEdit(ALWAYS, keep=0)
-    assert results_of(clear(short, edit, Choices()).messages) == {"t0": Choices().placeholder}
-    assert clear(short, edit, Choices(short_results_are_cleared=False)) == Cleared(short)
 
 
 # --- thinking ---
 
 
-@given(histories(), TURNS, OPEN)
-def test_clearing_thinking_twice_changes_nothing(
-    messages: tuple[Message, ...], keep: int | None, choices: Choices
-) -> None:
-    once = clear_thinking(messages, keep, choices)
-    assert clear_thinking(once.messages, keep, choices) == Cleared(once.messages)
+@given(histories(), TURNS)
+def test_clearing_thinking_twice_changes_nothing(messages: tuple[Message, ...], keep: int | None) -> None:
+    once = clear_thinking(messages, keep)
+    assert clear_thinking(once.messages, keep) == Cleared(once.messages)
 
 
-@given(histories(), TURNS, OPEN)
-def test_only_old_thinking_is_removed(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> None:
+@given(histories(), TURNS)
+def test_only_old_thinking_is_removed(messages: tuple[Message, ...], keep: int | None) -> None:
     """Other blocks keep their order, and the remaining thinking is the newest."""
-    cleared = clear_thinking(messages, keep, choices)
+    cleared = clear_thinking(messages, keep)
     others = ("text", "tool_use", "tool_result")
     assert blocks_of(cleared.messages, *others) == blocks_of(messages, *others)
     before, after = (blocks_of(each, "thinking") for each in (messages, cleared.messages))
@@ -221,15 +179,13 @@ def test_a_turn_continues_through_tool_results() -> None:
         *(Message("assistant", (THOUGHT, {"type": "text", "text": "So."})), ASKED),
         *(Message("assistant", (THOUGHT, {"type": "text", "text": "Yes."})), ASKED),
     )
-    cleared = clear_thinking(messages, 1, CHOICES)
+    cleared = clear_thinking(messages, 1)
     assert (cleared.count, len(blocks_of(cleared.messages, "thinking"))) == (1, 1)
-    assert clear_thinking(messages, 2, CHOICES) == Cleared(messages)
-    each = clear_thinking(messages, 1, Choices(thinking_turn_is_a_message=True))
-    assert (each.count, len(blocks_of(each.messages, "thinking"))) == (3, 1)
+    assert clear_thinking(messages, 2) == Cleared(messages)
 
 
 def test_redacted_thinking_and_empty_messages_are_removed() -> None:
     redacted = Message("assistant", ({"type": "redacted_thinking", "data": "..."},))
     newest = Message("assistant", (THOUGHT, {"type": "text", "text": "Yes."}))
-    cleared = clear_thinking((ASKED, redacted, ASKED, newest, ASKED), 1, CHOICES)
+    cleared = clear_thinking((ASKED, redacted, ASKED, newest, ASKED), 1)
     assert cleared.messages == (Message("user", (*ASKED.blocks, *ASKED.blocks)), newest, ASKED)

@@ -11,7 +11,6 @@ from anthropic import BadRequestError
 
 from retentive.testing.scripted_claude import (
     Call,
-    Choices,
     Prompt,
     Script,
     ScriptedClaude,
@@ -19,6 +18,8 @@ from retentive.testing.scripted_claude import (
     Turn,
     scripted_claude,
 )
+from retentive.testing.scripted_claude.context import WARNING
+from retentive.testing.scripted_claude.tool_clearing import PLACEHOLDER
 
 from .requests import (
     CONTEXT,
@@ -35,8 +36,6 @@ from .requests import (
     thinking,
     uses,
 )
-
-PLACEHOLDER = Choices().placeholder
 
 
 def fine(_seen: Prompt) -> str:
@@ -179,21 +178,6 @@ def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaud
     assert reply.usage.input_tokens == tokens - sum(edit["cleared_input_tokens"] for edit in entries)
 
 
-def test_default_thinking_can_be_chosen() -> None:
-    """Models differ in the default of `keep` and in their behaviour without the edit."""
-    for choices, edits, left in (
-        (Choices(thinking_turns=None), management(thinking()), 4),
-        (Choices(thinking_turns=2), management(thinking()), 2),
-        (Choices(thinking_turns_without_edit=1), management(), 1),
-        (Choices(thinking_turns_without_edit=1), management(thinking("all")), 4),
-    ):
-        claude = ScriptedClaude(fine, choices=choices)
-        post(claude, messages=thoughts(4), headers=CONTEXT, context_management=edits)
-        prompt = claude.requests[-1].prompt
-        assert prompt is not None
-        assert len([message for message in prompt.messages if message.of_type("thinking")]) == left
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_script_can_have_thinking(way: str) -> None:
     """The client gets the complete block with a signature and sends it back unchanged."""
@@ -219,26 +203,8 @@ def test_claude_is_warned_before_tool_uses_are_cleared(share: float, warned: boo
     tokens = seen_by(claude).input_tokens
     edits = management(clearing(over=int(tokens * share)))
     post(claude, messages=uses(10), tools=[TOOL, READ], headers=CONTEXT, context_management=edits)
-    assert (seen_by(claude).warning == Choices().warning) == warned
+    assert (seen_by(claude).warning == WARNING) == warned
     assert any(call.cleared for call in seen_by(claude).calls) == (share < 1)
-
-
-@pytest.mark.parametrize(
-    ("choices", "tools", "over", "warned"),
-    [
-        (Choices(), [READ], 12_000, False),
-        (Choices(warn_without_memory=True), [READ], 12_000, True),
-        (Choices(warn_at=None), [TOOL, READ], 12_000, False),
-        (Choices(warn_at=0.5), [TOOL, READ], 18_000, True),
-        (Choices(warn_while_clearing=True), [TOOL, READ], 5_000, True),
-        (Choices(warning="Soon."), [TOOL, READ], 12_000, True),
-    ],
-)
-def test_the_warning_can_be_chosen(choices: Choices, tools: list[Any], over: int, warned: bool) -> None:
-    claude = ScriptedClaude(fine, choices=choices)
-    edits = management(clearing(over=over))
-    post(claude, messages=uses(10), tools=tools, headers=CONTEXT, context_management=edits)
-    assert seen_by(claude).warning == (choices.warning if warned else None)
 
 
 def test_the_warning_starts_at_its_exact_threshold() -> None:
@@ -247,17 +213,6 @@ def test_the_warning_starts_at_its_exact_threshold() -> None:
         edits = management({**clearing(), "trigger": {"type": "tool_uses", "value": 10}})
         post(claude, messages=uses(uses_before), tools=[TOOL, READ], headers=CONTEXT, context_management=edits)
         assert (seen_by(claude).warning is not None) == warned
-
-
-def test_the_warning_is_not_counted(server: ScriptedClaude) -> None:
-    edits = management(clearing(over=12_000))
-    asked: Any = {"messages": uses(10), "tools": [TOOL, READ], "headers": CONTEXT}
-    sizes = {}
-    for warn_at in (0.5, None):
-        claude = ScriptedClaude(fine, choices=Choices(warn_at=warn_at))
-        sizes[warn_at] = post(claude, **asked, context_management=edits)[1]["usage"]
-        assert (seen_by(claude).warning is not None) == (warn_at is not None)
-    assert sizes[0.5] == sizes[None]
 
 
 # --- the window ---

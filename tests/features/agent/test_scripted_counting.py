@@ -132,13 +132,14 @@ def test_a_count_equals_the_usage_of_the_request() -> None:
 
 def test_a_count_with_edits_has_both_sizes() -> None:
     edits = management(thinking({"type": "thinking_turns", "value": 1}), clearing())
+    thought: Any = {"thinking": {"type": "adaptive"}}
     asked: Any = {"model": "any", "messages": uses(10), "tools": [READ]}
     with scripted_claude(lambda _seen: "Fine.") as server:
         with Anthropic(base_url=server.url, api_key="none needed") as client:
-            edited: Any = {**asked, "betas": [CONTEXT_BETA], "context_management": edits}
+            edited: Any = {**asked, **thought, "betas": [CONTEXT_BETA], "context_management": edits}
             original = client.messages.count_tokens(**asked).input_tokens
             counted = client.beta.messages.count_tokens(**edited)
-        used = ask(server, "plain", **asked, context_management=edits).usage
+        used = ask(server, "plain", **asked, **thought, context_management=edits).usage
     assert counted.context_management is not None
     assert (counted.context_management.original_input_tokens, counted.input_tokens) == (original, used.input_tokens)
     assert counted.input_tokens < original

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from retentive.testing import scripted_claude
-from retentive.testing.scripted_claude.choices import Choices
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "testing-your-agent.md").read_text("utf-8")
@@ -38,14 +35,7 @@ def test_each_rule_names_the_test_that_holds_it(rule: list[str]) -> None:
     assert f"def {found[2]}(" in (ROOT / found[1]).read_text("utf-8"), rule
 
 
-def test_every_choice_is_described_with_its_default() -> None:
-    described = {row[0].strip("`"): row[1].strip("`") for row in rows("Undocumented behaviour")}
-    values = {spec.name: getattr(Choices(), spec.name) for spec in fields(Choices)}
-    shown = {name: repr(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
-    assert described == shown
-
-
-@pytest.mark.parametrize("name", ["StreamError", "Choices", "Disconnect", "ErrorResponse", "Prompt", "Thinking"])
+@pytest.mark.parametrize("name", ["StreamError", "Disconnect", "ErrorResponse", "Prompt", "Thinking"])
 def test_the_names_of_the_page_are_exported(name: str) -> None:
     assert name in scripted_claude.__all__
     assert re.search(rf"\b{name}\b", PAGE)

@@ -19,7 +19,6 @@ from retentive.testing.scripted_claude import (
     Turn,
     scripted_claude,
 )
-from retentive.testing.scripted_claude.faults import parse_fault
 
 from .requests import ASK, HELLO, WAYS, ask, open_url, post
 
@@ -120,19 +119,3 @@ def test_an_error_names_its_request() -> None:
             body = json.loads(refused.value.read())
             assert body["request_id"] == refused.value.headers["request-id"]
             assert body["request_id"].startswith("req_scripted_")
-
-
-def test_faults_are_parsed_from_the_command_line() -> None:
-    spelt = ["3=429:2", "4=529", "5=cut", "6=cut:4", "7=error:4", "8=error"]
-    expected = {
-        3: ErrorResponse(429, 2),
-        4: ErrorResponse(529),
-        5: Disconnect(),
-        6: Disconnect(4),
-        7: StreamError(4),
-        8: StreamError(),
-    }
-    assert dict(map(parse_fault, spelt)) == expected
-    for wrong in ("0=429", "3", "3=", "3=429:x", "3=999"):
-        with pytest.raises(ValueError, match=r"status 999|invalid fault"):
-            parse_fault(wrong)

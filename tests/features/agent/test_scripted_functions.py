@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, BadRequestError
+from anthropic import Anthropic
 
 from retentive import MemoryTool
 from retentive.testing.scripted_claude import Call, Prompt, Result, ScriptedClaude, Thinking, Turn, scripted_claude
@@ -25,12 +18,8 @@ from .requests import (
     WAYS,
     ask,
     assistant_call,
-    clearing,
-    management,
-    open_url,
     post,
     result,
-    uses,
 )
 
 
@@ -61,12 +50,15 @@ def test_an_agent_continues_from_its_memory(threads: bool, stream: bool) -> None
     assert replies == ["Noted.", "You like tea."]
 
 
+PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}}
+
+
 def test_a_prompt_has_the_whole_request() -> None:
     claude = ScriptedClaude(lambda _seen: "Fine.")
     messages = [
         *HELLO,
         assistant_call("view"),
-        result([{"type": "text", "text": "yes"}, {"type": "image"}], is_error=True),
+        result([{"type": "text", "text": "yes"}, PICTURE], is_error=True),
     ]
     post(claude, messages=messages, system="Be kind.", tools=[TOOL, READ])
     prompt = claude.requests[-1].prompt
@@ -88,7 +80,7 @@ def test_a_prompt_has_the_whole_request() -> None:
     [
         ("Hm.", [{"type": "text", "text": "Hm."}]),
         (["Hm.", "So."], [{"type": "text", "text": "Hm."}, {"type": "text", "text": "So."}]),
-        (Thinking("Hm."), [{"type": "thinking", "thinking": "Hm.", "signature": "scripted_0_0"}]),
+        (Thinking("Hm."), [{"type": "thinking", "thinking": "Hm.", "signature": "scripted_6e72d95cb4b4fe16"}]),
         (Call({}, name="read"), [{"type": "tool_use", "id": "toolu_scripted_0_0", "name": "read", "input": {}}]),
     ],
 )
@@ -117,85 +109,6 @@ def test_an_invalid_return_value_is_a_failure(function: Any, message: str) -> No
     status, reply = post(claude)
     assert (status, message in reply["error"]["message"]) == (400, True)
     assert len(claude.failures) == 1
-
-
-MODULE = """
-from retentive.testing.scripted_claude import Call, Prompt
-
-
-def answer(prompt: Prompt) -> str | Call:
-    return f"{len(prompt.calls)} calls, {[call.cleared for call in prompt.calls].count(True)} cleared, {prompt.warning}"
-
-
-def summarize(prompt: Prompt) -> str:
-    return f"{len(prompt.calls)} calls"
-
-
-number = 5
-"""
-
-
-@contextmanager
-def serve_function(directory: Path, *arguments: str) -> Iterator[str]:
-    """Start a server process and yield its URL. The process must exit without a failure."""
-    (directory / "telling.py").write_text(MODULE)
-    command = [sys.executable, "-m", "retentive.testing.scripted_claude", *arguments]
-    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.send_signal(signal.SIGTERM)
-            errors = server.communicate(timeout=30)[1]
-    assert (server.returncode, "not from a model" in errors) == (0, True)
-
-
-def test_a_function_is_served_without_state(tmp_path: Path) -> None:
-    """All options are used: window, summary, choices and faults. Threads are not supported."""
-    choices = json.dumps({"warning": "Soon.", "warn_without_memory": True})
-    options = ["--context-window", "70000", "--summarize", "telling:summarize", "--choices", choices]
-    with serve_function(tmp_path, "telling:answer", *options, "--fault", "2=529", "--fault", "3=cut") as url:
-        other = ScriptedClaude()
-        other.url = url
-        edits = management(clearing(over=12_000))
-        first = ask(other, "plain", messages=uses(10), context_management=edits)
-        assert first.content[0].text == "10 calls, 0 cleared, Soon."
-        edits = management(clearing(over=11_000), {"type": "compact_20260112"})
-        assert ask(other, "streamed", retries=2, messages=uses(10), context_management=edits).content[0].text == (
-            "10 calls, 8 cleared, None"
-        )
-        with pytest.raises(BadRequestError, match="> 70000 maximum"):
-            ask(other, "plain", messages=uses(80))
-        with Anthropic(base_url=url, api_key="none needed") as client, pytest.raises(BadRequestError) as threaded:
-            client.beta.messages.create(
-                **ASK, messages=HELLO, betas=["message-threads-2026-08-12"], thread={"type": "create"}
-            )
-        assert threaded.value.error_code == "thread_unsupported_request"
-        with open_url(f"{url}/scripted") as response:
-            state = json.load(response)
-    assert (state["requests"], state["cleared_tool_uses"], state["warnings"], state["failures"]) == (6, 8, 1, [])
-    assert state["largest_prompt"] > 70_000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere:answer"], "No module named 'nowhere'"),
-        (["json:nothing"], "has no attribute 'nothing'"),
-        (["sys:path"], "sys:path is not a function; expected"),
-        (["nothing.json"], "No such file"),
-        (["json:dumps", "--fault", "x"], "invalid fault 'x'"),
-        (["json:dumps", "--choices", '{"warn": 1}'], "unknown choice 'warn'"),
-    ],
-)
-def test_an_invalid_argument_is_a_usage_error(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from retentive.testing.scripted_claude.__main__ import main
-
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("way", WAYS)

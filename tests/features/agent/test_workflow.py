@@ -3,7 +3,7 @@
 The tool results together are 20 times as long as the limit that triggers clearing, so no conversation can contain them.
 The agent is a separate process. It is killed with SIGKILL at the most critical moments and restarted with an empty
 conversation. A stateless server computes the replies of Claude from the messages of each request after clearing. Each
-conversation has a new server process.
+conversation has a new server.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any
 import pytest
 
 import retentive
+from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.tokens import text_tokens
 from support.profiles import sized
 
 from .refactoring_agent import TRIGGER
-from .refactoring_claude import DONE, PROGRESS, Progress, path_of
-from .requests import open_url
+from .refactoring_claude import DONE, PROGRESS, Progress, answer, path_of
 
 HERE = Path(__file__).parent
 FEW = 40
@@ -78,21 +78,11 @@ def create_files(directory: Path, count: int) -> Run:
 
 
 @contextmanager
-def claude(run: Run) -> Iterator[str]:
-    """Start a new server and yield its URL. Its counts are recorded at the end."""
-    command = [sys.executable, "-m", "retentive.testing.scripted_claude", "refactoring_claude:answer"]
-    command += ["--context-window", str(CONTEXT_WINDOW)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            url = server.stdout.readline().strip()
-            yield url
-            with open_url(f"{url}/scripted") as response:
-                run.states.append(json.load(response))
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait(TIMEOUT_S)
+def claude(run: Run) -> Iterator[ScriptedClaude]:
+    """Start a new server. Its counts are recorded at the end."""
+    with scripted_claude(answer, context_window=CONTEXT_WINDOW, keep_requests=False) as server:
+        yield server
+        run.states.append(server.state())
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +105,18 @@ def converse(
     """
     assert agent.stdin is not None
     assert agent.stdout is not None
-    with claude(run) as url:
-        task = {"url": url, "files": str(run.directory), "total": run.count, "memory": memory, "stop_at": stop_at}
+    with claude(run) as server:
+        task = {
+            "url": server.url,
+            "files": str(run.directory),
+            "total": run.count,
+            "memory": memory,
+            "stop_at": stop_at,
+        }
         print(json.dumps(task), file=agent.stdin, flush=True)
         pid, line = int(agent.stdout.readline()), ""
         if stop_after:
-            wait_for(url, stop_after)
+            wait_for(server, stop_after)
         else:
             line = agent.stdout.readline().strip()
         if stop_after or line == stop_at:
@@ -129,13 +125,13 @@ def converse(
     return line
 
 
-def wait_for(url: str, requests: int) -> None:
+def wait_for(server: ScriptedClaude, requests: int) -> None:
     """Wait until the server has received this many requests."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        with open_url(f"{url}/scripted") as response:
-            if json.load(response)["requests"] >= requests:
-                return
+        if int(str(server.state()["requests"])) >= requests:
+            return
+        time.sleep(0.01)
     raise TimeoutError(f"fewer than {requests} requests in {TIMEOUT_S} s")
 
 

@@ -20,52 +20,24 @@ function of the `Prompt`, the request as the model sees it.
 `server.failures`: a failed check, a call of a tool that the request does not offer, tool calls that the client sent
 back modified, and a conversation without a script.
 
-**API features.** Each reply in a message thread can be continued once, and `context_management` cannot be combined with
-threads. Caching, server tools and truncation at `max_tokens` are not simulated. docs/testing-your-agent.md lists each
-rule of the API with its test, and the `Choices` for undocumented behaviour.
-
-**Command line.** `python -m retentive.testing.scripted_claude --port 8765 SCRIPT.json` prints its URL on the first line
-and serves until stopped. The exit status is 1 if a script failed. `GET /scripted` returns request counts and failures.
-`MODULE:FUNCTION` instead of a file serves a function. The server then records no requests. Format of the file:
-
-    {"scripts": [
-      {"name": "first visit", "when": "my name is",
-       "turns": [
-         {"blocks": ["Let me look.",
-                     {"call": {"command": "view", "path": "/memories"},
-                      "check": {"text": "...", "contains": ["..."], "is_error": false}}]},
-         {"blocks": [{"thinking": "Noted, then."}, "Hello again."]}]}]}
-
-The file can also contain a single entry of "scripts". `name`, `when`, `check` and the fields of a check are optional. A
-block can have the `name` of another tool, and a turn a `stop_reason`. A check without `is_error` fails for an error;
-with `"is_error": null` it accepts both.
+**Invalid requests** are refused with the status and the words of the API. `rules.RULES` is the table of the rules.
+docs/testing-your-agent.md lists what is played and what is not.
 """
 
 from __future__ import annotations
 
-from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.claude import Exchange, Options, ScriptedClaude
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.http import scripted_claude
 from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
 from retentive.testing.scripted_claude.reply import MODEL, Failure
-from retentive.testing.scripted_claude.script import (
-    THE_END,
-    Call,
-    Check,
-    Script,
-    ScriptError,
-    Thinking,
-    Turn,
-    scripts_from_json,
-)
+from retentive.testing.scripted_claude.script import THE_END, Call, Check, Script, ScriptError, Thinking, Turn
 
 __all__ = [
     "MODEL",
     "THE_END",
     "Call",
     "Check",
-    "Choices",
     "Disconnect",
     "ErrorResponse",
     "Exchange",
@@ -81,5 +53,4 @@ __all__ = [
     "ToolUse",
     "Turn",
     "scripted_claude",
-    "scripts_from_json",
 ]

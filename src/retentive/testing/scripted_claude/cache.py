@@ -3,7 +3,7 @@
 Rules of the API, as in "Prompt caching": a breakpoint is a block with `cache_control`. The field `cache_control` of the
 request makes the last block a breakpoint. The prompt up to a breakpoint is stored. A later request reads the longest
 stored prefix that ends at one of its breakpoints or at most 20 blocks before it. A prefix below 1,024 tokens is not
-stored. At most 4 breakpoints are allowed. Entries do not expire here; in the API they do after 5 minutes without use.
+stored. Entries do not expire here; in the API they do after 5 minutes without use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from retentive.testing.scripted_claude.errors import invalid
 from retentive.testing.scripted_claude.messages import Block, Conversation
 from retentive.testing.scripted_claude.tokens import (
     MESSAGE_TOKENS,
@@ -23,7 +22,6 @@ from retentive.testing.scripted_claude.tokens import (
     tools_tokens,
 )
 
-MAX_BREAKPOINTS = 4
 MIN_TOKENS = 1_024
 LOOK_BACK = 20
 _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -47,13 +45,11 @@ class PromptCache:
         self._stored: set[str] = set()
 
     def use(self, conversation: Conversation, cache_control: object) -> CacheUse:
-        """Look up a prompt and store its prefixes. Raises `ApiError` if it has too many breakpoints."""
+        """Look up a prompt and store its prefixes."""
         positions = list(_positions(conversation))
         marked = [at for at, (_, _, block) in enumerate(positions) if block.get("cache_control")]
         if cache_control and positions:
             marked = sorted({*marked, len(positions) - 1})
-        if len(marked) > MAX_BREAKPOINTS:
-            raise invalid(f"A maximum of 4 blocks with cache_control may be provided. Found {len(marked)}.")
         reachable = {at for mark in marked for at in range(max(0, mark - LOOK_BACK), mark + 1)}
         read = max((positions[at][1] for at in reachable if positions[at][0] in self._stored), default=0)
         large = [at for at in marked if positions[at][1] >= MIN_TOKENS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,15 +11,17 @@ from types import MappingProxyType
 from typing import TypedDict
 
 from retentive.testing.scripted_claude.cache import PromptCache
-from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.checks import check_request, parse_json
 from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
 from retentive.testing.scripted_claude.errors import ApiError, invalid
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, FaultPlan, StreamError, fault_for
 from retentive.testing.scripted_claude.messages import Conversation, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.reply import Failure, ScriptedReply, ScriptFailure, build_reply, next_turn
-from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation, parse
+from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Options(TypedDict, total=False):
 
     threads: bool
     context_window: int | None
-    choices: Choices
+    strict: bool
     summarize: Summarize
     faults: FaultPlan
     keep_requests: bool
@@ -68,7 +70,8 @@ class ScriptedClaude:
     - `threads=False` rejects message threads, as the API does for some organisations.
     - `context_window` limits the size of a prompt, in tokens.
     - `summarize` writes the summary of a compaction. It returns None to simulate a failed compaction.
-    - `choices` selects behaviour that the API documentation does not define.
+    - `strict=True` rejects models, betas and fields that the installed SDK does not know, as the API does. Without it
+      they are only added to `warnings` and logged.
     - `faults` simulates failures of selected requests.
     - `keep_requests=False` turns off recording of requests.
     - `new_suffix` creates the unique part of each id.
@@ -79,7 +82,7 @@ class ScriptedClaude:
         *scripts: Script | ScriptFunction,
         threads: bool = True,
         context_window: int | None = None,
-        choices: Choices | None = None,
+        strict: bool = False,
         summarize: Summarize = default_summary,
         faults: FaultPlan = MappingProxyType({}),
         keep_requests: bool = True,
@@ -88,13 +91,14 @@ class ScriptedClaude:
         self.url = ""
         self.failures: list[Failure] = []
         self.requests: list[Exchange] = []
+        self.warnings: list[str] = []
         self.largest_prompt = 0
         self._scripts = scripts
         self._threads = Threads(supported=threads)
         self._paused = PausedReplies()
         self._cache = PromptCache()
         self._context_window = context_window
-        self._choices = choices or Choices()
+        self._strict = strict
         self._summarize = summarize
         self._faults = faults
         self._keep_requests = keep_requests
@@ -110,11 +114,10 @@ class ScriptedClaude:
         stream = False
         answered: ScriptedReply | ApiError
         try:
-            body = _json(data)
+            body = _body(data)
             stream = isinstance(body, dict) and body.get("stream") is True
             self._raise_fault(fault, stream=stream)
-            request = parse(headers, body, self._choices)
-            answered, prompt = self._reply(request)
+            answered, prompt = self._reply(self._checked(headers, data))
         except ApiError as error:
             answered = error
         except ScriptFailure as failed:
@@ -128,12 +131,12 @@ class ScriptedClaude:
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
         """Answer a `POST /v1/messages/count_tokens`. Earlier compactions are applied, but no new compaction starts."""
         try:
-            request = parse(headers, _json(data), self._choices, counting=True)
+            request = self._checked(headers, data, count=True)
             conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
-            check_conversation(conversation, self._paused)
+            check_conversation(conversation.messages, thinks=request.thinks, paused=self._paused)
         except ApiError as error:
             return error
-        context = manage_context(conversation, request.edits or (), self._choices, summarize=None)
+        context = manage_context(conversation, request.edits or (), summarize=None)
         counted: dict[str, object] = {"input_tokens": context.tokens}
         if request.edits is not None:
             counted["context_management"] = {"original_input_tokens": context.original_tokens}
@@ -147,10 +150,10 @@ class ScriptedClaude:
 
     def _reply(self, request: Request) -> tuple[ScriptedReply, Prompt]:
         conversation = self._threads.join(request)
-        check_conversation(conversation, self._paused)
-        context = manage_context(conversation, request.edits or (), self._choices, summarize=self._summary)
+        check_conversation(conversation.messages, thinks=request.thinks, paused=self._paused)
+        context = manage_context(conversation, request.edits or (), summarize=self._summary)
         self._check_sizes(context)
-        prompt = context.prompt(self._choices)
+        prompt = context.prompt()
         pauses = context.compaction is not None and context.compaction.pauses
         turn = None if pauses else next_turn(self._scripts, conversation, prompt)
         cached = self._cache.use(context.conversation, request.cache_control)
@@ -159,6 +162,15 @@ class ScriptedClaude:
         self._paused.keep(reply.stop_reason, reply.blocks)
         self._record_counts(context)
         return reply, prompt
+
+    def _checked(self, headers: Mapping[str, str], data: bytes, *, count: bool = False) -> Request:
+        """Check a request, and record the warnings about it once."""
+        body, warnings = check_request(headers, data, strict=self._strict, count=count)
+        for warning in dict.fromkeys(warnings):
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+                _LOG.warning("the installed SDK does not know this part of a request: %s", warning)
+        return Request.of(body)
 
     def _summary(self, prompt: Prompt) -> str | None:
         try:
@@ -197,12 +209,12 @@ class ScriptedClaude:
                 raise ErrorResponse(500).error()
 
 
-def _json(data: bytes) -> object:
+def _body(data: bytes) -> object:
+    """Body of a request for the record, None if it is not JSON."""
     try:
-        body: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"The request body is not valid JSON: {error}") from error
-    return body
+        return parse_json(data)
+    except ApiError:
+        return None
 
 
 def _rendered(answered: ScriptedReply | ApiError, fault: Fault | None) -> tuple[int, dict[str, object]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import (
     CLEAR_THINKING,
     CLEAR_TOOL_USES,
@@ -20,11 +19,19 @@ from retentive.testing.scripted_claude.edits import (
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.tokens import block_tokens, prompt_tokens
-from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses, measure
+from retentive.testing.scripted_claude.tool_clearing import (
+    PLACEHOLDER,
+    Cleared,
+    clear_thinking,
+    clear_tool_uses,
+    measure,
+)
 
 SUMMARY_CHARS = 2_000  # per part of the default summary
 Summarize = Callable[[Prompt], str | None]
 MEMORY = "memory"
+WARN_AT = 0.8  # share of the trigger above which Claude is warned. A guess: the docs give no number
+WARNING = "The context is close to being cleared. Save anything you still need to memory now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,46 +64,40 @@ class Context:
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
 
-    def prompt(self, choices: Choices, *, instructions: str | None = None) -> Prompt:
+    def prompt(self, *, instructions: str | None = None) -> Prompt:
         """Build the prompt that a script function receives."""
         view = self.conversation
-        return Prompt(
-            view.messages, view.system, view.tools, self.tokens, self.warning, choices.placeholder, instructions
-        )
+        return Prompt(view.messages, view.system, view.tools, self.tokens, self.warning, PLACEHOLDER, instructions)
 
 
 def manage_context(
-    conversation: Conversation, edits: tuple[ContextEdit, ...], choices: Choices, *, summarize: Summarize | None
+    conversation: Conversation, edits: tuple[ContextEdit, ...], *, summarize: Summarize | None
 ) -> Context:
     """Apply earlier compactions and the edits of the request. Without `summarize`, `CompactEdit` edits are skipped."""
     original = prompt_tokens(conversation)
     context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
-    if not any(isinstance(edit, ClearThinkingEdit) for edit in edits):
-        kept = clear_thinking(context.conversation.messages, choices.thinking_turns_without_edit, choices)
-        context = _with(context, kept.messages)
     for edit in edits:
         match edit:
             case ClearToolUsesEdit():
-                context = _tool_uses_cleared(context, edit, choices)
+                context = _tool_uses_cleared(context, edit)
             case ClearThinkingEdit():
-                context = _thinking_cleared(context, edit, choices)
+                context = _thinking_cleared(context, edit)
             case CompactEdit() if summarize is not None:
-                context = _compacted(context, edit, choices, summarize)
+                context = _compacted(context, edit, summarize)
     return context
 
 
-def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit, choices: Choices) -> Context:
+def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit) -> Context:
     messages = context.conversation.messages
-    cleared = clear_tool_uses(messages, edit, choices, size=context.tokens)
-    share = measure(messages, edit, choices, size=context.tokens) / edit.trigger.value
-    warns = _warns(context.conversation, choices, share, cleared=cleared.count > 0)
-    context = replace(context, warning=choices.warning if warns else context.warning)
+    cleared = clear_tool_uses(messages, edit, size=context.tokens)
+    share = measure(messages, edit, size=context.tokens) / edit.trigger.value
+    warns = _warns(context.conversation, share, cleared=cleared.count > 0)
+    context = replace(context, warning=WARNING if warns else context.warning)
     return _applied(context, cleared, CLEAR_TOOL_USES, "cleared_tool_uses")
 
 
-def _thinking_cleared(context: Context, edit: ClearThinkingEdit, choices: Choices) -> Context:
-    keep = None if edit.keep == "all" else choices.thinking_turns if edit.keep is None else edit.keep
-    cleared = clear_thinking(context.conversation.messages, keep, choices)
+def _thinking_cleared(context: Context, edit: ClearThinkingEdit) -> Context:
+    cleared = clear_thinking(context.conversation.messages, None if edit.keep == "all" else edit.keep)
     return _applied(context, cleared, CLEAR_THINKING, "cleared_thinking_turns")
 
 
@@ -107,11 +108,11 @@ def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Contex
     return replace(_with(context, cleared.messages), applied=(*context.applied, entry))
 
 
-def _compacted(context: Context, edit: CompactEdit, choices: Choices, summarize: Summarize) -> Context:
+def _compacted(context: Context, edit: CompactEdit, summarize: Summarize) -> Context:
     size = context.tokens
-    if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
+    if size < edit.trigger:
         return context
-    summary = summarize(context.prompt(choices, instructions=edit.instructions))
+    summary = summarize(context.prompt(instructions=edit.instructions))
     failed = not summary
     block = {"type": COMPACTION, "content": summary or None}
     compaction = CompactionSummary(block, size, max(1, block_tokens(block)), edit.pause and not failed)
@@ -120,15 +121,13 @@ def _compacted(context: Context, edit: CompactEdit, choices: Choices, summarize:
     return replace(_with(context, (Message("assistant", (block,)),)), compaction=compaction, warning=None)
 
 
-def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
+def _warns(conversation: Conversation, share: float, *, cleared: bool) -> bool:
     """Return True if the prompt should contain the warning that clearing is near.
 
     `share` is the used part of the trigger.
     """
-    if choices.warn_at is None or share < choices.warn_at:
-        return False
     remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
-    return (remembers or choices.warn_without_memory) and (not cleared or choices.warn_while_clearing)
+    return remembers and not cleared and share >= WARN_AT
 
 
 def _with(context: Context, messages: tuple[Message, ...]) -> Context:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeVar
 
-T = TypeVar("T")
-_TYPES = {str: "a valid string", int: "a valid integer", bool: "a valid boolean", list: "a valid list"}
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class ApiError(Exception):
-    """Error response of the Messages API: status, error type, message and headers."""
+    """Error response of the Messages API: status, error type, message and headers.
+
+    `rule` is the name of the rule in `rules.RULES`. It is empty for simulated faults and failures of a script.
+    """
 
     def __init__(
         self,
@@ -22,12 +34,14 @@ class ApiError(Exception):
         details: Mapping[str, object] | None = None,
         *,
         headers: Mapping[str, str] = _NO_HEADERS,
+        rule: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind
         self.details = details
         self.headers = headers
+        self.rule = rule
 
     def body(self, request_id: str | None = None) -> dict[str, object]:
         """JSON body in the API's error format. Responses contain a `request_id`; stream events do not."""
@@ -41,10 +55,3 @@ class ApiError(Exception):
 def invalid(message: str) -> ApiError:
     """Create the error response for an invalid request."""
     return ApiError(400, "invalid_request_error", message)
-
-
-def typed(value: object, kind: type[T], where: str) -> T:
-    """Return `value` if it has the JSON type `kind`. Raises `ApiError` otherwise."""
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise invalid(f"{where}: Input should be {_TYPES.get(kind, 'an object')}")
-    return value

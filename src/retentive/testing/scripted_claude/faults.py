@@ -5,26 +5,13 @@ Sources: "Errors" (statuses and types), "Rate limits" (retry-after), "Streaming 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from retentive.testing.scripted_claude.errors import ApiError
+from retentive.testing.scripted_claude.errors import KINDS, ApiError
 
-KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
 MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}
-_FORMAT = re.compile(r"(?P<number>[1-9][0-9]*)=(?P<kind>[0-9]{3}|cut|error)(?::(?P<amount>[0-9]+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +64,3 @@ FaultPlan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
 def fault_for(plan: FaultPlan, number: int) -> Fault | None:
     """Return the fault for request `number`, or None."""
     return plan.get(number) if isinstance(plan, Mapping) else plan(number)
-
-
-def parse_fault(text: str) -> tuple[int, Fault]:
-    """Parse a fault from the command line, such as `3=429:2`, `4=529`, `5=cut`, `6=cut:4` or `7=error:4`.
-
-    The first number is that of the request. The number after the colon is `retry_after` for a status, otherwise
-    `after_events`. Raises `ValueError`.
-    """
-    match = _FORMAT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"invalid fault {text!r}; expected a form like 3=429:2, 4=529, 5=cut, 6=cut:4 or 7=error:4")
-    number, kind = int(match["number"]), match["kind"]
-    amount = int(match["amount"]) if match["amount"] else None
-    if kind == "cut":
-        return number, Disconnect(amount)
-    if kind == "error":
-        return number, StreamError() if amount is None else StreamError(amount)
-    return number, ErrorResponse(int(kind), amount)

@@ -22,6 +22,7 @@ from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
 from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.reply import ScriptedReply
+from retentive.testing.scripted_claude.rules import refusal
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 from retentive.testing.scripted_claude.stream import encode_event, events
 
@@ -64,8 +65,7 @@ class Site:
         routes = [
             Route("/v1/messages", self._post_message, methods=["POST"]),
             Route("/v1/messages/count_tokens", self._post_count, methods=["POST"]),
-            Route("/scripted", self._get_state, methods=["GET"]),
-            Route("/{path:path}", self._not_found, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+            Route("/{path:path}", self._refuse, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
         ]
         config = uvicorn.Config(
             Starlette(routes=routes, lifespan=lifespan),
@@ -125,12 +125,9 @@ class Site:
         counted = self._claude.count(dict(request.headers), await request.body())
         return _error(counted) if isinstance(counted, ApiError) else _json(200, counted)
 
-    async def _get_state(self, _request: Request) -> Response:
-        return _json(200, self._claude.state())
-
-    async def _not_found(self, request: Request) -> Response:
-        message = f"[scripted Claude] unknown route {request.method} {request.url.path}"
-        return _error(ApiError(404, "not_found_error", message))
+    async def _refuse(self, request: Request) -> Response:
+        known = request.url.path in ("/v1/messages", "/v1/messages/count_tokens")
+        return _error(refusal("method" if known else "path"))
 
 
 def _error(error: ApiError) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -50,6 +51,18 @@ class Conversation:
     def replies(self) -> tuple[Message, ...]:
         """Messages of the assistant, without paused compactions."""
         return tuple(m for m in self.messages if m.role == "assistant" and not m.only_compacts)
+
+
+def as_blocks(content: object) -> tuple[Block, ...]:
+    """Content of a message as blocks. A string becomes one text block."""
+    if isinstance(content, str):
+        return ({"type": "text", "text": content},)
+    return tuple(block for block in content if isinstance(block, Mapping)) if isinstance(content, list) else ()
+
+
+def signature(thinking: str) -> str:
+    """Signature of a thinking block of this server. Other thinking has another signature."""
+    return f"scripted_{hashlib.sha256(thinking.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def merge_messages(messages: Iterable[Message]) -> tuple[Message, ...]:

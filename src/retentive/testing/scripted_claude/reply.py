@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from retentive.testing.scripted_claude.cache import UNCACHED, CacheUse
 from retentive.testing.scripted_claude.context import CompactionSummary, Context
-from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, signature
 from retentive.testing.scripted_claude.prompt import Prompt, parse_result
 from retentive.testing.scripted_claude.script import (
     Call,
@@ -187,7 +187,7 @@ def _block(block: str | Call | Thinking, suffix: str) -> Block:
         case str():
             return {"type": "text", "text": block}
         case Thinking():
-            return {"type": "thinking", "thinking": block.text, "signature": f"scripted_{suffix}"}
+            return {"type": "thinking", "thinking": block.text, "signature": signature(block.text)}
         case Call():
             use_id = f"toolu_scripted_{suffix}"
             return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}

@@ -1,8 +1,6 @@
-"""Parsing and validation of requests as in the Messages API, and storage of message threads. No I/O.
+"""Requests as values, the rules for the order of messages, and the storage of message threads. No I/O.
 
-`parse` reads a request, `Threads.join` adds the stored part of its conversation, and `check_conversation` validates the
-complete conversation. Each raises `ApiError` for a request that the API would reject. Sources: Messages API reference,
-"Errors" and "Tool use"; message threads documentation; the error types of the `anthropic` SDK.
+Sources: Messages API reference, "Tool use", "Server tools"; message threads; the error types of the `anthropic` SDK.
 """
 
 from __future__ import annotations
@@ -11,32 +9,51 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
-from retentive.testing.scripted_claude.errors import ApiError, T, invalid, typed
-from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
-
-THREADS_BETA = "message-threads-2026-08-12"
-MEMORY_TOOL = {"type": "memory_20250818", "name": "memory"}
+from retentive.testing.scripted_claude.messages import (
+    COMPACTION,
+    THINKING,
+    Block,
+    Conversation,
+    Message,
+    as_blocks,
+    merge_messages,
+)
+from retentive.testing.scripted_claude.rules import refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request of `POST /v1/messages` or of `count_tokens`, which has no `max_tokens`.
+    """Request of `POST /v1/messages` or of `count_tokens`.
 
     `thread` is None, "create", or "continue" from `previous_message_id`. `edits` is None without `context_management`.
     """
 
-    model: str
-    max_tokens: int
     messages: tuple[Message, ...]
     system: object
     tools: tuple[Block, ...]
-    stream: bool
+    thinks: bool
     thread: str | None
     previous_message_id: str
     edits: tuple[ContextEdit, ...] | None
-    cache_control: object = None
+    cache_control: object
+
+    @classmethod
+    def of(cls, body: Mapping[str, object]) -> Request:
+        """Read the body of a checked request."""
+        thread, thinking = body.get("thread"), body.get("thinking")
+        thread = thread if isinstance(thread, Mapping) else {}
+        messages, tools = body.get("messages"), body.get("tools")
+        return cls(
+            messages=tuple(Message(str(m["role"]), as_blocks(m.get("content"))) for m in as_blocks(messages)),
+            system=body.get("system"),
+            tools=as_blocks(tools),
+            thinks=isinstance(thinking, Mapping) and thinking.get("type") == "enabled",
+            thread=None if "type" not in thread else str(thread["type"]),
+            previous_message_id=str(thread.get("previous_message_id", "")),
+            edits=parse_edits(body.get("context_management")),
+            cache_control=body.get("cache_control"),
+        )
 
 
 class Threads:
@@ -52,21 +69,20 @@ class Threads:
 
     def join(self, request: Request) -> Conversation:
         """Return the complete conversation of a request, including the stored part of its thread."""
-        if request.thread is not None:
-            self._check_supported(request)
+        if request.thread is not None and (request.edits is not None or not self._supported):
+            unsupported = {"unsupported": ["context_management"]} if request.edits is not None else {}
+            details = {"error_code": "thread_unsupported_request", **unsupported}
+            raise refusal("thread_unsupported", details=details)
         if request.thread != "continue":
             return Conversation(merge_messages(request.messages), request.system, request.tools)
         if request.system is not None or request.tools:
-            raise invalid(
-                "thread: `system` and `tools` are taken from the thread; leave them out of a continue request"
-            )
-        past = self._threads.get(request.previous_message_id)
+            raise refusal("thread_fields")
+        previous = request.previous_message_id
+        past = self._threads.get(previous)
         if past is None:
-            message = f"No thread was found for previous_message_id {request.previous_message_id!r}."
-            raise ApiError(404, "not_found_error", message, {"error_code": "thread_not_found"})
-        if request.previous_message_id in self._continued:
-            message = f"The response {request.previous_message_id!r} has already been continued."
-            raise ApiError(400, "invalid_request_error", message, {"error_code": "thread_already_continued"})
+            raise refusal("thread_unknown", value=previous, details={"error_code": "thread_not_found"})
+        if previous in self._continued:
+            raise refusal("thread_continued", value=previous, details={"error_code": "thread_already_continued"})
         return replace(past, messages=merge_messages((*past.messages, *request.messages)))
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
@@ -80,47 +96,6 @@ class Threads:
             self._continued.add(request.previous_message_id)
         messages = (*conversation.messages, Message("assistant", tuple(reply)))
         self._threads[reply_id] = replace(conversation, messages=messages)
-
-    def _check_supported(self, request: Request) -> None:
-        details: dict[str, object] = {"error_code": "thread_unsupported_request"}
-        if request.edits is not None:
-            details["unsupported"] = ["context_management"]
-        elif self._supported:
-            return
-        message = "This request cannot be threaded; send the full conversation without `thread`."
-        raise ApiError(400, "invalid_request_error", message, details)
-
-
-def parse(headers: Mapping[str, str], body: object, choices: Choices, *, counting: bool = False) -> Request:
-    """Parse a request. Header names must be lower case. Raises `ApiError`."""
-    _check_headers(headers)
-    if not isinstance(body, dict):
-        raise invalid("The request body must be a JSON object.")
-    betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")}
-    if body.get("thread") is not None and (THREADS_BETA not in betas or counting):
-        raise invalid(f"thread: Extra inputs are not permitted (this needs the beta header {THREADS_BETA})")
-    if body.get("compaction") is not None:
-        raise invalid("[scripted Claude] compaction: compaction on request is not supported; use compact_20260112")
-    thread, previous_message_id = _thread(body.get("thread"))
-    model = _required(body, "model", str)
-    if not model:
-        raise invalid("model: Input should be a valid string")
-    max_tokens = 0 if counting else _required(body, "max_tokens", int)
-    if max_tokens < 0:
-        raise invalid("max_tokens: Input should be greater than or equal to 0")
-    messages = _required(body, "messages", list)
-    return Request(
-        model=model,
-        max_tokens=max_tokens,
-        messages=tuple(_message(message, f"messages.{n}") for n, message in enumerate(messages)),
-        system=body.get("system"),
-        tools=_tools(body),
-        stream=body.get("stream") is True and not counting,
-        thread=thread,
-        previous_message_id=previous_message_id,
-        edits=parse_edits(body, betas, choices),
-        cache_control=body.get("cache_control"),
-    )
 
 
 class PausedReplies:
@@ -145,121 +120,79 @@ class PausedReplies:
         return resumed or last == "server_tool_use" or (last.endswith("_tool_result") and last != "tool_result")
 
 
-def check_conversation(conversation: Conversation, paused: PausedReplies) -> None:
-    """Raise `ApiError` if the API would reject the messages, for a wrong order of roles or a tool call without result.
+def check_conversation(messages: Sequence[Message], *, thinks: bool = False, paused: PausedReplies) -> None:
+    """Raise `ApiError` for a wrong order of roles, and for calls and results that do not belong together.
 
-    A conversation can start with a compaction block, which replaces earlier messages. It can end with a compaction
-    block or with a paused reply.
+    Messages of one role are merged. A conversation can start with a compaction block, which replaces earlier messages,
+    and can end with a compaction block or with a paused reply. If `thinks`, thinking is enabled in the request.
     """
-    messages = conversation.messages
     if not messages:
-        raise invalid("messages: at least one message is required")
+        raise refusal("no_messages")
     if messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION:
-        raise invalid('messages: first message must use the "user" role')
+        raise refusal("first_role")
     previous: Message | None = None
+    seen: set[str] = set()
     for n, message in enumerate(messages):
+        _check_ids(f"messages.{n}", message, seen)
         _check_results(n, message, previous)
         previous = message
+    _check_server_calls(messages)
     last = messages[-1]
     if last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last):
-        raise invalid(
-            "This model does not support assistant message prefill. The conversation must end with a user message."
-        )
-    uses = [str(block.get("id")) for message in messages for block in message.of_type("tool_use")]
-    if len(set(uses)) < len(uses):
-        raise invalid("messages: `tool_use` ids must be unique")
+        raise refusal("prefill")
+    if thinks and last.of_type("tool_result") and messages[-2].blocks[0].get("type") not in (*THINKING, COMPACTION):
+        where = f"messages.{len(messages) - 2}.content.0"
+        raise refusal("thinking_first", where, value=messages[-2].blocks[0].get("type"))
+
+
+def _check_ids(where: str, message: Message, seen: set[str]) -> None:
+    for m, block in enumerate(message.blocks):
+        if block.get("type") == "tool_use":
+            if block["id"] in seen:
+                raise refusal("tool_use_ids", f"{where}.content.{m}")
+            seen.add(str(block["id"]))
+
+
+def _check_results(n: int, message: Message, previous: Message | None) -> None:
+    uses = [str(block["id"]) for block in previous.of_type("tool_use")] if previous is not None else []
+    results: list[str] = []
+    for m, block in enumerate(message.blocks):
+        if block.get("type") == "tool_result":
+            tool_use_id, where = str(block["tool_use_id"]), f"messages.{n}.content.{m}"
+            if tool_use_id not in uses:
+                raise refusal("unexpected_result", where, value=tool_use_id)
+            if tool_use_id in results:
+                raise refusal("second_result", where, value=tool_use_id)
+            results.append(tool_use_id)
+    leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(results)]}
+    if missing := [tool_use_id for tool_use_id in uses if tool_use_id not in leading]:
+        raise refusal("unanswered", f"messages.{n - 1}", value=", ".join(missing))
+
+
+def _check_server_calls(messages: Sequence[Message]) -> None:
+    """Check calls of server tools and of MCP. A call can stay open only until its turn ends."""
+    calls: dict[str, tuple[str, str]] = {}  # open calls: where and the name of the tool, by id
+    for n, message in enumerate(messages):
+        if message.role == "user" and len(message.of_type("tool_result")) < len(message.blocks):
+            _refuse_open(calls)
+        for m, block in enumerate(message.blocks):
+            kind = str(block.get("type"))
+            if kind in ("server_tool_use", "mcp_tool_use"):
+                name = "mcp" if kind == "mcp_tool_use" else str(block["name"])
+                calls[str(block["id"])] = f"messages.{n}", "tool_search" if name.startswith("tool_search") else name
+            elif kind.endswith("_tool_result"):
+                call = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
+                if calls.pop(str(block["tool_use_id"]), None) is None:
+                    where = f"messages.{n}.content.{m}"
+                    raise refusal("unexpected_server_result", where, name=kind, value=block["tool_use_id"], call=call)
+
+
+def _refuse_open(calls: Mapping[str, tuple[str, str]]) -> None:
+    for call_id, (where, name) in calls.items():
+        raise refusal("server_result", where, name=name, value=call_id)
 
 
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
     """Serialize blocks for comparison. Null fields are omitted, because some clients add null for missing fields."""
     compact = ({name: value for name, value in block.items() if value is not None} for block in blocks)
     return tuple(json.dumps(block, sort_keys=True) for block in compact)
-
-
-def _check_headers(headers: Mapping[str, str]) -> None:
-    bearer = headers.get("authorization", "")
-    if not headers.get("x-api-key") and not bearer.lower().startswith("bearer "):
-        raise ApiError(401, "authentication_error", "x-api-key header is required")
-    if not headers.get("anthropic-version"):
-        raise invalid("anthropic-version: header is required")
-
-
-def _message(data: object, where: str) -> Message:
-    record = typed(data, dict, where)
-    role, content = record.get("role"), record.get("content")
-    if role not in ("user", "assistant", "system"):
-        raise invalid(f"{where}.role: Input should be 'user', 'assistant' or 'system'")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        raise invalid(f"{where}.content: Input should be a valid string or list")
-    if not content:
-        raise invalid(f"{where}: {role} messages must have non-empty content")
-    for n, block in enumerate(content):
-        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            raise invalid(f"{where}.content.{n}.type: Field required")
-        if block["type"] == "text":
-            _check_text(block.get("text"), where)
-        if block["type"] == COMPACTION and (role != "assistant" or block.get("content") == ""):
-            raise invalid(f"{where}.content.{n}: a compaction block needs the role assistant and non-empty content")
-    return Message(role, tuple(content))
-
-
-def _check_text(text: object, where: str) -> None:
-    if not isinstance(text, str) or not text:
-        raise invalid(f"{where}: text content blocks must be non-empty")
-    if not text.strip():
-        raise invalid(f"{where}: text content blocks must contain non-whitespace text")
-
-
-def _tools(body: Mapping[str, object]) -> tuple[Block, ...]:
-    tools = typed(body.get("tools") or [], list, "tools")
-    names: set[str] = set()
-    for n, tool in enumerate(tools):
-        typed(tool, dict, f"tools.{n}")
-        kind, name = str(tool.get("type") or "custom"), str(tool.get("name"))
-        if kind.startswith("memory_") and (kind, name) != (MEMORY_TOOL["type"], MEMORY_TOOL["name"]):
-            raise invalid(f"tools.{n}: the memory tool must be {MEMORY_TOOL}, got type {kind!r} and name {name!r}")
-        if name in names:
-            raise invalid("tools: Tool names must be unique.")
-        names.add(name)
-    return tuple(tools)
-
-
-def _thread(data: object) -> tuple[str | None, str]:
-    if data is None:
-        return None, ""
-    if not isinstance(data, dict) or data.get("type") not in ("create", "continue"):
-        raise invalid("thread.type: Input should be 'create' or 'continue'")
-    if data["type"] == "create":
-        return "create", ""
-    previous = data.get("previous_message_id")
-    if not isinstance(previous, str):
-        raise invalid("thread.previous_message_id: Field required")
-    return "continue", previous
-
-
-def _required(body: Mapping[str, object], name: str, kind: type[T]) -> T:
-    if body.get(name) is None:
-        raise invalid(f"{name}: Field required")
-    return typed(body[name], kind, name)
-
-
-def _check_results(n: int, message: Message, previous: Message | None) -> None:
-    uses = [str(block.get("id")) for block in previous.of_type("tool_use")] if previous is not None else []
-    results = [str(block.get("tool_use_id")) for block in message.of_type("tool_result")]
-    for tool_use_id in results:
-        if tool_use_id not in uses:
-            raise invalid(
-                f"messages.{n}: unexpected `tool_use_id` found in `tool_result` blocks: {tool_use_id}. Each "
-                "`tool_result` block must have a corresponding `tool_use` block in the previous message."
-            )
-    if len(set(results)) != len(results):
-        raise invalid(f"messages.{n}: each tool_use must have a single result. Found multiple `tool_result` blocks.")
-    leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(results)]}
-    if missing := [tool_use_id for tool_use_id in uses if tool_use_id not in leading]:
-        raise invalid(
-            f"messages.{n - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in "
-            "the next message."
-        )

@@ -1,11 +1,7 @@
-"""Scripts as values (turns, tool calls and checks), and their JSON format.
-
-This module is independent of HTTP and the Messages API. `retentive.testing.scripted_claude` describes the format.
-"""
+"""Scripts as values: turns, tool calls and checks. This module is independent of HTTP and the Messages API."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -136,85 +132,3 @@ def to_turn(answer: object) -> Turn:
         if not isinstance(block, (str, Call, Thinking)):
             raise ScriptError(f"a script function must return a Turn, or strings, Calls and Thinking, got {block!r}")
     return Turn(blocks)
-
-
-def scripts_from_json(text: str) -> tuple[Script, ...]:
-    """Parse a script file. `retentive.testing.scripted_claude` describes the format.
-
-    Raises `ScriptError` for unknown fields: a misspelt check would otherwise never run.
-    """
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise ScriptError(f"the script is not JSON: {error}") from error
-    top = _record(data, "script", ("scripts", "turns", "name", "when"))
-    entries = _list(top, "script", "scripts") if "scripts" in top else [top]
-    if "scripts" in top and len(top) > 1:
-        raise ScriptError("script: no other field is allowed beside 'scripts'; move names and turns into its entries")
-    return tuple(_script(entry, f"scripts[{n}]") for n, entry in enumerate(entries))
-
-
-def _script(data: object, where: str) -> Script:
-    record = _record(data, where, ("turns", "name", "when"))
-    turns = [_turn(turn, f"{where}.turns[{n}]") for n, turn in enumerate(_list(record, where, "turns"))]
-    name = _text(record, where, "name") or where
-    return Script(tuple(turns), name, when=_text(record, where, "when") or "")
-
-
-def _turn(data: object, where: str) -> Turn:
-    record = _record(data, where, ("blocks", "stop_reason"))
-    blocks = [_block(block, f"{where}.blocks[{n}]") for n, block in enumerate(_list(record, where, "blocks"))]
-    try:
-        return Turn(tuple(blocks), _text(record, where, "stop_reason"))
-    except ScriptError as error:
-        raise ScriptError(f"{where}: {error}") from error
-
-
-def _block(data: object, where: str) -> Content:
-    if isinstance(data, str):
-        return data
-    record = _record(data, where, ("call", "check", "name", "thinking"))
-    if len(record) == 1 and (thinking := _text(record, where, "thinking")):
-        return Thinking(thinking)
-    call = record.get("call")
-    if not isinstance(call, dict) or "thinking" in record:
-        raise ScriptError(
-            f"{where}: a block must be a string, an object with 'call' (the input of a tool call), or an object with "
-            "only 'thinking'"
-        )
-    check = _check(record["check"], f"{where}.check") if "check" in record else None
-    return Call(call, check, _text(record, where, "name") or MEMORY)
-
-
-def _check(data: object, where: str) -> Check:
-    record = _record(data, where, ("text", "contains", "is_error"))
-    contains = _list(record, where, "contains") if "contains" in record else []
-    is_error = record.get("is_error", False)
-    if not all(isinstance(part, str) for part in contains):
-        raise ScriptError(f"{where}.contains: expected a list of strings")
-    if is_error is not None and not isinstance(is_error, bool):
-        raise ScriptError(f"{where}.is_error: expected true, false or null (accepts both)")
-    return Check(_text(record, where, "text"), tuple(str(part) for part in contains), is_error)
-
-
-def _record(data: object, where: str, known: tuple[str, ...]) -> dict[str, object]:
-    if not isinstance(data, dict):
-        raise ScriptError(f"{where}: expected an object")
-    for key in data:
-        if key not in known:
-            raise ScriptError(f"{where}: unknown field {key!r}; expected one of {', '.join(known)}")
-    return data
-
-
-def _list(record: dict[str, object], where: str, key: str) -> list[object]:
-    value = record.get(key)
-    if not isinstance(value, list):
-        raise ScriptError(f"{where}.{key}: expected a list")
-    return value
-
-
-def _text(record: dict[str, object], where: str, key: str) -> str | None:
-    value = record.get(key)
-    if value is not None and not isinstance(value, str):
-        raise ScriptError(f"{where}.{key}: expected a string")
-    return value

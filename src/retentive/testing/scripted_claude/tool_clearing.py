@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import ClearToolUsesEdit
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
-from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
+from retentive.testing.scripted_claude.tokens import messages_tokens
+
+PLACEHOLDER = "[tool result cleared]"  # replaces a cleared result. The API does not document its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +25,16 @@ class Cleared:
     tokens: int = 0
 
 
-def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices, *, size: int) -> Cleared:
+def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, size: int) -> Cleared:
     """Replace the oldest tool results with placeholders if the prompt exceeds the trigger.
 
     `size` is the size of the prompt in tokens. Nothing is cleared if fewer than `clear_at_least` tokens would be freed.
     """
-    if measure(messages, edit, choices, size=size) <= edit.trigger.value:
+    if measure(messages, edit, size=size) <= edit.trigger.value:
         return Cleared(messages)
-    selected = _selected_uses(messages, edit, choices)
+    selected = _selected_uses(messages, edit)
     after = tuple(
-        Message(message.role, tuple(_clear_block(block, selected, edit, choices) for block in message.blocks))
+        Message(message.role, tuple(_clear_block(block, selected, edit) for block in message.blocks))
         for message in messages
     )
     changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
@@ -44,20 +45,19 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choi
     return Cleared(after, len(changed), tokens)
 
 
-def measure(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices, *, size: int) -> int:
+def measure(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, size: int) -> int:
     """Return the value to compare with the trigger: `size` in tokens, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
-    excluded = () if choices.excluded_count_for_trigger else edit.exclude_tools
-    return len([use for use in _tool_uses(messages) if use.get("name") not in excluded])
+    return len(_tool_uses(messages))
 
 
-def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> Cleared:
+def clear_thinking(messages: tuple[Message, ...], keep: int | None) -> Cleared:
     """Remove thinking from all but the newest `keep` turns that contain thinking.
 
     If `keep` is None, nothing is removed.
     """
-    turns = [turn for turn in _turns(messages, choices) if any(messages[n].of_type(*THINKING) for n in turn)]
+    turns = [turn for turn in _turns(messages) if any(messages[n].of_type(*THINKING) for n in turn)]
     old = turns[: max(0, len(turns) - keep)] if keep is not None else []
     positions = set(chain.from_iterable(old))
     if not positions:
@@ -67,35 +67,31 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Cho
     return Cleared(after, len(old), messages_tokens(messages) - messages_tokens(after))
 
 
-def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, choices: Choices) -> dict[str, str]:
+def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> dict[str, str]:
     """Tool uses to clear (all except the newest `keep`): the name of the tool by the id of the tool use."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
-    old = uses if choices.excluded_use_up_keep else clearable
-    old = old[: max(0, len(old) - edit.keep)]
-    return {use_id: name for use_id, name in old if name not in edit.exclude_tools}
+    return dict(clearable[: max(0, len(clearable) - edit.keep)])
 
 
-def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUsesEdit, choices: Choices) -> Block:
+def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUsesEdit) -> Block:
     use_id = _use_id(block)
     if use_id not in selected:
         return block
     if block.get("type") == "tool_result":
-        cleared = {**block, "content": choices.placeholder}
-        saves = choices.short_results_are_cleared or blocks_tokens([cleared]) < blocks_tokens([block])
-        return cleared if saves else block
+        return {**block, "content": PLACEHOLDER}
     clears = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else selected[use_id] in edit.clear_inputs
-    return {**block, "input": dict(choices.cleared_input)} if clears else block
+    return {**block, "input": {}} if clears else block
 
 
-def _turns(messages: tuple[Message, ...], choices: Choices) -> list[list[int]]:
+def _turns(messages: tuple[Message, ...]) -> list[list[int]]:
     """Group the positions of assistant messages by turn. User messages with only tool results do not end a turn."""
     turns: list[list[int]] = []
     ended = True
     for n, message in enumerate(messages):
         if message.role != "assistant":
             ended = len(message.of_type("tool_result")) < len(message.blocks)
-        elif ended or choices.thinking_turn_is_a_message or not turns:
+        elif ended or not turns:
             turns.append([n])
             ended = False
         else:

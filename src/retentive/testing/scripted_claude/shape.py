@@ -1,0 +1,240 @@
+"""Types of the request fields: a request is compared with the request types of the installed SDK.
+
+The SDK's types are generated from the specification of the API, so every field, block, tool and edit that the SDK can
+send is known here. Error paths are those of the API: the tag of a variant is part of the path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import UnionType
+from typing import Annotated, Literal, Required, Union, get_args, get_origin
+
+import typing_extensions
+from anthropic.types.anthropic_beta_param import AnthropicBetaParam
+from anthropic.types.beta.beta_json_output_format_param import BetaJSONOutputFormatParam
+from anthropic.types.beta.message_count_tokens_params import MessageCountTokensParams
+from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
+from anthropic.types.model_param import ModelParam
+
+from retentive.testing.scripted_claude.rules import refusal
+
+_ID, _NAME = "^[a-zA-Z0-9_-]+$", "^[a-zA-Z0-9_-]{1,128}$"
+_BLOCK = "messages.*.content.*"
+_EDIT = "context_management.edits.*"
+# Source: API reference of Messages; "Context editing"; "Compaction"; "Skills".
+LIMITS: Mapping[str, Sequence[tuple[str, object]]] = {
+    "model": [("min_length", 1), ("max_length", 256)],
+    "max_tokens": [("at_least", 0)],
+    "messages": [("max_items", 100_000)],
+    "temperature": [("at_least", 0), ("at_most", 1)],
+    "top_p": [("at_least", 0), ("at_most", 1)],
+    "top_k": [("at_least", 0)],
+    "metadata.user_id": [("max_length", 512)],
+    "thinking.enabled.budget_tokens": [("at_least", 1024)],
+    "container.skills": [("max_items", 8)],
+    "mcp_servers": [("max_items", 20)],
+    "tools.*.custom.name": [("min_length", 1), ("max_length", 128), ("pattern", _NAME)],
+    "tools.*.max_uses": [("at_least", 1)],
+    f"{_BLOCK}.tool_use.id": [("pattern", _ID)],
+    f"{_BLOCK}.tool_use.name": [("min_length", 1), ("max_length", 200)],
+    f"{_BLOCK}.tool_result.tool_use_id": [("pattern", _ID)],
+    f"{_BLOCK}.server_tool_use.id": [("pattern", "^srvtoolu_[a-zA-Z0-9_]+$")],
+    f"{_BLOCK}.compaction.content": [("min_length", 1)],
+    f"{_EDIT}.clear_tool_uses_20250919.trigger.input_tokens.value": [("at_least", 1)],
+    f"{_EDIT}.clear_tool_uses_20250919.trigger.tool_uses.value": [("at_least", 1)],
+    f"{_EDIT}.clear_tool_uses_20250919.keep.value": [("at_least", 0)],
+    f"{_EDIT}.clear_tool_uses_20250919.clear_at_least.value": [("at_least", 0)],
+    f"{_EDIT}.clear_thinking_20251015.keep.thinking_turns.value": [("at_least", 1)],
+    f"{_EDIT}.compact_20260112.trigger.value": [("at_least", 50_000)],
+}
+CONTEXT_BETA, COMPACT_BETA = "context-management-2025-06-27", "compact-2026-01-12"
+THREADS_BETA = "message-threads-2026-08-12"
+_MCP = ("mcp-client-2025-11-20", "mcp-client-2025-04-04", "mcp-client-2026-09-15")
+_COMPUTER = ("computer-use-2025-01-24", "computer-use-2024-10-22", "computer-use-2025-11-24")
+_TOOL_CHANGES = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
+# Fields and variants that the API knows only in requests with one of these betas. Source: the page of each feature.
+BETAS: Mapping[str, Sequence[str]] = {
+    "context_management": (CONTEXT_BETA, COMPACT_BETA),
+    "compaction": (COMPACT_BETA, "compact-2026-09-04"),
+    "compact_20260112": (COMPACT_BETA,),
+    "clear_tool_uses_20250919": (CONTEXT_BETA,),
+    "clear_thinking_20251015": (CONTEXT_BETA,),
+    "thread": (THREADS_BETA,),
+    "output_format": ("structured-outputs-2025-11-13",),
+    "billing_policy": ("user-profiles-billing-2026-10-01",),
+    "fallbacks": ("server-side-fallback-2026-06-01", "server-side-fallback-2026-07-01"),
+    "fallback_credit_token": ("fallback-credit-2026-06-01", "fallback-credit-2026-07-01"),
+    "advisor_20260301": ("advisor-tool-2026-03-01",),
+    **dict.fromkeys(("mcp_servers", "mcp_toolset", "mcp_tool_use", "mcp_tool_result", "mcp_tool_listing"), _MCP),
+    **dict.fromkeys(("computer_20241022", "computer_20250124", "computer_20251124"), _COMPUTER),
+    **dict.fromkeys(("bash_20241022", "text_editor_20241022"), _COMPUTER),
+    **dict.fromkeys(("tool_addition", "tool_removal"), _TOOL_CHANGES),
+}
+_WORDS = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _values(kind: object) -> tuple[str, ...]:
+    """Return the strings of the literals in a type."""
+    if get_origin(kind) is Literal:
+        return tuple(str(value) for value in get_args(kind))
+    return tuple(value for part in get_args(kind) for value in _values(part))
+
+
+KNOWN_BETAS = frozenset(_values(AnthropicBetaParam))
+KNOWN_MODELS = frozenset(_values(ModelParam))
+
+
+class Shape:
+    """Comparison of one request with its types. `unknown` lists the unknown fields, and `needed` the missing betas."""
+
+    def __init__(self, betas: frozenset[str], *, strict: bool) -> None:
+        self._betas = betas
+        self._strict = strict
+        self.unknown: list[str] = []
+
+    def check_request(self, body: Mapping[str, object], *, count: bool) -> None:
+        """Check a request of Messages, or of `count_tokens`. Raises `ApiError`."""
+        kind = MessageCountTokensParams if count else MessageCreateParamsStreaming
+        known = {name: part for name, part in _fields(kind).items() if name not in _HEADERS}
+        known["output_format"] = (BetaJSONOutputFormatParam, False)
+        known.update(stream=(bool, False), temperature=(float, False), top_p=(float, False), top_k=(int, False))
+        self._fields(known, body, "")
+
+    def _fields(self, known: Mapping[str, tuple[object, bool]], value: Mapping[str, object], where: str) -> None:
+        for name, (part, required) in known.items():
+            path = f"{where}.{name}" if where else name
+            if name in value:
+                if not where and not self._allowed(name):
+                    raise refusal("extra", path)
+                self.check(part, value[name], path)
+            elif required:
+                raise refusal("required", path)
+        for name in value.keys() - known.keys():
+            path = f"{where}.{name}" if where else name
+            if self._strict:
+                raise refusal("extra", path)
+            self.unknown.append(f"{path}: Extra inputs are not permitted")
+
+    def check(self, kind: object, value: object, where: str) -> None:
+        """Check a value. Raises `ApiError`."""
+        members = _members(kind)
+        if value is None and type(None) in members:
+            return
+        limits = LIMITS.get(re.sub(r"\.\d+(?=\.|$)", ".*", where), ())
+        for rule, bound in limits:
+            if isinstance(value, list) and isinstance(bound, int) and len(value) > bound:
+                raise refusal(rule, where, bound=bound)
+        items = [item for item in map(_item, members) if item is not None]
+        if isinstance(value, list) and items:
+            for number, element in enumerate(value):
+                self.check(items[0], element, f"{where}.{number}")
+        elif any(_accepts(member, value) for member in members):
+            pass
+        elif isinstance(value, dict) and (variants := [m for m in members if typing_extensions.is_typeddict(m)]):
+            self._variant(variants, value, where)
+        else:
+            raise _mismatch(members, where)
+        for rule, bound in limits:
+            if not _within(rule, bound, value):
+                raise refusal(rule, where, bound=bound)
+
+    def _variant(self, variants: Sequence[object], value: Mapping[str, object], where: str) -> None:
+        """Check an object. If it has several variants, its `type` selects one, or its `role` that of a message."""
+        known = {_tag(variant): variant for variant in variants}
+        if len(variants) == 1 and not where.endswith("cache_control"):
+            self._fields(_fields(variants[0]), value, where)
+            return
+        if set(known) == {"user", "assistant", "system"}:
+            if value.get("role") not in known:
+                raise _mismatch([Literal["user", "assistant", "system"]], f"{where}.role")
+            self._fields(_fields(known[str(value["role"])]), value, where)
+            return
+        tag = value.get("type", "custom" if "custom" in known else None)
+        if tag is None:
+            raise refusal("required", f"{where}.type")
+        expected = [name for name in known if self._allowed(name)]
+        if tag not in expected:
+            raise refusal("tag", where, value=tag, expected=", ".join(f"'{name}'" for name in expected))
+        self._fields(_fields(known[str(tag)]), value, f"{where}.{tag}")
+
+    def _allowed(self, name: str) -> bool:
+        return name not in BETAS or not self._betas.isdisjoint(BETAS[name])
+
+
+_HEADERS = ("betas", "user_profile_id", "workspace_id")  # arguments of the SDK that it sends as headers
+
+
+@cache
+def _fields(kind: object) -> dict[str, tuple[object, bool]]:
+    """Return the type of each field of a TypedDict, and whether the field is required."""
+    hints = typing_extensions.get_type_hints(kind, include_extras=True)
+    origins: dict[str, object] = {name: get_origin(hint) for name, hint in hints.items()}
+    return {name: (hint, origins[name] is Required) for name, hint in hints.items()}
+
+
+@cache
+def _members(kind: object) -> tuple[object, ...]:
+    """Return the members of a union without wrappers such as Required. Models of responses are left out."""
+    if get_origin(kind) in (Required, Annotated):
+        return _members(get_args(kind)[0])
+    if get_origin(kind) not in (Union, UnionType):
+        return () if hasattr(kind, "model_fields") else (kind,)
+    return tuple(dict.fromkeys(member for part in get_args(kind) for member in _members(part)))
+
+
+def _item(kind: object) -> object | None:
+    """Return the type of the elements of a list type, None for other types."""
+    origin = get_origin(kind)
+    return None if origin in (None, Literal, Union, dict, Mapping) else get_args(kind)[0]
+
+
+def _tag(variant: object) -> str:
+    fields = _fields(variant)
+    kind = fields.get("type", fields.get("role", (None, False)))[0]
+    return "".join(_values(kind)[:1])
+
+
+def _accepts(member: object, value: object) -> bool:
+    if get_origin(member) is Literal:
+        return value in get_args(member)
+    if member is object:
+        return True
+    if get_origin(member) in (dict, Mapping):
+        return isinstance(value, dict)
+    if not isinstance(member, type) or typing_extensions.is_typeddict(member):
+        return False
+    if isinstance(value, bool):
+        return member is bool
+    return isinstance(value, (int, float) if member is float else member)
+
+
+def _mismatch(members: Sequence[object], where: str) -> Exception:
+    """Create the error for a value that no member of a union accepts."""
+    if any(_item(member) is not None for member in members):
+        return refusal("array", where)
+    if any(get_origin(member) is dict or typing_extensions.is_typeddict(member) for member in members):
+        return refusal("object", where)
+    values = [f"'{value}'" for member in members for value in _values(member)]
+    scalars = [member for member in members if isinstance(member, type) and member in _WORDS]
+    if values and not scalars:
+        return refusal("literal", where, value=" or ".join(filter(None, [", ".join(values[:-1]), values[-1]])))
+    return refusal(_WORDS[scalars[0]], where)
+
+
+def _within(rule: str, bound: object, value: object) -> bool:
+    """Check one limit. Values of other types are accepted."""
+    match rule, bound, value:
+        case "at_least", int(), int() | float():
+            return value >= bound
+        case "at_most", int(), int() | float():
+            return value <= bound
+        case "min_length", int(), str():
+            return len(value) >= bound
+        case "max_length", int(), str():
+            return len(value) <= bound
+        case "pattern", str(), str():
+            return re.fullmatch(bound, value) is not None
+    return True

@@ -16,7 +16,7 @@ VIEW = {"command": "view", "path": "/memories"}
 def message(content: list[dict[str, Any]], stop_reason: str = "end_turn") -> dict[str, Any]:
     """A complete response."""
     usage = {"input_tokens": 1, "output_tokens": 1}
-    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "any", "stop_sequence": None}
+    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_sequence": None}
     return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
 
 

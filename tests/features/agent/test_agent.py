@@ -610,5 +610,5 @@ def test_content_blocks_are_sent_unchanged(server: ScriptedClaude, store: Memory
 
 def message(content: list[dict[str, Any]], stop_reason: str) -> dict[str, Any]:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "any", "stop_sequence": None}
+    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_sequence": None}
     return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}

@@ -141,7 +141,7 @@ def test_the_sdk_sends_edits_with_their_betas() -> None:
     with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
         context: Any = FULL.request()
         client.beta.messages.create(
-            model="any", max_tokens=1, messages=[], context_management=context, betas=[*FULL.betas]
+            model="claude-sonnet-5-5", max_tokens=1, messages=[], context_management=context, betas=[*FULL.betas]
         )
     assert json.loads(sent[0].content)["context_management"] == FULL.request()
     assert sent[0].headers["anthropic-beta"] == f"{EDITING},{COMPACTION}"
@@ -206,7 +206,7 @@ MESSAGE: dict[str, Any] = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",
-    "model": "any",
+    "model": "claude-sonnet-5-5",
     "stop_reason": "end_turn",
     "stop_sequence": None,
     "content": [

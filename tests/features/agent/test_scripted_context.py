@@ -251,7 +251,7 @@ def test_the_largest_prompt_is_measured_after_edits() -> None:
 
 def test_a_stream_reports_the_edits_at_its_end(server: ScriptedClaude) -> None:
     """The event message_delta contains the edits. Earlier events do not contain them."""
-    body = {"model": "any", "max_tokens": 10, "messages": uses(10), "tools": [READ]}
+    body = {"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": uses(10), "tools": [READ]}
     body["context_management"] = management(clearing())
     with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:
         plain = json.load(response)

@@ -122,7 +122,7 @@ def test_input_tokens_are_counted_after_the_edits() -> None:
 def test_a_count_equals_the_usage_of_the_request() -> None:
     """The count agrees with the usage, with and without the beta and edits. Counting does not call the script."""
     with scripted_claude(SCRIPT) as server, Anthropic(base_url=server.url, api_key="none needed") as client:
-        asked: Any = {"model": "any", "messages": HELLO, "tools": [TOOL], "system": "Be kind."}
+        asked: Any = {"model": "claude-sonnet-5-5", "messages": HELLO, "tools": [TOOL], "system": "Be kind."}
         counted = client.messages.count_tokens(**asked)
         assert server.state()["requests"] == 0
         used = client.messages.create(**asked, max_tokens=10)
@@ -133,7 +133,7 @@ def test_a_count_equals_the_usage_of_the_request() -> None:
 def test_a_count_with_edits_has_both_sizes() -> None:
     edits = management(thinking({"type": "thinking_turns", "value": 1}), clearing())
     thought: Any = {"thinking": {"type": "adaptive"}}
-    asked: Any = {"model": "any", "messages": uses(10), "tools": [READ]}
+    asked: Any = {"model": "claude-sonnet-5-5", "messages": uses(10), "tools": [READ]}
     with scripted_claude(lambda _seen: "Fine.") as server:
         with Anthropic(base_url=server.url, api_key="none needed") as client:
             edited: Any = {**asked, **thought, "betas": [CONTEXT_BETA], "context_management": edits}
@@ -147,7 +147,7 @@ def test_a_count_with_edits_has_both_sizes() -> None:
 
 async def _counted(url: str) -> int:
     async with AsyncAnthropic(base_url=url, api_key="none needed") as client:
-        return (await client.messages.count_tokens(model="any", messages=HELLO)).input_tokens
+        return (await client.messages.count_tokens(model="claude-sonnet-5-5", messages=HELLO)).input_tokens
 
 
 def test_an_async_client_counts_too() -> None:
@@ -161,7 +161,7 @@ def test_an_async_client_counts_too() -> None:
 
 def test_an_invalid_request_is_not_counted() -> None:
     claude = ScriptedClaude(SCRIPT)
-    for body in (b"{", b'{"model": "any"}', b'{"model": "any", "messages": []}'):
+    for body in (b"{", b'{"model": "claude-sonnet-5-5"}', b'{"model": "any", "messages": []}'):
         counted: Any = claude.count({"x-api-key": "key", "anthropic-version": "2023-06-01"}, body)
         assert counted.status == 400
 

@@ -69,7 +69,7 @@ def replied(*blocks: Any, then: Any = HELLO) -> dict[str, Any]:
     return {"messages": [*HELLO, says(*blocks, role="assistant"), *then]}
 
 
-def image(data: str = PNG, media_type: str = "image/png", **source: Any) -> dict[str, Any]:
+def image(data: Any = PNG, media_type: str = "image/png", **source: Any) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data, **source}}
 
 
@@ -582,6 +582,7 @@ SOURCES = [
         f"{SOURCE}.base64.data: Field required",
         asked({"type": "image", "source": {"type": "base64", "media_type": "image/png"}}),
     ),
+    Bad(f"{SOURCE}.base64.data: Input should be a valid string", asked(image(data=5))),
     Bad(f"{SOURCE}.base64: invalid base64 data", asked(image("data:image/png;base64,iVBOR"))),
     Bad(f"{SOURCE}.base64: image cannot be empty", asked(image(""))),
     Bad(

@@ -152,7 +152,14 @@ def test_a_broken_stream_is_sent_again(
 @pytest.mark.parametrize("events", range(4))
 def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, store: MemoryStore) -> None:
     """The connection closes cleanly, as with a proxy that gives up, but the stream is incomplete."""
-    start = {"type": "message", "id": "m", "role": "assistant", "model": "claude-sonnet-5-5", "content": [], "usage": USAGE}
+    start = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "content": [],
+        "usage": USAGE,
+    }
     every: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},

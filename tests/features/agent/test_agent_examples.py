@@ -130,7 +130,9 @@ def test_an_interrupted_session_is_recorded(
     (tmp_path / "code").mkdir()
     with scripted_claude(refactoring, faults=lambda _: ErrorResponse(400)) as claude:
         redirect_clients(claude, monkeypatch)
-        example.session(tmp_path / "code", goal="Shorter", test="true", location=str(tmp_path / "memory"), model="claude-sonnet-5-5")
+        example.session(
+            tmp_path / "code", goal="Shorter", test="true", location=str(tmp_path / "memory"), model="claude-sonnet-5-5"
+        )
     assert (
         capsys.readouterr().out
         == "The session was interrupted (request_refused). Look at the code and run the tests first.\n"
@@ -162,7 +164,9 @@ def test_work_is_recorded_despite_an_invalid_feature(
     (tmp_path / "code").mkdir()
     with scripted_claude(name_an_unknown_feature) as claude:
         redirect_clients(claude, monkeypatch)
-        example.session(tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="claude-sonnet-5-5")
+        example.session(
+            tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="claude-sonnet-5-5"
+        )
         assert claude.failures == []
     with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").read("/memories/project/progress.md")
@@ -224,7 +228,9 @@ def test_an_api_failure_is_shown_to_the_customer(
     with scripted_claude(service, faults=dict.fromkeys((1, 2, 3), StreamError(3))) as claude:
         redirect_clients(claude, monkeypatch)
         monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
-        example.serve("ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="claude-sonnet-5-5")
+        example.serve(
+            "ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="claude-sonnet-5-5"
+        )
     printed = capsys.readouterr().out
     assert "Sorry, that did not work (overloaded). Please try again." in printed
     assert printed.splitlines()[-1] == "Noted, green tea."

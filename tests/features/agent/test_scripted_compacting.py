@@ -263,7 +263,12 @@ def test_a_prompt_over_the_window_cannot_be_summarized() -> None:
 def test_counting_applies_summaries_but_creates_none() -> None:
     with scripted_claude(fine, summarize=summary) as server, Anthropic(base_url=server.url, api_key="none") as client:
         count: Any = client.beta.messages.count_tokens
-        asked: Any = {"model": "claude-sonnet-5-5", "tools": [READ], "betas": [COMPACT_BETA], "context_management": COMPACTED}
+        asked: Any = {
+            "model": "claude-sonnet-5-5",
+            "tools": [READ],
+            "betas": [COMPACT_BETA],
+            "context_management": COMPACTED,
+        }
         before = count(messages=LONG, **asked)
         assert before.input_tokens == before.context_management.original_input_tokens > 60_000
         reply = ask(server, "plain", messages=LONG, tools=[READ], context_management=COMPACTED)

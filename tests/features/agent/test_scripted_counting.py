@@ -161,7 +161,7 @@ def test_an_async_client_counts_too() -> None:
 
 def test_an_invalid_request_is_not_counted() -> None:
     claude = ScriptedClaude(SCRIPT)
-    for body in (b"{", b'{"model": "claude-sonnet-5-5"}', b'{"model": "any", "messages": []}'):
+    for body in (b"{", b'{"model": "claude-sonnet-5-5"}', b'{"model": "claude-sonnet-5-5", "messages": []}'):
         counted: Any = claude.count({"x-api-key": "key", "anthropic-version": "2023-06-01"}, body)
         assert counted.status == 400
 

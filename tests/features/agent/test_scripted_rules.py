@@ -163,7 +163,7 @@ def test_sampling_is_accepted_in_the_older_version() -> None:
 
 
 def test_unknown_names_are_warnings_unless_strict(caplog: pytest.LogCaptureFixture) -> None:
-    claude = ScriptedClaude(lambda _seen: "Fine.")
+    claude = ScriptedClaude(lambda _seen: "Fine.", strict=False)
     fields = {**ASK, "model": "claude-nothing-9", "messages": HELLO, "max_token": 1}
     for _ in range(2):
         claude.answer(headers_of(Bad("", betas=("new-2099-01-01",))), json.dumps(fields).encode())

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from retentive.testing.scripted_claude.messages import THINKING, Block, as_blocks, signature
-from retentive.testing.scripted_claude.rules import refusal
+from retentive.testing.scripted_claude.rules import refusal, refuse_if
 from retentive.testing.scripted_claude.shape import KNOWN_BETAS, KNOWN_MODELS, Shape
 
 Body = Mapping[str, object]
@@ -33,21 +33,18 @@ def check_request(headers: Mapping[str, str], data: bytes, *, strict: bool, coun
     Header names must be lower case. Raises `ApiError`; if `strict`, also for unknown models, betas and fields.
     """
     _check_headers(headers)
-    if len(data) > MAX_BODY_BYTES:
-        raise refusal("too_large")
+    refuse_if(len(data) > MAX_BODY_BYTES, "too_large")
     body = parse_json(data)
     if not isinstance(body, dict):
         raise refusal("json_object")
     betas = frozenset(filter(None, (beta.strip() for beta in headers.get("anthropic-beta", "").split(","))))
     unknown = sorted(betas - KNOWN_BETAS)
-    if strict and unknown:
-        raise refusal("beta_unknown", value=", ".join(f"`{beta}`" for beta in unknown))
+    refuse_if(strict and unknown, "beta_unknown", value=", ".join(f"`{beta}`" for beta in unknown))
     shape = Shape(betas, strict=strict)
     shape.check_request(body, count=count)
     model = str(body["model"])
     if model not in KNOWN_MODELS:
-        if strict:
-            raise refusal("model_unknown", value=model)
+        refuse_if(strict, "model_unknown", value=model)
         shape.unknown.append(f"model: {model}")
     if headers["anthropic-version"] == CURRENT:
         _check_current(body)
@@ -69,10 +66,8 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     if not headers.get("x-api-key") and not headers.get("authorization", "").lower().startswith("bearer "):
         raise refusal("key")
     version = headers.get("anthropic-version")
-    if not version:
-        raise refusal("version")
-    if version not in VERSIONS:
-        raise refusal("version_unknown", value=version)
+    refuse_if(not version, "version")
+    refuse_if(version not in VERSIONS, "version_unknown", value=version)
 
 
 def _check_sampling(body: Body) -> None:
@@ -83,18 +78,15 @@ def _check_sampling(body: Body) -> None:
     for name in SAMPLING:
         if body.get(name) is not None and model in KNOWN_MODELS and not re.search("-4-[56]", model):
             raise refusal("sampling_model", value=name)
-    if any(not str(stop).strip() for stop in _list(body.get("stop_sequences"))):
-        raise refusal("blank_stop")
-    if body.get("temperature") is not None and body.get("top_p") is not None:
-        raise refusal("temperature_and_top_p")
+    refuse_if(any(not str(stop).strip() for stop in _list(body.get("stop_sequences"))), "blank_stop")
+    refuse_if(body.get("temperature") is not None and body.get("top_p") is not None, "temperature_and_top_p")
 
 
 def _check_current(body: Body) -> None:
     """Check what the API version 2026-10-21 no longer accepts. Source: its migration guide."""
     for name in SAMPLING:
-        if name in body:
-            raise refusal("sampling", name)
-    for number, message in enumerate(map(_object, _list(body["messages"]))):
+        refuse_if(name in body, "sampling", name)
+    for number, message in enumerate(as_blocks(body["messages"])):
         for m, block in enumerate(as_blocks(message.get("content"))):
             where = f"messages.{number}.content.{m}"
             if message["role"] == "user" and block.get("type") == "text" and block.get("citations"):
@@ -107,40 +99,31 @@ def _check_thinking(body: Body) -> None:
     thinking = _object(body.get("thinking"))
     if thinking.get("type") in (None, "disabled"):
         return
-    if _object(body.get("tool_choice")).get("type") in ("any", "tool"):
-        raise refusal("thinking_forced")
-    if body.get("temperature") not in (None, 1):
-        raise refusal("thinking_temperature")
-    if body.get("top_k") is not None:
-        raise refusal("thinking_top_k")
+    refuse_if(_object(body.get("tool_choice")).get("type") in ("any", "tool"), "thinking_forced")
+    refuse_if(body.get("temperature") not in (None, 1), "thinking_temperature")
+    refuse_if(body.get("top_k") is not None, "thinking_top_k")
     top_p = body.get("top_p")
-    if isinstance(top_p, (int, float)) and top_p < 0.95:
-        raise refusal("thinking_top_p")
+    refuse_if(isinstance(top_p, (int, float)) and top_p < 0.95, "thinking_top_p")
     budget, limit = thinking.get("budget_tokens"), body.get("max_tokens")
-    if isinstance(budget, int) and isinstance(limit, int) and limit <= budget:
-        raise refusal("thinking_budget")
+    refuse_if(isinstance(budget, int) and isinstance(limit, int) and limit <= budget, "thinking_budget")
 
 
 def _check_tools(body: Body) -> None:
-    tools = [_object(tool) for tool in _list(body.get("tools"))]
+    tools = as_blocks(body.get("tools"))
     for number, tool in enumerate(tools):
         kind = str(tool.get("type") or "custom")
         if kind == "custom":
             _check_schema(tool, f"tools.{number}.custom")
-        if tool.get("allowed_domains") and tool.get("blocked_domains"):
-            raise refusal("domains", f"tools.{number}.{kind}")
+        refuse_if(tool.get("allowed_domains") and tool.get("blocked_domains"), "domains", f"tools.{number}.{kind}")
     names = [tool["name"] for tool in tools if "name" in tool]
-    if len(set(map(str, names))) < len(names):
-        raise refusal("tool_names")
-    if tools and all(tool.get("defer_loading") is True for tool in tools):
-        raise refusal("deferred")
+    refuse_if(len(set(map(str, names))) < len(names), "tool_names")
+    refuse_if(tools and all(tool.get("defer_loading") is True for tool in tools), "deferred")
 
 
 def _check_tool_choice(body: Body) -> None:
-    tools = [_object(tool) for tool in _list(body.get("tools"))]
+    tools = as_blocks(body.get("tools"))
     choice = _object(body.get("tool_choice"))
-    if choice.get("type") == "any" and not tools:
-        raise refusal("tool_choice")
+    refuse_if(choice.get("type") == "any" and not tools, "tool_choice")
     if choice.get("type") == "tool" and choice.get("name") not in [tool.get("name") for tool in tools]:
         raise refusal("tool_chosen", value=choice.get("name"))
     container = _object(body.get("container"))
@@ -150,12 +133,9 @@ def _check_tool_choice(body: Body) -> None:
 
 def _check_schema(tool: Block, where: str) -> None:
     schema = _object(tool["input_schema"])
-    if "type" not in schema:
-        raise refusal("required", f"{where}.input_schema.type")
-    if schema["type"] != "object":
-        raise refusal("literal", f"{where}.input_schema.type", value="'object'")
-    if schema.keys() & {"oneOf", "allOf", "anyOf"}:
-        raise refusal("tool_schema", f"{where}.input_schema")
+    refuse_if("type" not in schema, "required", f"{where}.input_schema.type")
+    refuse_if(schema["type"] != "object", "literal", f"{where}.input_schema.type", value="'object'")
+    refuse_if(schema.keys() & {"oneOf", "allOf", "anyOf"}, "tool_schema", f"{where}.input_schema")
     if tool.get("strict") is True:
         _check_closed(schema, where)
 
@@ -178,15 +158,13 @@ def _check_formats(body: Body) -> None:
 
 
 def _check_mcp(body: Body) -> None:
-    servers = [_object(server) for server in _list(body.get("mcp_servers"))]
+    servers = as_blocks(body.get("mcp_servers"))
     names = [str(server.get("name")) for server in servers]
-    if len(set(names)) < len(names):
-        raise refusal("mcp_names")
+    refuse_if(len(set(names)) < len(names), "mcp_names")
     for number, server in enumerate(servers):
-        if not str(server.get("url")).startswith("https://"):
-            raise refusal("mcp_url", f"mcp_servers.{number}.url")
+        refuse_if(not str(server.get("url")).startswith("https://"), "mcp_url", f"mcp_servers.{number}.url")
     toolsets = []
-    for number, tool in enumerate(map(_object, _list(body.get("tools")))):
+    for number, tool in enumerate(as_blocks(body.get("tools"))):
         if tool.get("type") == "mcp_toolset":
             toolsets.append(str(tool.get("mcp_server_name")))
             if toolsets[-1] not in names:
@@ -203,16 +181,13 @@ def _check_caching(body: Body) -> None:
     whole = _object(body.get("cache_control"))
     if whole and last and (target := _object(last[0][1].get("cache_control"))):
         ttls = whole.get("ttl", "5m"), target.get("ttl", "5m")
-        if ttls[0] != ttls[1]:
-            raise refusal("cache_target", value=ttls[0], bound=ttls[1])
+        refuse_if(ttls[0] != ttls[1], "cache_target", value=ttls[0], bound=ttls[1])
     elif whole:
         marked.append(("", whole))
-    if len(marked) > 4:
-        raise refusal("cache_count", value=len(marked))
+    refuse_if(len(marked) > 4, "cache_count", value=len(marked))
     short = False
     for where, control in marked:
-        if control.get("ttl") == "1h" and short:
-            raise refusal("cache_order", where)
+        refuse_if(control.get("ttl") == "1h" and short, "cache_order", where)
         short = short or control.get("ttl") != "1h"
 
 
@@ -228,32 +203,28 @@ def _check_content(body: Body) -> None:
             case "tool_result" if block.get("is_error") is True and not block.get("content"):
                 raise refusal("error_result", where)
             case "tool_reference":
-                names = [_object(tool).get("name") for tool in _list(body.get("tools"))]
-                if block.get("tool_name") not in names:
-                    raise refusal("tool_reference", value=block.get("tool_name"))
+                names = [tool.get("name") for tool in as_blocks(body.get("tools"))]
+                refuse_if(block.get("tool_name") not in names, "tool_reference", value=block.get("tool_name"))
 
 
 def _refuse_text(block: Block, where: str) -> None:
     part = where.partition(".")[0]
     if not block.get("text"):
         raise refusal("cache_empty", where) if block.get("cache_control") else refusal("empty_text", part)
-    if ".tool_result." not in where:
-        raise refusal("blank_text", part)
+    refuse_if(".tool_result." not in where, "blank_text", part)
 
 
 def _check_thought(block: Block, where: str, kind: str) -> None:
     signed = str(block.get("signature", ""))
     if kind == "redacted_thinking":
-        if not block.get("data"):
-            raise refusal("redacted", where)
+        refuse_if(not block.get("data"), "redacted", where)
     elif not signed or (signed.startswith("scripted_") and signed != signature(str(block.get("thinking")))):
         raise refusal("signature", where)
 
 
 def _check_source(source: Block, where: str) -> None:
     kind = source.get("type")
-    if kind == "url" and not str(source.get("url")).startswith("https://"):
-        raise refusal("https", f"{where}.url.url")
+    refuse_if(kind == "url" and not str(source.get("url")).startswith("https://"), "https", f"{where}.url.url")
     if kind != "base64":
         return
     where = f"{where}.base64"
@@ -263,53 +234,40 @@ def _check_source(source: Block, where: str) -> None:
         raise refusal("base64", where) from error
     media_type = str(source.get("media_type"))
     if media_type == "application/pdf":
-        if not data.startswith(b"%PDF"):
-            raise refusal("pdf", where)
+        refuse_if(not data.startswith(b"%PDF"), "pdf", where)
         return
-    if not data:
-        raise refusal("image_empty", where)
-    if len(str(source["data"])) > MAX_IMAGE_BYTES:
-        raise refusal("image_size", where, value=len(str(source["data"])))
+    refuse_if(not data, "image_empty", where)
+    refuse_if(len(str(source["data"])) > MAX_IMAGE_BYTES, "image_size", where, value=len(str(source["data"])))
     found = next((name for magic, name in _IMAGES.items() if data.startswith(magic)), None)
-    if found is None:
-        raise refusal("image")
-    if found != media_type:
-        raise refusal("image_type", where, value=media_type)
+    refuse_if(found is None, "image")
+    refuse_if(found != media_type, "image_type", where, value=media_type)
 
 
 def _check_messages(body: Body) -> None:
-    messages = [_object(message) for message in _list(body["messages"])]
+    messages = as_blocks(body["messages"])
     for number, message in enumerate(messages):
         where, role = f"messages.{number}", str(message.get("role"))
         blocks = as_blocks(message.get("content"))
-        if not blocks and not message.get("output_config"):
-            raise refusal("empty_message", where, role=role)
+        refuse_if(not blocks and not message.get("output_config"), "empty_message", where, role=role)
         for block in blocks:
             kind = str(block.get("type"))
             if kind not in _BOTH and role != ("user" if kind in _USER else "assistant"):
                 raise refusal("block_role", where, value=kind, role="user" if kind in _USER else "assistant")
         following = messages[number + 1 :] and messages[number + 1].get("role")
-        if following == "user" and blocks[-1].get("type") in THINKING:
-            raise refusal("thinking_last", where)
-    if messages and messages[0].get("role") == "system":
-        raise refusal("first_system")
+        refuse_if(following == "user" and blocks[-1].get("type") in THINKING, "thinking_last", where)
+    refuse_if(messages and messages[0].get("role") == "system", "first_system")
     if messages and messages[-1].get("role") == "assistant":
         final = as_blocks(messages[-1].get("content"))[-1]
-        if final.get("type") == "text" and str(final["text"])[-1:].isspace():
-            raise refusal("trailing_space")
+        refuse_if(final.get("type") == "text" and str(final["text"])[-1:].isspace(), "trailing_space")
 
 
 def _check_edits(body: Body) -> None:
     kinds = [_object(edit).get("type") for edit in _list(_object(body.get("context_management")).get("edits"))]
-    if "clear_thinking_20251015" in kinds[1:]:
-        raise refusal("thinking_edit_first")
-    if len(set(kinds)) < len(kinds):
-        raise refusal("edits_once")
+    refuse_if("clear_thinking_20251015" in kinds[1:], "thinking_edit_first")
+    refuse_if(len(set(kinds)) < len(kinds), "edits_once")
     thinks = _object(body.get("thinking")).get("type") not in (None, "disabled")
-    if "clear_thinking_20251015" in kinds and not thinks:
-        raise refusal("thinking_edit")
-    if body.get("compaction") is not None:
-        raise refusal("compaction")
+    refuse_if("clear_thinking_20251015" in kinds and not thinks, "thinking_edit")
+    refuse_if(body.get("compaction") is not None, "compaction")
 
 
 CHECKS: Sequence[Callable[[Body], None]] = (
@@ -328,17 +286,17 @@ CHECKS: Sequence[Callable[[Body], None]] = (
 
 def _blocks(body: Body) -> Iterator[tuple[str, Block]]:
     """Return each tool and block with its path, in the order of the prompt. Blocks in results follow their result."""
-    for number, tool in enumerate(_list(body.get("tools"))):
-        yield f"tools.{number}", _object(tool)
+    for number, tool in enumerate(as_blocks(body.get("tools"))):
+        yield f"tools.{number}", tool
     yield from _nested("system", body.get("system"))
-    for number, message in enumerate(_list(body.get("messages"))):
-        yield from _nested(f"messages.{number}.content", as_blocks(_object(message).get("content")))
+    for number, message in enumerate(as_blocks(body.get("messages"))):
+        yield from _nested(f"messages.{number}.content", message.get("content"))
 
 
 def _nested(where: str, blocks: object) -> Iterator[tuple[str, Block]]:
-    for number, block in enumerate(map(_object, _list(blocks))):
+    for number, block in enumerate(as_blocks(blocks)):
         yield f"{where}.{number}", block
-        if block.get("type") == "tool_result":
+        if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
             yield from _nested(f"{where}.{number}.tool_result.content", block.get("content"))
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from retentive.testing.scripted_claude.edits import (
-    CLEAR_THINKING,
-    CLEAR_TOOL_USES,
     ClearThinkingEdit,
     ClearToolUsesEdit,
     CompactEdit,
@@ -93,12 +91,12 @@ def _tool_uses_cleared(context: Context, edit: ClearToolUsesEdit) -> Context:
     share = measure(messages, edit, size=context.tokens) / edit.trigger.value
     warns = _warns(context.conversation, share, cleared=cleared.count > 0)
     context = replace(context, warning=WARNING if warns else context.warning)
-    return _applied(context, cleared, CLEAR_TOOL_USES, "cleared_tool_uses")
+    return _applied(context, cleared, "clear_tool_uses_20250919", "cleared_tool_uses")
 
 
 def _thinking_cleared(context: Context, edit: ClearThinkingEdit) -> Context:
     cleared = clear_thinking(context.conversation.messages, None if edit.keep == "all" else edit.keep)
-    return _applied(context, cleared, CLEAR_THINKING, "cleared_thinking_turns")
+    return _applied(context, cleared, "clear_thinking_20251015", "cleared_thinking_turns")
 
 
 def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Context:

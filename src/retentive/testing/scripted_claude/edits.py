@@ -11,9 +11,6 @@ from typing import Literal, TypeAlias
 
 from retentive.testing.scripted_claude.messages import Block, as_blocks
 
-CLEAR_TOOL_USES = "clear_tool_uses_20250919"
-CLEAR_THINKING = "clear_thinking_20251015"
-
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -59,29 +56,22 @@ def parse_edits(management: object) -> tuple[ContextEdit, ...] | None:
 
 
 def _edit(edit: Block) -> ContextEdit:
-    keep = edit.get("keep")
-    match edit["type"]:
-        case "clear_tool_uses_20250919":
-            default = ClearToolUsesEdit()
-            trigger, inputs = edit.get("trigger"), edit.get("clear_tool_inputs")
-            kind = str(trigger["type"]) if isinstance(trigger, Mapping) else default.trigger.kind
-            return ClearToolUsesEdit(
-                trigger=Trigger(kind, _value(trigger, default.trigger.value)),
-                keep=_value(keep, default.keep),
-                clear_at_least=_value(edit.get("clear_at_least"), 0),
-                exclude_tools=_names(edit.get("exclude_tools")),
-                clear_inputs=_names(inputs) if isinstance(inputs, list) else inputs is True,
-            )
-        case "clear_thinking_20251015":
-            everything = keep == "all" or (isinstance(keep, Mapping) and keep["type"] == "all")
-            return ClearThinkingEdit("all" if everything else _value(keep, 1))
-        case _:
-            instructions = edit.get("instructions")
-            return CompactEdit(
-                _value(edit.get("trigger"), CompactEdit().trigger),
-                edit.get("pause_after_compaction") is True,
-                str(instructions) if instructions else None,
-            )
+    keep, trigger = edit.get("keep"), edit.get("trigger")
+    if edit["type"] == "clear_thinking_20251015":
+        everything = keep == "all" or (isinstance(keep, Mapping) and keep["type"] == "all")
+        return ClearThinkingEdit("all" if everything else _value(keep, 1))
+    if edit["type"] == "compact_20260112":
+        instructions = str(edit.get("instructions") or "") or None
+        return CompactEdit(_value(trigger, 150_000), edit.get("pause_after_compaction") is True, instructions)
+    kind = str(trigger["type"]) if isinstance(trigger, Mapping) else "input_tokens"
+    inputs = edit.get("clear_tool_inputs")
+    return ClearToolUsesEdit(
+        trigger=Trigger(kind, _value(trigger, 100_000)),
+        keep=_value(keep, 3),
+        clear_at_least=_value(edit.get("clear_at_least"), 0),
+        exclude_tools=_names(edit.get("exclude_tools")),
+        clear_inputs=_names(inputs) if isinstance(inputs, list) else inputs is True,
+    )
 
 
 def _value(amount: object, default: int) -> int:

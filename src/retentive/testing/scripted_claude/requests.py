@@ -19,7 +19,7 @@ from retentive.testing.scripted_claude.messages import (
     as_blocks,
     merge_messages,
 )
-from retentive.testing.scripted_claude.rules import refusal
+from retentive.testing.scripted_claude.rules import refusal, refuse_if
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,7 @@ class Threads:
             raise refusal("thread_unsupported", details=details)
         if request.thread != "continue":
             return Conversation(merge_messages(request.messages), request.system, request.tools)
-        if request.system is not None or request.tools:
-            raise refusal("thread_fields")
+        refuse_if(request.system is not None or request.tools, "thread_fields")
         previous = request.previous_message_id
         past = self._threads.get(previous)
         if past is None:
@@ -126,10 +125,8 @@ def check_conversation(messages: Sequence[Message], *, thinks: bool = False, pau
     Messages of one role are merged. A conversation can start with a compaction block, which replaces earlier messages,
     and can end with a compaction block or with a paused reply. If `thinks`, thinking is enabled in the request.
     """
-    if not messages:
-        raise refusal("no_messages")
-    if messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION:
-        raise refusal("first_role")
+    refuse_if(not messages, "no_messages")
+    refuse_if(messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION, "first_role")
     previous: Message | None = None
     seen: set[str] = set()
     for n, message in enumerate(messages):
@@ -138,8 +135,7 @@ def check_conversation(messages: Sequence[Message], *, thinks: bool = False, pau
         previous = message
     _check_server_calls(messages)
     last = messages[-1]
-    if last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last):
-        raise refusal("prefill")
+    refuse_if(last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last), "prefill")
     if thinks and last.of_type("tool_result") and messages[-2].blocks[0].get("type") not in (*THINKING, COMPACTION):
         where = f"messages.{len(messages) - 2}.content.0"
         raise refusal("thinking_first", where, value=messages[-2].blocks[0].get("type"))
@@ -148,8 +144,7 @@ def check_conversation(messages: Sequence[Message], *, thinks: bool = False, pau
 def _check_ids(where: str, message: Message, seen: set[str]) -> None:
     for m, block in enumerate(message.blocks):
         if block.get("type") == "tool_use":
-            if block["id"] in seen:
-                raise refusal("tool_use_ids", f"{where}.content.{m}")
+            refuse_if(block["id"] in seen, "tool_use_ids", f"{where}.content.{m}")
             seen.add(str(block["id"]))
 
 
@@ -159,10 +154,8 @@ def _check_results(n: int, message: Message, previous: Message | None) -> None:
     for m, block in enumerate(message.blocks):
         if block.get("type") == "tool_result":
             tool_use_id, where = str(block["tool_use_id"]), f"messages.{n}.content.{m}"
-            if tool_use_id not in uses:
-                raise refusal("unexpected_result", where, value=tool_use_id)
-            if tool_use_id in results:
-                raise refusal("second_result", where, value=tool_use_id)
+            refuse_if(tool_use_id not in uses, "unexpected_result", where, value=tool_use_id)
+            refuse_if(tool_use_id in results, "second_result", where, value=tool_use_id)
             results.append(tool_use_id)
     leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(results)]}
     if missing := [tool_use_id for tool_use_id in uses if tool_use_id not in leading]:

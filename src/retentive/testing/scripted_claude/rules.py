@@ -34,3 +34,9 @@ def refusal(rule: str, where: str = "", *, details: Mapping[str, object] | None 
     """Create the error of a rule of the table. The error names its rule."""
     row = RULES[rule]
     return ApiError(row.status, KINDS[row.status], row.text.format(where=where, **values), details, rule=rule)
+
+
+def refuse_if(broken: object, rule: str, where: str = "", **values: object) -> None:
+    """Raise the error of a rule if it is broken."""
+    if broken:
+        raise refusal(rule, where, details=None, **values)

@@ -7,7 +7,7 @@ send is known here. Error paths are those of the API: the tag of a variant is pa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import UnionType
 from typing import Annotated, Literal, Required, Union, get_args, get_origin
@@ -19,7 +19,7 @@ from anthropic.types.beta.message_count_tokens_params import MessageCountTokensP
 from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
 from anthropic.types.model_param import ModelParam
 
-from retentive.testing.scripted_claude.rules import refusal
+from retentive.testing.scripted_claude.rules import refusal, refuse_if
 
 _ID, _NAME = "^[a-zA-Z0-9_-]+$", "^[a-zA-Z0-9_-]{1,128}$"
 _BLOCK = "messages.*.content.*"
@@ -107,15 +107,13 @@ class Shape:
         for name, (part, required) in known.items():
             path = f"{where}.{name}" if where else name
             if name in value:
-                if not where and not self._allowed(name):
-                    raise refusal("extra", path)
+                refuse_if(not where and not self._allowed(name), "extra", path)
                 self.check(part, value[name], path)
-            elif required:
-                raise refusal("required", path)
-        for name in value.keys() - known.keys():
+            else:
+                refuse_if(required, "required", path)
+        for name in [name for name in value if name not in known]:
             path = f"{where}.{name}" if where else name
-            if self._strict:
-                raise refusal("extra", path)
+            refuse_if(self._strict, "extra", path)
             self.unknown.append(f"{path}: Extra inputs are not permitted")
 
     def check(self, kind: object, value: object, where: str) -> None:
@@ -138,8 +136,7 @@ class Shape:
         else:
             raise _mismatch(members, where)
         for rule, bound in limits:
-            if not _within(rule, bound, value):
-                raise refusal(rule, where, bound=bound)
+            refuse_if(not _within(rule, bound, value), rule, where, bound=bound)
 
     def _variant(self, variants: Sequence[object], value: Mapping[str, object], where: str) -> None:
         """Check an object. If it has several variants, its `type` selects one, or its `role` that of a message."""
@@ -148,16 +145,14 @@ class Shape:
             self._fields(_fields(variants[0]), value, where)
             return
         if set(known) == {"user", "assistant", "system"}:
-            if value.get("role") not in known:
-                raise _mismatch([Literal["user", "assistant", "system"]], f"{where}.role")
-            self._fields(_fields(known[str(value["role"])]), value, where)
+            role = str(value.get("role"))
+            refuse_if(role not in known, "literal", f"{where}.role", value="'user', 'assistant' or 'system'")
+            self._fields(_fields(known[role]), value, where)
             return
-        tag = value.get("type", "custom" if "custom" in known else None)
-        if tag is None:
-            raise refusal("required", f"{where}.type")
+        tag = value.get("type") or ("custom" if "custom" in known else None)
+        refuse_if(tag is None, "required", f"{where}.type")
         expected = [name for name in known if self._allowed(name)]
-        if tag not in expected:
-            raise refusal("tag", where, value=tag, expected=", ".join(f"'{name}'" for name in expected))
+        refuse_if(tag not in expected, "tag", where, value=tag, expected=", ".join(f"'{name}'" for name in expected))
         self._fields(_fields(known[str(tag)]), value, f"{where}.{tag}")
 
     def _allowed(self, name: str) -> bool:
@@ -187,8 +182,8 @@ def _members(kind: object) -> tuple[object, ...]:
 
 def _item(kind: object) -> object | None:
     """Return the type of the elements of a list type, None for other types."""
-    origin = get_origin(kind)
-    return None if origin in (None, Literal, Union, dict, Mapping) else get_args(kind)[0]
+    is_list = get_origin(kind) in (list, Iterable, Sequence) or getattr(kind, "__name__", "") == "SequenceNotStr"
+    return get_args(kind)[0] if is_list else None
 
 
 def _tag(variant: object) -> str:

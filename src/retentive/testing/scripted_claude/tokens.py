@@ -42,10 +42,8 @@ def blocks_tokens(blocks: Iterable[Block]) -> int:
 def block_tokens(block: Block) -> int:
     """Count the tokens of a content block. Signatures count as 0, since they are not part of the prompt."""
     match block.get("type"):
-        case "text":
-            return text_tokens(str(block.get("text", "")))
-        case "thinking":
-            return text_tokens(str(block.get("thinking", "")))
+        case "text" | "thinking" as kind:
+            return text_tokens(str(block.get(str(kind), "")))
         case "compaction":
             return text_tokens(str(block.get("content") or ""))
         case "tool_use":
@@ -55,7 +53,10 @@ def block_tokens(block: Block) -> int:
         case "image":
             return IMAGE_TOKENS
         case "document":
-            return _document_tokens(block.get("source"))
+            source = block.get("source")
+            if isinstance(source, Mapping) and source.get("type") == "text":
+                return text_tokens(str(source.get("data", "")))
+            return DOCUMENT_TOKENS
         case _:
             return json_tokens(block)
 
@@ -73,13 +74,12 @@ def tools_tokens(tools: Iterable[Block]) -> int:
 
 def text_tokens(text: str) -> int:
     """Count the tokens of plain text, rounded up. 0 for an empty text."""
-    return _rounded_up(len(text.encode("utf-8", "surrogatepass")), TEXT_BYTES_PER_TOKEN)
+    return -(-len(text.encode("utf-8", "surrogatepass")) // TEXT_BYTES_PER_TOKEN)
 
 
 def json_tokens(value: object) -> int:
     """Count the tokens of a value serialized as JSON, rounded up."""
-    data = _JSON.encode(value).encode("utf-8", "surrogatepass")
-    return _rounded_up(len(data), JSON_BYTES_PER_TOKEN)
+    return -(-len(_JSON.encode(value).encode("utf-8", "surrogatepass")) // JSON_BYTES_PER_TOKEN)
 
 
 def _content_tokens(content: object) -> int:
@@ -88,13 +88,3 @@ def _content_tokens(content: object) -> int:
     if isinstance(content, list):
         return sum(block_tokens(part) for part in content if isinstance(part, Mapping))
     return 0
-
-
-def _document_tokens(source: object) -> int:
-    if isinstance(source, Mapping) and source.get("type") == "text":
-        return text_tokens(str(source.get("data", "")))
-    return DOCUMENT_TOKENS
-
-
-def _rounded_up(count: int, divisor: int) -> int:
-    return -(-count // divisor)

@@ -1,4 +1,4 @@
-"""Every scripted Claude of the agent's tests is strict: it refuses unknown models, betas and fields, as the API does."""
+"""Scripted Claudes of the agent's tests are strict: they refuse unknown models, betas and fields, as the API does."""
 
 from __future__ import annotations
 

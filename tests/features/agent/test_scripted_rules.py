@@ -9,8 +9,7 @@ import pytest
 from anthropic import Anthropic, APIStatusError
 
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
-from retentive.testing.scripted_claude.errors import ApiError
-from retentive.testing.scripted_claude.rules import RULES
+from retentive.testing.scripted_claude.rules import RULES, ApiError
 
 from .bad_requests import (
     BAD,

@@ -45,7 +45,7 @@ DRIVERS = {
     "pymysql": {"storage/server/mariadb.py"},
     "obstore": {"storage/objects"},
     "cryptography": {"storage/sealed", "cli/keys.py"},
-    "anthropic": {"integrations/anthropic", "agent", "cli/demo", "cli/chat"},
+    "anthropic": {"integrations/anthropic", "agent", "cli/demo", "cli/chat", "testing/scripted_claude/shape.py"},
     "langchain": {"integrations/langchain.py"},
     "langchain_core": {"integrations/langchain.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},

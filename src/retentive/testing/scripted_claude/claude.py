@@ -13,12 +13,12 @@ from typing import TypedDict
 from retentive.testing.scripted_claude.cache import PromptCache
 from retentive.testing.scripted_claude.checks import check_request, parse_json
 from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
-from retentive.testing.scripted_claude.errors import ApiError, invalid
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, FaultPlan, StreamError, fault_for
 from retentive.testing.scripted_claude.messages import Conversation, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.reply import Failure, ScriptedReply, ScriptFailure, build_reply, next_turn
 from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation
+from retentive.testing.scripted_claude.rules import ApiError, invalid
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 
 _LOG = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from retentive.testing.scripted_claude.errors import KINDS, ApiError
+from retentive.testing.scripted_claude.rules import KINDS, ApiError
 
 MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}
 

@@ -19,10 +19,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
-from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.reply import ScriptedReply
-from retentive.testing.scripted_claude.rules import refusal
+from retentive.testing.scripted_claude.rules import ApiError, refusal
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 from retentive.testing.scripted_claude.stream import encode_event, events
 

@@ -1,4 +1,4 @@
-"""Table of the rules of the Messages API, read from `rules.tsv`.
+"""Error responses of the Messages API, and the table of its rules, read from `rules.tsv`.
 
 A source is a page of the API documentation ("docs"), the types of the SDK ("types"), or a public report of the error.
 "own words" marks documented rules whose error text is not public.
@@ -9,8 +9,58 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from types import MappingProxyType
 
-from retentive.testing.scripted_claude.errors import KINDS, ApiError
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class ApiError(Exception):
+    """Error response of the Messages API: status, error type, message and headers.
+
+    `rule` is the name of the rule in `rules.RULES`. It is empty for simulated faults and failures of a script.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        details: Mapping[str, object] | None = None,
+        *,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        rule: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.details = details
+        self.headers = headers
+        self.rule = rule
+
+    def body(self, request_id: str | None = None) -> dict[str, object]:
+        """JSON body in the API's error format. Responses contain a `request_id`; stream events do not."""
+        error: dict[str, object] = {"type": self.kind, "message": str(self)}
+        if self.details is not None:
+            error["details"] = self.details
+        body: dict[str, object] = {"type": "error", "error": error}
+        return body if request_id is None else {**body, "request_id": request_id}
+
+
+def invalid(message: str) -> ApiError:
+    """Create the error response for an invalid request."""
+    return ApiError(400, "invalid_request_error", message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from anthropic import Anthropic, APIStatusError
 
-from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
+from retentive.testing.scripted_claude import Call, ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.rules import RULES, ApiError
 
 from .bad_requests import (
@@ -174,6 +174,17 @@ def test_unknown_names_are_warnings_unless_strict(caplog: pytest.LogCaptureFixtu
     assert [exchange.status for exchange in claude.requests] == [200, 200]
     assert claude.warnings == expected
     assert len(caplog.messages) == len(expected)
+
+
+def test_a_script_without_thinking_is_no_error_of_the_client() -> None:
+    """A model with thinking enabled starts with thinking. A script may leave it out."""
+    claude = ScriptedClaude(lambda prompt: "Fine." if prompt.calls else Call({"command": "view"}))
+    fields: dict[str, Any] = {**ASK, "max_tokens": 2000, "tools": [TOOL], "thinking": THINKS, "messages": HELLO}
+    claude.answer(headers_of(Bad("")), json.dumps(fields).encode())
+    blocks: Any = claude.requests[-1].reply["content"]
+    fields["messages"] = replied(*blocks, then=[result("ok", blocks[0]["id"])])["messages"]
+    claude.answer(headers_of(Bad("")), json.dumps(fields).encode())
+    assert [exchange.status for exchange in claude.requests] == [200, 200]
 
 
 def test_a_count_needs_no_max_tokens() -> None:

@@ -1,7 +1,7 @@
 """Rules that concern several fields: tools, thinking, caching, content blocks and context edits.
 
 `check_request` runs them on the body of one request, after its types. The rules for calls and results are in
-`pairing`, because they concern the whole conversation of a thread. Each raises the `ApiError` of its rule.
+`requests`, because they concern the whole conversation of a thread. Each check raises the `ApiError` of its rule.
 """
 
 from __future__ import annotations

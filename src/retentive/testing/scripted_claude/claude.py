@@ -96,6 +96,7 @@ class ScriptedClaude:
         self._scripts = scripts
         self._threads = Threads(supported=threads)
         self._paused = PausedReplies()
+        self._thoughtless: set[object] = set()  # ids of calls in replies that the script gave no thinking
         self._cache = PromptCache()
         self._context_window = context_window
         self._strict = strict
@@ -133,7 +134,7 @@ class ScriptedClaude:
         try:
             request = self._checked(headers, data, count=True)
             conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
-            check_conversation(conversation.messages, thinks=request.thinks, paused=self._paused)
+            self._check_conversation(request, conversation)
         except ApiError as error:
             return error
         context = manage_context(conversation, request.edits or (), summarize=None)
@@ -150,7 +151,7 @@ class ScriptedClaude:
 
     def _reply(self, request: Request) -> tuple[ScriptedReply, Prompt]:
         conversation = self._threads.join(request)
-        check_conversation(conversation.messages, thinks=request.thinks, paused=self._paused)
+        self._check_conversation(request, conversation)
         context = manage_context(conversation, request.edits or (), summarize=self._summary)
         self._check_sizes(context)
         prompt = context.prompt()
@@ -160,6 +161,8 @@ class ScriptedClaude:
         reply = build_reply(turn, context, cached, suffix=self._new_suffix(), edited=request.edits is not None)
         self._threads.keep(request, conversation, reply.id, reply.blocks)
         self._paused.keep(reply.stop_reason, reply.blocks)
+        if not any(block["type"] == "thinking" for block in reply.blocks):
+            self._thoughtless.update(block["id"] for block in reply.blocks if block["type"] == "tool_use")
         self._record_counts(context)
         return reply, prompt
 
@@ -171,6 +174,11 @@ class ScriptedClaude:
                 self.warnings.append(warning)
                 _LOG.warning("the installed SDK does not know this part of a request: %s", warning)
         return Request.of(body)
+
+    def _check_conversation(self, request: Request, conversation: Conversation) -> None:
+        last = [use.get("id") for message in conversation.messages[-2:] for use in message.of_type("tool_use")]
+        thinks = request.thinks and self._thoughtless.isdisjoint(last)
+        check_conversation(conversation.messages, thinks=thinks, paused=self._paused)
 
     def _summary(self, prompt: Prompt) -> str | None:
         try:

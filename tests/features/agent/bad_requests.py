@@ -399,6 +399,7 @@ MESSAGES = [
     ),
     Bad("messages.0: user messages must have non-empty content", asked()),
     Bad("messages.1: assistant messages must have non-empty content", replied()),
+    Bad("messages.1: system messages must have non-empty content", {"messages": [*HELLO, says(role="system"), *HELLO]}),
     Bad("messages: text content blocks must be non-empty", {"messages": [{"role": "user", "content": ""}]}),
     Bad("messages: text content blocks must be non-empty", asked(text(""))),
     Bad("messages: text content blocks must be non-empty", replied(text(""))),

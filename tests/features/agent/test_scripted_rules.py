@@ -140,6 +140,10 @@ GOOD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         (),
     ),
     "four breakpoints": (asked(*[text(cache_control=EPHEMERAL)] * 4), ()),
+    "system message that only configures": (
+        {"messages": [*HELLO, {"role": "system", "content": [], "output_config": {"effort": "low"}}, *HELLO]},
+        (),
+    ),
     "messages of one role": ({"messages": [*HELLO, *HELLO]}, ()),
 }
 

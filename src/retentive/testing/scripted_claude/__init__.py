@@ -21,7 +21,7 @@ function of the `Prompt`, the request as the model sees it.
 back modified, and a conversation without a script.
 
 **Invalid requests** are refused with the status and the words of the API. `rules.RULES` is the table of the rules.
-docs/testing-your-agent.md lists what is played and what is not.
+docs/testing-your-agent.md lists the features that are played and those that are not.
 """
 
 from __future__ import annotations

@@ -248,13 +248,15 @@ def _check_messages(body: Body) -> None:
     for number, message in enumerate(messages):
         where, role = f"messages.{number}", str(message.get("role"))
         blocks = as_blocks(message.get("content"))
-        refuse_if(not blocks and not message.get("output_config"), "empty_message", where, role=role)
+        configures = role == "system" and message.get("output_config")
+        refuse_if(not blocks and not configures, "empty_message", where, role=role)
         for block in blocks:
             kind = str(block.get("type"))
             if kind not in _BOTH and role != ("user" if kind in _USER else "assistant"):
                 raise refusal("block_role", where, value=kind, role="user" if kind in _USER else "assistant")
         following = messages[number + 1 :] and messages[number + 1].get("role")
-        refuse_if(following == "user" and blocks[-1].get("type") in THINKING, "thinking_last", where)
+        last = blocks[-1].get("type") if blocks else None
+        refuse_if(following == "user" and last in THINKING, "thinking_last", where)
     refuse_if(messages and messages[0].get("role") == "system", "first_system")
     if messages and messages[-1].get("role") == "assistant":
         final = as_blocks(messages[-1].get("content"))[-1]

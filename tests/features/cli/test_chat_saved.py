@@ -19,7 +19,7 @@ from anthropic import Anthropic
 import retentive
 from retentive.agent import Agent
 from retentive.cli.chat import conversations
-from retentive.cli.chat.conversations import Conversation
+from retentive.cli.chat.conversations import SavedChat
 from retentive.cli.chat.interrupts import interrupts
 from retentive.cli.chat.session import Session
 from retentive.errors import InvalidInput
@@ -162,7 +162,7 @@ def test_a_response_is_saved_before_its_calls_run(at: str, server: ScriptedClaud
     with retentive.open(at) as opened, Anthropic(base_url=server.url, api_key="none") as client:
         store, path, actor = opened.store(), tmp_path / "saved.json", Actor("session", "s1")
         memory = Looking(store, path)
-        session = Session(lambda _: Agent(client, memory=memory, actor=actor), store, actor, Conversation(str(path)))
+        session = Session(lambda _: Agent(client, memory=memory, actor=actor), store, actor, SavedChat(str(path)))
         assert session.run("Hi, I like tea.", lambda _event: None)
         assert memory.seen == ["user", "assistant"]
         assert json.loads(path.read_text())["messages"] == session.messages

@@ -21,7 +21,7 @@ from retentive.agent.turns import Budget
 from retentive.cli import output
 from retentive.cli.chat import conversations
 from retentive.cli.chat.connection import connection, import_in_background
-from retentive.cli.chat.conversations import UNSAVED, Conversation
+from retentive.cli.chat.conversations import UNSAVED, SavedChat
 from retentive.cli.chat.lines import Lines, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
@@ -147,7 +147,7 @@ def _is_interactive() -> bool:
 @contextmanager
 def _saved(
     location: Location, store: MemoryStore, actor: Actor, name: str | None, *, continues: bool, no_save: bool
-) -> Iterator[Conversation]:
+) -> Iterator[SavedChat]:
     """The conversation to continue, or a new one.
 
     An encrypted memory store must not leave its contents in a file that is not encrypted.

@@ -25,7 +25,7 @@ _NO_KEY = (
 _SLOW_IMPORTS = ("retentive.agent.loop", "rich.live", "rich.markdown", "rich.spinner")
 
 
-class Connection:
+class LazyClient:
     """The client, created when it is first needed."""
 
     def __init__(self, base_url: str | None) -> None:
@@ -59,14 +59,14 @@ class Connection:
 
 
 @contextmanager
-def connection(base_url: str | None) -> Iterator[Connection]:
+def connection(base_url: str | None) -> Iterator[LazyClient]:
     """Create a connection. Raises `InvalidInput` without credentials, and `ClickException` without the SDK.
 
     Credentials in files are checked by the SDK, so without a variable or base URL it is imported at once.
     """
     if find_spec("anthropic") is None:
         raise click.ClickException(f"the conversation needs the SDK: {pip_install('anthropic')}")
-    created = Connection(base_url)
+    created = LazyClient(base_url)
     if base_url is None and not (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         created.client()
     try:

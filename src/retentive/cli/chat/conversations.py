@@ -25,7 +25,7 @@ _SUFFIX = ".json"
 
 
 @dataclass(slots=True)
-class Conversation:
+class SavedChat:
     """A conversation and the file it is saved in. Without a path it is not saved.
 
     `problem` is the reason why it could not be saved, or an empty string.
@@ -63,11 +63,11 @@ class Conversation:
             self.problem = f"the conversation could not be saved: {error.strerror}"
 
 
-UNSAVED = Conversation()
+UNSAVED = SavedChat()
 
 
 @contextmanager
-def opened(store_id: str, name: str | None, *, default_name: str) -> Iterator[Conversation]:
+def opened(store_id: str, name: str | None, *, default_name: str) -> Iterator[SavedChat]:
     """Open a conversation with a memory store by its name, or a new one with the default name, and lock it.
 
     A name that does not exist yet begins a conversation. Raises `InvalidInput`, also if it is open in another process.
@@ -114,14 +114,14 @@ def _lock(descriptor: int, name: str) -> None:
         raise InvalidInput(f"the conversation {name} is open in another process") from None
 
 
-def _loaded(path: str, name: str) -> Conversation:
+def _loaded(path: str, name: str) -> SavedChat:
     try:
         with open(path, encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
         started_at = datetime.fromisoformat(found["started_at"])
         undone = [int(revision) for revision in found["undone"]]
-        return Conversation(path, parse_messages(found["messages"]), str(found["actor"]), started_at, undone)
+        return SavedChat(path, parse_messages(found["messages"]), str(found["actor"]), started_at, undone)
     except FileNotFoundError:
-        return Conversation(path)
+        return SavedChat(path)
     except (OSError, ValueError, LookupError, TypeError, InvalidInput):
         raise InvalidInput(f"the saved conversation {name} cannot be read: {path}") from None

@@ -22,7 +22,7 @@ from retentive.agent.events import (
 )
 from retentive.agent.responses import AppliedEdit
 from retentive.cli.chat.changes import diffs
-from retentive.cli.chat.conversations import UNSAVED, Conversation
+from retentive.cli.chat.conversations import UNSAVED, SavedChat
 from retentive.cli.chat.interrupts import interrupts
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.apply import RestoreOutcome
@@ -46,7 +46,7 @@ class Session:
         new_agent: Callable[[list[MessageDict]], Agent],
         store: MemoryStore,
         actor: Actor,
-        saved: Conversation = UNSAVED,
+        saved: SavedChat = UNSAVED,
     ) -> None:
         self.store = store
         self.actor = actor

@@ -46,6 +46,7 @@ def environment(directory: Path, given: Mapping[str, str] | None = None) -> dict
     """Return this environment without variables for the command line, and with `directory` for temporary files."""
     kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     kept |= {"TMPDIR": str(directory), "LOGNAME": "ann", "TERM": "xterm-256color"}
+    kept["XDG_STATE_HOME"] = str(directory / "state")
     return kept | dict(given or {})
 
 

@@ -86,7 +86,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "restore-backup": ("retentive restore-backup saved.tar.gz --at sqlite:///restored.db",),
     "migrate": ("retentive migrate sqlite:///team.db", "retentive migrate s3://bucket/memory --at ./memory"),
     "exec": ("""echo '{"command": "view", "path": "/memories"}' | retentive exec""",),
-    "chat": ("retentive chat", 'echo "What do you know about refunds?" | retentive chat --actor session:s7'),
+    "chat": (
+        "retentive chat",
+        'retentive chat "What do you know about refunds?"',
+        "retentive chat --continue",
+        'echo "What do you know about refunds?" | retentive chat --actor session:s7',
+    ),
     "completion": (
         "retentive completion bash >> ~/.bashrc",
         "retentive completion zsh > ~/.zfunc/_retentive",

@@ -535,12 +535,13 @@ def test_fields_that_cannot_be_sent_are_rejected(
     assert server.requests == []
 
 
-def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
+def test_one_run_at_a_time(store: MemoryStore) -> None:
     """Messages of two runs would mix.
 
     A second run may start once the first has ended, was closed or was garbage-collected.
     """
-    with client_of(server.url) as client:
+    script = Script((*STORY.turns, "More.", "Even more.", "Done."))
+    with scripted_claude(script) as server, client_of(server.url) as client:
         agent = Agent(client, memory=store)
         events = agent.run(TOLD)
         next(event for event in events if isinstance(event, ToolCall))

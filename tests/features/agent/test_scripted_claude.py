@@ -14,7 +14,6 @@ from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesys
 
 from retentive.testing.scripted_claude import (
     MODEL,
-    THE_END,
     Call,
     Check,
     Script,
@@ -227,15 +226,6 @@ def test_conversations_run_concurrently(tmp_path: Path) -> None:
             replies = list(pool.map(play, range(24)))
     assert replies == ["Coffee, then.", "You like tea."] * 12
     assert server.failures == []
-
-
-def test_a_later_question_gets_the_next_turn(client: Anthropic) -> None:
-    """After the last turn, every reply is a closing text with `end_turn`, so that no loop runs forever."""
-    history: list[Any] = [*HELLO]
-    for text in ("one", "two", "three", "four"):
-        history += [{"role": "assistant", "content": text}, {"role": "user", "content": "And?"}]
-    reply = client.messages.create(**ASK, messages=history)
-    assert (text_of(reply), reply.stop_reason) == (THE_END, "end_turn")
 
 
 def test_the_sdk_raises_a_failed_check(tmp_path: Path) -> None:

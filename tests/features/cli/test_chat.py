@@ -453,7 +453,7 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
         assert way.halted.wait(60)
         assert running.stdout.read(6) == b"I look"
         os.kill(running.pid, signal.SIGINT)
-        assert running.wait(300) == 130
+        assert running.wait(30) == 130
         assert running.stderr.read().strip() == b""
 
 
@@ -473,7 +473,7 @@ def test_ctrl_c_waits_for_an_undo(at: str) -> None:
             Anthropic(base_url=server.url, api_key="none") as client,
             Agent(client, memory=store, stream=True) as agent,
         ):
-            session = Session(agent, Undone(opened.backend, store._core.info))
+            session = Session(lambda _: agent, Undone(opened.backend, store._core.info), agent.actor)
             assert session.run(TOLD, lambda _event: None)
             outcome = session.undo_last()
             assert outcome is not None
@@ -500,7 +500,7 @@ def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
         store = opened.store()
         client = Anthropic(base_url=server.url, api_key="none")
         with client, Agent(client, memory=Interrupting(store), stream=True) as agent:
-            session = Session(agent, store)
+            session = Session(lambda _: agent, store, agent.actor)
             with pytest.raises(KeyboardInterrupt):
                 session.run(TOLD, shown.append)
             assert store.read(TEA) == "likes green tea\n"
@@ -539,7 +539,9 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         shown.expect(f"reverted  {TEA}\r\n> ")
         shown.type(CTRL_D)
         between = shown.expect("`.")
-        assert re.search(r"1 change of the memory; revert with `retentive undo --session [0-9a-f]{16}$", between)
+        assert re.search(
+            rf"1 change of the memory; revert with `retentive --at {AT} undo --session [0-9a-f]{{16}}$", between
+        )
         assert shown.end() == 0
 
 

@@ -53,7 +53,7 @@ DRIVERS = {
     "click": {"cli"},
     "rich": {"cli"},
     "re2": {"redaction", "search/query.py"},
-    "pytest": {"testing/backend_suite"},
+    "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
     "starlette": {"testing/scripted_claude"},
     "uvicorn": {"testing/scripted_claude"},
 }

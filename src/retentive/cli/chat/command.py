@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from retentive.agent.context import Compact, ContextManagement, memory_context
+from retentive.agent.conversation import MessageDict
 from retentive.agent.errors import AgentError
 from retentive.agent.prompts import LANGUAGES, system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli import output
+from retentive.cli.chat import conversations
+from retentive.cli.chat.connection import connection, import_in_background
+from retentive.cli.chat.conversations import UNSAVED, SavedChat
+from retentive.cli.chat.lines import Lines, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
 from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_command
-from retentive.cli.exits import FAILED
-from retentive.cli.location import Location
-from retentive.cli.parameters import decoded
+from retentive.cli.exits import FAILED, status_of
+from retentive.cli.location import KEYS_VARIABLE, Location
 from retentive.errors import InvalidInput
+from retentive.locations import is_in_memory
+from retentive.storage.contract import Actor, as_actor
+from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
-    from anthropic import Anthropic
+    from retentive.agent.loop import Agent
 
-MODEL = "claude-sonnet-5-5"  # the same as in agent/chat.py, which is slow to import; a test compares the two
-PROMPT = "> "
-_NO_KEY = (
-    "no API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
-    "`retentive demo` needs no key: it shows an agent with a memory, and a scripted Claude."
-)
-Lines: TypeAlias = Iterator[str | InvalidInput]
-"""Messages without blank lines. For a line that is not a valid message, the reason."""
+MODEL = "claude-sonnet-5-5"  # the same as in agent/loop.py, which is slow to import; a test compares the two
 
 
 @output.command(json="Print each event as one JSON object on a line of its own.")
+@click.argument("question", required=False)
+@click.option("--continue", "continues", is_flag=True, help="Continue the last conversation with this memory store.")
+@click.option("--conversation", metavar="NAME", help="Continue the conversation of this name, or begin it.")
+@click.option("--no-save", is_flag=True, help="Do not save the conversation.")
 @click.option("--model", metavar="NAME", default=MODEL, help="Model; it must support the memory tool.")
 @click.option("--system", metavar="TEXT", default="", show_default=False, help="System prompt.")
 @click.option(
@@ -56,7 +64,11 @@ Lines: TypeAlias = Iterator[str | InvalidInput]
 )
 def chat(
     location: Location,
+    question: str | None,
     *,
+    continues: bool,
+    conversation: str | None,
+    no_save: bool,
     model: str,
     system: str,
     max_tokens: int,
@@ -67,126 +79,157 @@ def chat(
 ) -> None:
     """Chat with Claude, which uses the memory store as its memory.
 
-    Shows each memory call as it happens. /diff shows the changes of the conversation, /undo reverts them, /help lists
-    all commands. Ctrl-C interrupts an answer, Ctrl-D ends the chat. The actor of the changes is a new session, or
-    --actor.
+    Shows each memory call as it happens, and the diff of each change. /diff shows all changes of the conversation,
+    /undo reverts them, /help lists all commands. Ctrl-C interrupts an answer, Ctrl-D ends the chat. A line that ends
+    with a backslash continues on the next line. The actor of the changes is a new session, or --actor. The conversation
+    is saved for --continue, unless the memory store is encrypted.
 
-    In a pipe each line of standard input is a message, and the status is 1 if a message was not answered. Needs
-    ANTHROPIC_API_KEY or --base-url. Creates the location and the memory store if they do not exist.
+    With QUESTION, prints the answer and ends; the status is 18 if the API failed. Without QUESTION, in a pipe each line
+    of standard input is a message, and the status is 1 if a message was not answered. Needs ANTHROPIC_API_KEY or
+    --base-url. Creates the location and the memory store if they do not exist.
     """
     if no_context_editing and compact:
         raise click.UsageError("--compact and --no-context-editing exclude each other.")
-    context = None if no_context_editing else _context(compact=compact)
+    if continues and conversation is not None:
+        raise click.UsageError("--continue and --conversation exclude each other.")
+    if question is not None and not question.strip():
+        raise click.UsageError("QUESTION must not be empty.")
     as_json = output.as_json()
-    screen = JsonLines() if as_json else Screen()
-    with _client(base_url) as client, location.created(sweep=True) as store:
-        from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
+    screen = JsonLines() if as_json else Screen(only_answer=question is not None)
+    settings = _Settings(model, system, language, max_tokens, None if no_context_editing else _context(compact=compact))
+    with connection(base_url) as connected, location.created(sweep=True) as store:
+        actor = as_actor(location.actor) or Actor("session", secrets.token_hex(8))
+        with _saved(location, store, actor, conversation, continues=continues, no_save=no_save) as saved:
+            if saved.actor and location.actor is None:
+                actor = as_actor(saved.actor) or actor
 
-        options: Any = {"model": model, "system": system, "language": language, "context": context}
-        budget = Budget(max_tokens=max_tokens)
-        session = Session(
-            Agent(client, memory=store, actor=location.actor, budget=budget, stream=True, **options), store
-        )
-        counting = ContextCounter(client, model, system_prompt(system, language=language), context)
-        screen.started(model, store.key or store.id, str(session.actor))
-        on_keyboard = not as_json and output.on_terminal() and sys.stdin is not None and sys.stdin.isatty()
-        lines = keyboard() if on_keyboard else piped()
-        is_complete = _follow(lines, session, Commands(session, counting), screen, on_keyboard=on_keyboard)
-        screen.ended(session)
-    if not (is_complete or on_keyboard):
-        raise click.exceptions.Exit(FAILED)
+            def new_agent(messages: list[MessageDict]) -> Agent:
+                from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
+
+                return Agent(connected.client(), memory=store, actor=actor, messages=messages, **settings.options())
+
+            session = Session(new_agent, store, actor, saved)
+            prompt = system_prompt(system, language=language)
+            commands = Commands(session, ContextCounter(connected.client, model, prompt, settings.context))
+            on_keyboard = question is None and not as_json and _is_interactive()
+            if question is None:
+                screen.started(model, store.key or store.id, str(actor))
+            lines: Lines = iter([question.strip()]) if question is not None else piped()
+            if on_keyboard:
+                lines = keyboard(commands.completions, import_in_background)
+            status = _follow(lines, session, commands, screen, on_keyboard=on_keyboard)
+            if on_keyboard:
+                screen.ended(_hints(location, session))
+    if status and not on_keyboard:
+        raise click.exceptions.Exit(status if question is not None else FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Settings of the agent, from the options."""
+
+    model: str
+    system: str
+    language: str
+    max_tokens: int
+    context: ContextManagement | None
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of `Agent`."""
+        given = {"model": self.model, "system": self.system, "language": self.language, "context": self.context}
+        return {**given, "budget": Budget(max_tokens=self.max_tokens), "stream": True}
+
+
+def _is_interactive() -> bool:
+    return output.on_terminal() and sys.stdin is not None and sys.stdin.isatty()
+
+
+@contextmanager
+def _saved(
+    location: Location, store: MemoryStore, actor: Actor, name: str | None, *, continues: bool, no_save: bool
+) -> Iterator[SavedChat]:
+    """The conversation to continue, or a new one.
+
+    An encrypted memory store must not leave its contents in a file that is not encrypted.
+    """
+    is_encrypted = location.key_file is not None or bool(os.environ.get(KEYS_VARIABLE))
+    if is_encrypted or no_save or is_in_memory(location.url):
+        if continues or name is not None:
+            reason = "the memory store is encrypted" if is_encrypted else "it is not saved"
+            raise InvalidInput(f"there is no conversation to continue: {reason}")
+        yield UNSAVED
+        return
+    if continues:
+        name = conversations.newest(store.id)
+    with conversations.opened(store.id, name, default_name=f"chat-{secrets.token_hex(6)}") as opened:
+        yield opened
+
+
+def _hints(location: Location, session: Session) -> list[str]:
+    """Commands that revert the changes and continue the conversation, to be copied into the same shell."""
+    number, actor = len({version.revision for version in session.changes()}), session.actor
+    hints = []
+    if number:
+        which = ["--session", actor.id] if actor.kind == "session" else ["--by", str(actor)]
+        since = ["--since", session.started_at.isoformat()] if location.actor is not None else []
+        command = _command(location, "undo", *which, *since)
+        hints.append(f"{output.counted(number, 'change')} of the memory; revert with `{command}`.")
+    if session.saved.path and session.messages:
+        hints.append(f"Continue with `{_command(location, 'chat', '--conversation', session.saved.name)}`.")
+    return hints
+
+
+def _command(location: Location, *words: str) -> str:
+    """A command line with the options of this one. Variables of the environment stay; a password is left out."""
+    given = {"at": location.url if location.shown == location.url else "LOCATION"}
+    given |= {"store": location.store_key, "keys": location.keys or ""}
+    options = [word for name, value in given.items() if name in location.typed for word in (f"--{name}", value)]
+    return shlex.join(["retentive", *options, *words])
 
 
 def _follow(
     lines: Lines, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool
-) -> bool:
-    """Answer all lines. True if every message got an answer.
+) -> int:
+    """Answer all lines. Returns 0 if every message got an answer, else the exit status of the last one without.
 
     Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard.
     """
-    is_complete = True
+    status = 0
     for line in lines:
         try:
             if isinstance(line, InvalidInput):
                 screen.failed(line.code, str(line), retryable=False)
-                is_complete = False
+                status = status_of(line.code)
             elif not is_command(line):
-                is_complete &= _send(line, session, screen)
+                status = _send(line, session, screen) or status
             elif (answer := commands.answer(line)) is None:
                 break
             elif answer.retries:
-                is_complete &= _send(None, session, screen)
+                status = _send(None, session, screen) or status
             else:
                 screen.answered(line, answer)
         except KeyboardInterrupt:
             screen.interrupted()
             if not on_keyboard:
                 raise
-    return is_complete
+    return status
 
 
-def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> bool:
-    """Send a message, or None to send the last one again, and show the answer. True if the answer is complete."""
+def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> int:
+    """Send a message, or None to send the last one again, and show the answer. Returns 0 if the answer is complete."""
+    screen.waiting()
     try:
-        return session.run(message, screen.event)
+        return 0 if session.run(message, screen.event, screen.show_diff) else FAILED
     except AgentError as error:
         screen.error(error)
-        return False
+        return status_of(error.code)
+    finally:
+        screen.settled()
+        if session.saved.problem:
+            screen.failed("not_saved", session.saved.problem, retryable=True)
 
 
 def _context(*, compact: bool) -> ContextManagement:
     # The memory is the only tool in this conversation. If it were excluded, as in an agent, nothing could be cleared.
     edits = memory_context(exclude_memory=False).edits
     return ContextManagement(*edits, Compact()) if compact else ContextManagement(*edits)
-
-
-@contextmanager
-def _client(base_url: str | None) -> Iterator[Anthropic]:
-    """Create a client of the SDK. Raises `InvalidInput` if there are no credentials."""
-    try:
-        from retentive.agent import sdk  # noqa: PLC0415 - slow to import
-    except ImportError as error:
-        raise click.ClickException(str(error).replace("Agent", "the conversation")) from None
-    from anthropic import Anthropic  # noqa: PLC0415 - as above
-
-    with sdk.api_errors():
-        client = Anthropic(base_url=base_url)
-    with client:
-        if client.api_key is None and client.auth_token is None and client.credentials is None:
-            if base_url is None:
-                raise InvalidInput(_NO_KEY)
-            client.api_key = "none"  # the SDK sends no request without a key
-        yield client
-
-
-def keyboard() -> Lines:
-    """Lines from the keyboard, until Ctrl-D. Ctrl-C discards the current line."""
-    with suppress(ImportError):  # Python may be built without readline; input then has no history of lines
-        import readline  # noqa: F401, PLC0415 - input() uses it after the import
-    while True:
-        try:
-            line = input(PROMPT)
-        except EOFError:
-            output.write_line("")
-            return
-        except KeyboardInterrupt:
-            output.write_line("\n(Ctrl-D or /quit ends)")
-            continue
-        except UnicodeDecodeError as error:
-            yield InvalidInput(f"the message is not UTF-8 (byte {error.start + 1})")
-            continue
-        yield from _message(line.encode("utf-8", "surrogateescape"))
-
-
-def piped() -> Lines:
-    """The lines of standard input."""
-    for line in sys.stdin.buffer if sys.stdin is not None else ():
-        yield from _message(line)
-
-
-def _message(line: bytes) -> Lines:
-    try:
-        if text := decoded(line).strip():
-            yield text
-    except InvalidInput as error:
-        yield error

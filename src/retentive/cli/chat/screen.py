@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,12 @@ from retentive.cli import layouts, output
 from retentive.values.diff import DiffLine, as_text
 
 if TYPE_CHECKING:
-    from retentive.cli.chat.session import Session
+    from rich.live import Live
+
+    from retentive.cli.chat.markdown import MarkdownBlocks
 
 MAX_LINE_CHARS = 500  # limit for a call or a reply, because the model chooses the length of a path
+MAX_DIFF_LINES = 40
 _RETRY = "/retry sends the message again."
 API_ERRORS: Mapping[str, str] = {
     "rate_limited": f"Rate limit of the API exceeded. {_RETRY}",
@@ -49,10 +54,19 @@ class Answer:
 
 
 class Screen:
-    """Output for people. On a terminal, control characters in texts of models and memories are escaped."""
+    """Output for people.
 
-    def __init__(self) -> None:
+    On a terminal, control characters in texts of models and memories are escaped, Markdown is rendered, and the diff of
+    each change is shown; with NO_COLOR or a dumb terminal, Markdown stays as it is. With `only_answer`, standard output
+    has nothing but the answer, and standard error the rest.
+    """
+
+    def __init__(self, *, only_answer: bool = False) -> None:
         self.terminal = output.on_terminal()
+        self._only_answer = only_answer and not self.terminal
+        self._is_rich = self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._spinner: Live | None = None
+        self._blocks: MarkdownBlocks | None = None
         self._within_line = False
         self._calls: dict[str, str] = {}  # calls that have no reply yet, by id
         self._edits: tuple[AppliedEdit, ...] = ()
@@ -60,25 +74,46 @@ class Screen:
 
     def started(self, model: str, store: str, actor: str) -> None:
         """Show the model, the memory store and the actor."""
-        if self.terminal:
+        if self.terminal and not self._only_answer:
             self._line(
                 f"{model} with the memory store {store}. Changes are recorded as {actor}. /help lists the commands."
             )
 
-    def ended(self, session: Session) -> None:
-        """Show the number of changes, and the command that reverts them."""
-        number = len({version.revision for version in session.changes()}) if self.terminal else 0
-        if number:
-            actor = session.actor
-            which = f"--session {actor.id}" if actor.kind == "session" else f"--actor {actor}"
-            self._line(f"{output.counted(number, 'change')} of the memory; revert with `retentive undo {which}`.")
+    def ended(self, hints: Sequence[str]) -> None:
+        """Show commands for afterwards."""
+        for hint in hints if self.terminal else ():
+            self._line(hint)
+
+    def waiting(self) -> None:
+        """Show that Claude's answer is awaited, until the next output."""
+        if not self._is_rich or self._spinner is not None or not sys.stderr.isatty():
+            return
+        from rich.console import Console  # noqa: PLC0415 - slow to import
+        from rich.live import Live  # noqa: PLC0415
+        from rich.spinner import Spinner  # noqa: PLC0415
+
+        spinner = Spinner("dots", "Claude is working ...")
+        self._spinner = Live(
+            spinner, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._spinner.start()
+
+    def settled(self) -> None:
+        """Remove the spinner."""
+        if self._spinner is not None:
+            self._spinner.stop()  # again, if Ctrl-C interrupted it
+        self._spinner = None
+
+    @property
+    def show_diff(self) -> Callable[[list[DiffLine]], None] | None:
+        """Function that shows the diff of a change; None if nobody looks at a terminal."""
+        return self._diff if self.terminal else None
 
     def event(self, event: Event) -> None:
         """Show an event of the agent."""
         match event:
             case Text(text):
-                self._write(text)
-                self._within_line = not text.endswith("\n") if text else self._within_line
+                self._text(text)
             case ToolCall():
                 self._calls[event.id] = called(event)
                 self._line(f"[{event.name}] {self._calls[event.id]}", "cyan")
@@ -128,13 +163,43 @@ class Screen:
         shown = f"{call}: {first}" if self._calls or self._several else first
         self._several = bool(self._calls)
         self._line(f"  {shown}", "red" if reply.is_error else "bright_black")
+        if not self._calls:
+            self.waiting()
+
+    def _diff(self, rows: list[DiffLine]) -> None:
+        left = len(rows) - MAX_DIFF_LINES
+        self._end_line()
+        output.emit(None, shown=[layouts.Diff(rows[:MAX_DIFF_LINES])])
+        if left > 0:
+            self._line(f"  {output.counted(left, 'more line')}; /diff shows all.", "bright_black")
+        self.waiting()
+
+    def _text(self, text: str) -> None:
+        if not self._is_rich:
+            self._write(text)
+            self._within_line = not text.endswith("\n") if text else self._within_line
+            return
+        if self._blocks is None:
+            from retentive.cli.chat.markdown import MarkdownBlocks  # noqa: PLC0415 - imports rich
+
+            self._blocks = MarkdownBlocks()
+        if shown := self._blocks.add(text):
+            self.settled()
+            output.write_text(shown)
+        self.waiting()
 
     def _line(self, text: str, colour: str | None = None) -> None:
         self._end_line()
+        if self._only_answer:
+            output.note(text)
+            return
         self._write(text, colour)
         output.write(b"\n")
 
     def _end_line(self) -> None:
+        self.settled()
+        if self._blocks is not None and (shown := self._blocks.end()):
+            output.write_text(shown)
         if self._within_line:
             output.write(b"\n")
         self._within_line = False
@@ -148,12 +213,20 @@ class Screen:
 class JsonLines:
     """Prints each event as a JSON object on its own line. The field `event` is the kind of the event."""
 
+    show_diff = None
+
     def started(self, model: str, store: str, actor: str) -> None:
         """Show the model, the memory store and the actor."""
         self._line("started", {"model": model, "store": store, "actor": actor})
 
-    def ended(self, _session: Session) -> None:
+    def ended(self, _hints: Sequence[str]) -> None:
         """Print nothing, since a program can count the events itself."""
+
+    def waiting(self) -> None:
+        """Print nothing."""
+
+    def settled(self) -> None:
+        """Print nothing."""
 
     def event(self, event: Event) -> None:
         """Show an event of the agent."""

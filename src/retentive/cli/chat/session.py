@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from types import FrameType
 from typing import TYPE_CHECKING, cast
 
+from retentive.agent.conversation import MessageDict, user_message
 from retentive.agent.errors import AgentError
 from retentive.agent.events import (
     Compaction,
@@ -23,44 +21,74 @@ from retentive.agent.events import (
     UsageReport,
 )
 from retentive.agent.responses import AppliedEdit
-from retentive.errors import InvalidInput
+from retentive.cli.chat.changes import diffs
+from retentive.cli.chat.conversations import UNSAVED, SavedChat
+from retentive.cli.chat.interrupts import interrupts
+from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.apply import RestoreOutcome
 from retentive.storage.contract import Actor, Version
 from retentive.store import MemoryStore, core_of
+from retentive.values.diff import DiffLine
 
 if TYPE_CHECKING:
     from retentive.agent.loop import Agent
 
 
 class Session:
-    """A conversation of an agent with a memory store. Use it in the main thread, which receives Ctrl-C."""
+    """A conversation of an agent with a memory store. Use it in the main thread, which receives Ctrl-C.
 
-    def __init__(self, agent: Agent, store: MemoryStore) -> None:
-        self.agent = agent
+    `new_agent` is called for the first message, because it imports the SDK. It gets the messages of `saved`, which is
+    saved again after each step: a process that is killed at any point loses no message.
+    """
+
+    def __init__(
+        self,
+        new_agent: Callable[[list[MessageDict]], Agent],
+        store: MemoryStore,
+        actor: Actor,
+        saved: SavedChat = UNSAVED,
+    ) -> None:
         self.store = store
-        self.started_at = datetime.fromtimestamp(core_of(store).clock(), UTC)
+        self.actor = actor
+        self.saved = saved
+        self.started_at = saved.started_at or datetime.fromtimestamp(core_of(store).clock(), UTC)
         self.usage: list[list[UsageReport]] = []  # usage reports for each user message
         self.edits: list[tuple[AppliedEdit, ...]] = []  # context edits, for each reply that reported some
         self.compactions = 0
+        self._new_agent = new_agent
+        self._agent: Agent | None = None
         self._message_at = 0  # index of the last user message in the conversation
         self._length = 0  # length of the conversation without the current reply
         self._partial = ""  # text of the current reply so far
         self._unsent: str | None = None  # last message, if the API did not accept it
         self._pending: set[str] = set()  # ids of calls that have no reply yet
         self._interrupted = False
-        self._undone: set[int] = set()  # revisions that were undone, and revisions that undid others
+        self._undone: set[int] = set(saved.undone)  # revisions that were undone, and revisions that undid others
+        self._shown: set[str] = set()  # ids of versions whose diff was shown
 
     @property
-    def actor(self) -> Actor:
-        """Actor recorded with Claude's changes."""
-        return self.agent.actor
+    def agent(self) -> Agent:
+        """The agent, created on first access."""
+        if self._agent is None:
+            self._agent = self._new_agent(self.saved.messages)
+        return self._agent
+
+    @property
+    def messages(self) -> list[MessageDict]:
+        """The conversation so far."""
+        return self.saved.messages if self._agent is None else self._agent.messages
 
     def can_retry(self) -> bool:
         """True if a message has no answer yet."""
-        return self._unsent is not None or bool(self.agent.messages and self.agent.messages[-1]["role"] == "user")
+        return self._unsent is not None or bool(self.messages and self.messages[-1]["role"] == "user")
 
-    def run(self, message: str | None, show: Callable[[Event], None]) -> bool:
-        """Let Claude answer, and show each event. True if the answer is complete.
+    def run(
+        self,
+        message: str | None,
+        show: Callable[[Event], None],
+        show_diff: Callable[[list[DiffLine]], None] | None = None,
+    ) -> bool:
+        """Let Claude answer, and show each event and the diff of each change. True if the answer is complete.
 
         Without a message, the message that the API did not accept is sent again. Raises `AgentError`. On Ctrl-C, raises
         `KeyboardInterrupt` after the current memory command has finished. The conversation can continue after an error.
@@ -68,30 +96,57 @@ class Session:
         """
         message, self._unsent = self._unsent if message is None else message, None
         if message is not None:
-            self._message_at = len(self.agent.messages)
+            self._message_at = len(self.messages)
+            self._save([*self.messages, user_message(message)])
         self.usage.append([])
         self._pending, self._interrupted, self._partial = set(), False, ""
-        self._length = self._message_at + 1 if message is not None else len(self.agent.messages)
+        self._length = self._message_at + 1 if message is not None else len(self.messages)
         try:
-            with self._deferred_interrupts(), closing(cast("Generator[Event]", self.agent.run(message))) as events:
-                return self._follow(events, show)
+            with interrupts(self._interrupt), closing(cast("Generator[Event]", self.agent.run(message))) as events:
+                return self._follow(events, show, show_diff)
         except KeyboardInterrupt:
             self._keep_partial()
             raise
         except AgentError:
-            self._unsent = message if len(self.agent.messages) == self._message_at else None
+            self._unsent = message if len(self.messages) == self._message_at else None
             raise
+        finally:
+            self._save(self.messages)
 
-    def _follow(self, events: Iterator[Event], show: Callable[[Event], None]) -> bool:
+    def _follow(
+        self,
+        events: Iterator[Event],
+        show: Callable[[Event], None],
+        show_diff: Callable[[list[DiffLine]], None] | None,
+    ) -> bool:
         answered = False
         for event in events:
+            if isinstance(event, ToolCall | ToolReply):
+                self._save(self.messages)  # a call runs when the next event is read
+            shown = self._new_diff(event) if show_diff is not None else []  # Ctrl-C waits, since the call is pending
             self._note(event)
             if isinstance(event, Finished):
                 answered = event.reason == "end_turn"
             show(event)
+            if show_diff is not None and shown:
+                show_diff(shown)
             if self._interrupted and not self._pending:
                 raise KeyboardInterrupt
         return answered
+
+    def _save(self, messages: list[MessageDict]) -> None:
+        self.saved.save(messages, actor=str(self.actor), started_at=self.started_at, undone=self._undone)
+
+    def _new_diff(self, event: Event) -> list[DiffLine]:
+        """The diff of the versions that a call recorded. Empty if the store cannot be read now."""
+        if not isinstance(event, ToolReply) or event.is_error:
+            return []
+        try:
+            new = [version for version in self.changes() if version.id not in self._shown]
+            self._shown.update(version.id for version in new)
+            return list(diffs(self.store, new))
+        except RetentiveError:
+            return []
 
     def _note(self, event: Event) -> None:
         match event:
@@ -120,30 +175,18 @@ class Session:
         """Start a reply. Everything before the reply is in the conversation."""
         self._partial, self._length = "", len(self.agent.messages)
 
-    @contextmanager
-    def _deferred_interrupts(self) -> Iterator[None]:
-        """Let Ctrl-C interrupt the block, but not a memory command, because Claude must get a reply to each call."""
-
-        def interrupt(_signal: int, _frame: FrameType | None) -> None:
-            if not self._pending:
-                raise KeyboardInterrupt
-            self._interrupted = True
-
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def _interrupt(self) -> None:
+        """Interrupt the answer, but not a memory command, because Claude must get a reply to each call."""
+        if not self._pending:
+            raise KeyboardInterrupt
+        self._interrupted = True
 
     @contextmanager
     def _uninterrupted(self) -> Iterator[None]:
         """Defer Ctrl-C until the end of the block, so that a write completes and the store stays usable."""
         self._pending = {"undo"}
         try:
-            with self._deferred_interrupts():
+            with interrupts(self._interrupt):
                 yield
         finally:
             self._pending = set()
@@ -189,3 +232,4 @@ class Session:
         """Mark revisions as undone. With --actor the undo has the same actor, so its own revision is marked too."""
         last = max(revisions)
         self._undone |= set(revisions) | {version.revision for version in self.changes() if version.revision > last}
+        self._save(self.messages)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from retentive.agent.context import ContextManagement
 from retentive.agent.errors import AgentError
 from retentive.agent.events import UsageReport
 from retentive.agent.responses import TokenCount, token_count
+from retentive.cli.chat.changes import diffs
 from retentive.cli.chat.screen import API_ERRORS, Answer, edited
 from retentive.cli.chat.session import Session
 from retentive.cli.undoing import DONE
 from retentive.errors import RetentiveError
 from retentive.history.apply import RestoreOutcome
 from retentive.integrations.messages import TOOL
-from retentive.storage.contract import Memory, Version
-from retentive.store import MemoryStore
-from retentive.values.diff import NOWHERE, DiffLine, unified
+from retentive.storage.contract import Memory
 from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
 
@@ -38,7 +36,7 @@ HELP: Mapping[str, str] = {
     "/help": "show this list",
     "/quit": "end the chat (Ctrl-D)",
 }
-_COMMAND = re.compile(r"/[a-z]+(?:\s.*)?", re.DOTALL)
+_COMMAND = re.compile(r"/[a-z]+(?:[ \t].*)?")  # on one line: pasted text of several lines is a message
 _NEXT = {"role": "user", "content": "?"}  # some models reject a conversation that ends with a message of the assistant
 
 
@@ -46,7 +44,7 @@ _NEXT = {"role": "user", "content": "?"}  # some models reject a conversation th
 class ContextCounter:
     """The fields of each request, used to count its tokens with the API."""
 
-    client: Anthropic
+    client: Callable[[], Anthropic]
     model: str
     system: str
     context: ContextManagement | None
@@ -63,7 +61,7 @@ class ContextCounter:
         if self.context is not None:
             fields |= {"context_management": self.context.request(), "betas": self.context.betas}
         with sdk.api_errors():
-            return token_count(self.client.beta.messages.count_tokens(**fields))
+            return token_count(self.client().beta.messages.count_tokens(**fields))
 
 
 def is_command(line: str) -> bool:
@@ -92,6 +90,16 @@ class Commands:
         except RetentiveError as error:
             return _error(str(error))
 
+    def completions(self, line: str) -> list[str]:
+        """Lines that complete a line: names of commands, and for /view the paths of memories."""
+        if line.startswith("/view "):
+            typed = line.removeprefix("/view ")
+            below = "" if typed.startswith("/") else f"{ROOT}/"
+            paths = [memory.path.removeprefix(below) for memory in self.session.store.memories()]
+            return [f"/view {path}" for path in paths if path.startswith(typed)]
+        names = [*_COMMANDS, "/quit"]
+        return [name for name in names if name.startswith(line)] if line.startswith("/") else []
+
     def _memory(self, _rest: str) -> Answer:
         return Answer("\n".join(tree(list(self.session.store.memories()))))
 
@@ -101,7 +109,7 @@ class Commands:
         return Answer(reply.text, reply.is_error)
 
     def _diff(self, _rest: str) -> Answer:
-        rows = list(_diffs(self.session.store, self.session.changes()))
+        rows = list(diffs(self.session.store, self.session.changes()))
         return Answer(diff=rows) if rows else Answer("No changes by Claude.")
 
     def _undo(self, which: str) -> Answer:
@@ -126,7 +134,7 @@ class Commands:
             lines.append(f"The API edited the context of {len(edits):,} replies. Last: {last}.")
         if self.session.compactions:
             lines.append(f"Compactions: {self.session.compactions}.")
-        count = self.counting.count(self.session.agent.messages)
+        count = self.counting.count(self.session.messages)
         before = count.original_input_tokens
         more = f", {before:,} before clearing" if before not in {None, count.input_tokens} else ""
         lines.append(f"The next request has {count.input_tokens:,} tokens{more}.")
@@ -159,39 +167,6 @@ def tree(memories: Sequence[Memory]) -> Iterator[str]:
         depth = path.rstrip("/").count("/") - 1
         name = path if depth == 0 else "  " * depth + path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")
         yield f"{human_size(rows[path]):>7}  {name}"
-
-
-def _diffs(store: MemoryStore, changes: Sequence[Version]) -> Iterator[DiffLine]:
-    """Diffs of these versions, by memory. Consecutive versions of a memory are combined into one diff."""
-    chosen = {version.id for version in changes}
-    for memory_id in dict.fromkeys(version.memory_id for version in reversed(changes)):
-        before: Version | None = None
-        versions = reversed(store.history.log(memory_id=memory_id))
-        for is_chosen, group in groupby(versions, key=lambda version: version.id in chosen):
-            *_, last = group
-            if is_chosen:
-                yield from _diff(store, before, last)
-            before = last
-
-
-def _diff(store: MemoryStore, old: Version | None, new: Version) -> Iterator[DiffLine]:
-    (old_path, old_text), (new_path, new_text) = _shown(store, old), _shown(store, new)
-    if old_path != new_path and old_path and new_path:
-        yield DiffLine("header", f"rename from {old_path}")
-        yield DiffLine("header", f"rename to {new_path}")
-    rows = unified(old_text, new_text, old_name=f"a{old_path}", new_name=f"b{new_path}")
-    if not rows and (old_text is None) != (new_text is None):  # the memory is empty, so it has no rows
-        sides = f"--- {f'a{old_path}' if old_path else NOWHERE}", f"+++ {f'b{new_path}' if new_path else NOWHERE}"
-        rows = [DiffLine("header", side) for side in sides]
-    yield from rows
-
-
-def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str | None]:
-    """Path and text of a version. Without a version, or for a deletion or a redacted version, "" and None."""
-    if version is None or version.operation == "deleted":
-        return "", None
-    found, text = store.history.show(version.id)
-    return found.path, text
 
 
 def _undone(outcome: RestoreOutcome) -> Answer:

@@ -108,7 +108,7 @@ def _whole_tokens(agent: Agent, model: str, tool: Mapping[str, Any]) -> int:
         {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
         for message in agent.messages
     ]
-    counter = ContextCounter(agent.client, model, system_prompt(story.SYSTEM), None, (TOOL, tool))
+    counter = ContextCounter(lambda: agent.client, model, system_prompt(story.SYSTEM), None, (TOOL, tool))
     return counter.count(messages).input_tokens
 
 

@@ -5,20 +5,22 @@ tool loop, HTTP, and the tools. The server is not a model and says so: every res
 `x-scripted-claude`, the model "scripted-claude" and an id `msg_scripted_...`.
 
     look = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
-    script = Script((Turn(("Let me look.", look)), Turn(("Nothing there yet.",))))
+    script = Script((Turn(("Let me look.", look)), "Nothing there yet."))
     with scripted_claude(script) as server:
         client = anthropic.Anthropic(base_url=server.url, api_key="none needed")
         client.beta.messages.tool_runner(tools=[...], ...).until_done()
-    assert server.failures == []
+    server.verify()
 
 **The next turn** of a script is selected by the number of assistant messages in the conversation, so conversations can
 run concurrently and in any order. If there are several scripts, the server uses the first script whose `when` occurs in
-the first user message. After its last turn, every reply is a closing text with "end_turn". A script can also be a
-function of the `Prompt`, the request as the model sees it.
+the first user message. A turn can be a plain string. A script can also be a function of the `Prompt`, the request
+as the model sees it.
 
 **Failures** return HTTP 400 with an error that names the turn, the expected and the actual value, and are appended to
 `server.failures`: a failed check, a call of a tool that the request does not offer, tool calls that the client sent
-back modified, and a conversation without a script.
+back modified, a request after the last turn, and a conversation without a script. `server.verify()` raises an
+`AssertionError` for failures and for turns that were not played. The fixture of `retentive.testing.pytest_plugin` calls
+it at the end of each test.
 
 **Invalid requests** are refused with the status and the words of the API. `rules.RULES` is the table of the rules.
 docs/testing-your-agent.md lists the features that are played and those that are not.
@@ -31,11 +33,10 @@ from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, 
 from retentive.testing.scripted_claude.http import scripted_claude
 from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
 from retentive.testing.scripted_claude.reply import MODEL, Failure
-from retentive.testing.scripted_claude.script import THE_END, Call, Check, Script, ScriptError, Thinking, Turn
+from retentive.testing.scripted_claude.script import Call, Check, Script, ScriptError, Thinking, Turn
 
 __all__ = [
     "MODEL",
-    "THE_END",
     "Call",
     "Check",
     "Disconnect",

@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypedDict
 
@@ -105,6 +105,15 @@ class ScriptedClaude:
         self._keep_requests = keep_requests
         self._new_suffix = new_suffix
         self._tally: Counter[str] = Counter()
+        self._played: dict[int, int] = {}
+
+    def verify(self) -> None:
+        """Raise `AssertionError` with all failures, and with the next turn of each script that was not played whole."""
+        found = [str(failure) for failure in self.failures]
+        scripts = [script for script in self._scripts if isinstance(script, Script)]
+        unplayed = [(script.name, script.unplayed(self._played.get(id(script), 0))) for script in scripts]
+        if found := found + [f"script {name!r}: {missing}" for name, missing in unplayed if missing]:
+            raise AssertionError("\n".join(["the conversation did not follow the script:", *found]))
 
     def answer(self, headers: Mapping[str, str], data: bytes) -> ScriptedResponse:
         """Answer and record a `POST /v1/messages`."""
@@ -122,8 +131,9 @@ class ScriptedClaude:
         except ApiError as error:
             answered = error
         except ScriptFailure as failed:
-            self.failures.append(failed.failure)
-            answered = invalid(f"[scripted Claude] {failed.failure}")
+            failure = replace(failed.failure, request=self._tally["requests"])
+            self.failures.append(failure)
+            answered = invalid(f"[scripted Claude] {failure}")
         status, reply = _rendered(answered, fault)
         if self._keep_requests:
             self.requests.append(Exchange(dict(headers), body, status, reply, prompt))
@@ -156,7 +166,7 @@ class ScriptedClaude:
         self._check_sizes(context)
         prompt = context.prompt()
         pauses = context.compaction is not None and context.compaction.pauses
-        turn = None if pauses else next_turn(self._scripts, conversation, prompt)
+        turn = None if pauses else next_turn(self._scripts, conversation, prompt, self._played)
         cached = self._cache.use(context.conversation, request.cache_control)
         reply = build_reply(turn, context, cached, suffix=self._new_suffix(), edited=request.edits is not None)
         self._threads.keep(request, conversation, reply.id, reply.blocks)

@@ -10,13 +10,20 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Unpack
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from retentive.values.extras import pip_install
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.datastructures import Headers
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
+except ImportError as error:
+    raise ImportError(
+        f"the scripted Claude needs the extra `testing` of retentive: {pip_install('testing')}"
+    ) from error
 
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from retentive.testing.scripted_claude.cache import UNCACHED, CacheUse
 from retentive.testing.scripted_claude.context import CompactionSummary, Context
@@ -30,14 +31,20 @@ MODEL = "scripted-claude"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failure of a script and its reason, such as a failed check or a tool that the request does not offer."""
+    """Failure of a script and its reason, such as a failed check or a tool that the request does not offer.
+
+    `request` is the number of the `POST /v1/messages`, from 1, as in `ScriptedClaude.requests`. It is 0 for a turn that
+    was never requested.
+    """
 
     script: str
     turn: int
     message: str
+    request: int = 0
 
     def __str__(self) -> str:
-        return f"script {self.script!r}, turn {self.turn}: {self.message}"
+        request = f" (request {self.request})" if self.request else ""
+        return f"script {self.script!r}, turn {self.turn}: {self.message}{request}"
 
 
 class ScriptFailure(Exception):
@@ -105,10 +112,13 @@ def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix
     )
 
 
-def next_turn(scripts: Sequence[Script | ScriptFunction], conversation: Conversation, prompt: Prompt) -> Turn:
-    """Return the next turn of a valid conversation. Raises `ScriptFailure`.
+def next_turn(
+    scripts: Sequence[Script | ScriptFunction], conversation: Conversation, prompt: Prompt, played: dict[int, int]
+) -> Turn:
+    """Return the next turn of a valid conversation. Raises `ScriptFailure`, also after the last turn of a script.
 
-    A script function is called with `prompt`. For a fixed script, the checks of the previous turn run first.
+    A script function is called with `prompt`. For a fixed script, the checks of the previous turn run first. `played`
+    is updated: the number of turns of each script that were played, by its id.
     """
     script = select_script(scripts, conversation.opening)
     number = _completed_turns(script, conversation) + 1
@@ -118,12 +128,19 @@ def next_turn(scripts: Sequence[Script | ScriptFunction], conversation: Conversa
     if isinstance(script, Script):
         if 1 < number <= len(script.turns) + 1:
             _check_turn(script, number - 1, conversation)
-        name, turn = script.name, script.turn(number)
+        name, turn = script.name, script.turn(number) or _overrun(script, number, conversation)
     else:
         name = getattr(script, "__name__", "function")
         turn = _call_script(script, prompt, name, number)
     _check_tools(name, number, turn, conversation)
+    played[id(script)] = max(played.get(id(script), 0), number)
     return turn
+
+
+def _overrun(script: Script, number: int, conversation: Conversation) -> NoReturn:
+    last = json.dumps(conversation.messages[-1].blocks, ensure_ascii=False)[:500]
+    turns = f"{len(script.turns)} turns" if len(script.turns) != 1 else "1 turn"
+    raise ScriptFailure(script.name, number, f"the script has only {turns}; the request ends with {last}")
 
 
 def _completed_turns(script: Script | ScriptFunction | None, conversation: Conversation) -> int:
@@ -137,8 +154,8 @@ def _completed_turns(script: Script | ScriptFunction | None, conversation: Conve
         while paused:
             completed += 1
             turn = script.turn(completed)
-            remaining -= len(turn.blocks)
-            paused = turn.stop_reason == "pause_turn" and not turn.calls and remaining > 0
+            remaining -= len(turn.blocks) if turn is not None else 0
+            paused = turn is not None and turn.stop_reason == "pause_turn" and not turn.calls and remaining > 0
     return completed
 
 
@@ -152,7 +169,8 @@ def _call_script(script: ScriptFunction, prompt: Prompt, name: str, number: int)
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
     """Raise `ScriptFailure` if the client changed the previous turn in the history, or if a check of it fails."""
     reply, results_message = [message for message in conversation.messages if not message.only_compacts][-2:]
-    calls = script.turns[number - 1].calls
+    turn = script.turn(number)
+    calls = turn.calls if turn is not None else ()
     blocks = reply.of_type("tool_use")
     expected = [{"name": call.name, "input": dict(call.input)} for call in calls]
     sent_back = [{"name": block.get("name"), "input": block.get("input")} for block in blocks]

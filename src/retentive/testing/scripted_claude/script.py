@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from retentive.testing.scripted_claude.prompt import Prompt, Result
 
-THE_END = "[scripted Claude] The script ends here; a real model would go on."
 MEMORY = "memory"  # the API accepts no other name for the tool of type memory_20250818
 
 
@@ -96,18 +95,25 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Turns of a conversation. The script applies to conversations whose first user message contains `when`."""
+    """Turns of a conversation. The script applies to conversations whose first user message contains `when`.
 
-    turns: tuple[Turn, ...]
+    A string is a turn with this text only.
+    """
+
+    turns: tuple[Turn | str, ...]
     name: str = "script"
     when: str = field(default="", kw_only=True)
 
-    def turn(self, number: int) -> Turn:
-        """Turn with this number, from 1.
+    def turn(self, number: int) -> Turn | None:
+        """Turn with this number, from 1. None after the last turn."""
+        return to_turn(self.turns[number - 1]) if number <= len(self.turns) else None
 
-        After the last turn it returns a closing text, so that no agent loop runs forever.
-        """
-        return self.turns[number - 1] if number <= len(self.turns) else Turn((THE_END,))
+    def unplayed(self, played: int) -> str:
+        """Describe the first turn after the `played` ones. An empty string if there is none."""
+        count, turn = len(self.turns), self.turn(played + 1)
+        if turn is None:
+            return ""
+        return f"no request for turn {played + 1} of {count}, {turn.blocks!r:.500}"
 
 
 ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Content]]"

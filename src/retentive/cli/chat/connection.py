@@ -1,0 +1,86 @@
+"""The client of the SDK, which is imported behind the first prompt, because its import takes a second."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from retentive.errors import InvalidInput
+from retentive.values.extras import pip_install
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+
+_NO_KEY = (
+    "no API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
+    "`retentive demo` needs no key: it shows an agent with a memory, and a scripted Claude."
+)
+_SLOW_IMPORTS = ("retentive.agent.loop", "rich.live", "rich.markdown", "rich.spinner")
+
+
+class LazyClient:
+    """The client, created when it is first needed."""
+
+    def __init__(self, base_url: str | None) -> None:
+        self._base_url = base_url
+        self._client: Anthropic | None = None
+
+    def client(self) -> Anthropic:
+        """The client. Raises `InvalidInput` if there are no credentials."""
+        if self._client is None:
+            self._client = self._created()
+        return self._client
+
+    def _created(self) -> Anthropic:
+        from anthropic import Anthropic  # noqa: PLC0415 - slow to import
+
+        from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
+
+        with sdk.api_errors():
+            client = Anthropic(base_url=self._base_url)
+        if client.api_key is None and client.auth_token is None and client.credentials is None:
+            if self._base_url is None:
+                client.close()
+                raise InvalidInput(_NO_KEY)
+            client.api_key = "none"  # the SDK sends no request without a key
+        return client
+
+    def close(self) -> None:
+        """Close the client, if it was created."""
+        if self._client is not None:
+            self._client.close()
+
+
+@contextmanager
+def connection(base_url: str | None) -> Iterator[LazyClient]:
+    """Create a connection. Raises `InvalidInput` without credentials, and `ClickException` without the SDK.
+
+    Credentials in files are checked by the SDK, so without a variable or base URL it is imported at once.
+    """
+    if find_spec("anthropic") is None:
+        raise click.ClickException(f"the conversation needs the SDK: {pip_install('anthropic')}")
+    created = LazyClient(base_url)
+    if base_url is None and not (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
+        created.client()
+    try:
+        yield created
+    finally:
+        created.close()
+
+
+def import_in_background() -> None:
+    """Import the SDK and the rendering in a thread, while the first message is typed."""
+
+    def work() -> None:
+        for name in _SLOW_IMPORTS:
+            with suppress(ImportError):  # reported when the first message needs it
+                importlib.import_module(name)
+
+    threading.Thread(target=work, name="chat-imports").start()

@@ -1,0 +1,127 @@
+"""Saved conversations: one JSON file each, which is replaced in one step and is on disk before a call runs.
+
+They are below `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only the owner can read
+them. They contain what was typed and read, also what the memory store redacts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from retentive.agent.conversation import MessageDict, parse_messages
+from retentive.errors import InvalidInput, NotFound
+from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, expanded, make_directory, os_error, sync_directory
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SUFFIX = ".json"
+
+
+@dataclass(slots=True)
+class SavedChat:
+    """A conversation and the file it is saved in. Without a path it is not saved.
+
+    `problem` is the reason why it could not be saved, or an empty string.
+    """
+
+    path: str = ""
+    messages: list[MessageDict] = field(default_factory=list)
+    actor: str = ""
+    started_at: datetime | None = None
+    undone: Sequence[int] = ()
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name, as --conversation takes it."""
+        return os.path.basename(self.path).removesuffix(_SUFFIX)
+
+    def save(
+        self, messages: Sequence[MessageDict], *, actor: str, started_at: datetime, undone: Collection[int]
+    ) -> None:
+        """Replace the file, and sync it to disk. An error of the disk sets `problem`, and the chat continues."""
+        if not self.path:
+            return
+        saved = {"actor": actor, "started_at": started_at.isoformat(), "undone": sorted(undone), "messages": messages}
+        new = f"{self.path}.new"
+        try:
+            with open(new, "wb", opener=_owner_only) as file:
+                file.write(json.dumps(saved).encode("ascii"))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self.path)
+            sync_directory(os.path.dirname(self.path))
+            self.problem = ""
+        except OSError as error:
+            self.problem = f"the conversation could not be saved: {error.strerror}"
+
+
+UNSAVED = SavedChat()
+
+
+@contextmanager
+def opened(store_id: str, name: str | None, *, default_name: str) -> Iterator[SavedChat]:
+    """Open a conversation with a memory store by its name, or a new one with the default name, and lock it.
+
+    A name that does not exist yet begins a conversation. Raises `InvalidInput`, also if it is open in another process.
+    """
+    name = default_name if name is None else name
+    if not _NAME.fullmatch(name):
+        raise InvalidInput("the name of a conversation has up to 64 letters, digits, '.', '_' and '-'")
+    directory = _directory(store_id)
+    try:
+        make_directory(directory)
+        path = os.path.join(directory, f"{name}{_SUFFIX}")
+        lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | CLOSE_ON_EXEC, FILE_MODE)
+    except OSError as error:
+        raise os_error(error) from None
+    try:
+        _lock(lock, name)
+        yield _loaded(path, name)
+    finally:
+        os.close(lock)
+
+
+def newest(store_id: str) -> str:
+    """Name of the conversation that was saved last. Raises `NotFound`."""
+    with suppress(OSError):
+        files = [entry for entry in os.scandir(_directory(store_id)) if entry.name.endswith(_SUFFIX)]
+        if files:
+            return max(files, key=lambda entry: entry.stat().st_mtime_ns).name.removesuffix(_SUFFIX)
+    raise NotFound("there is no saved conversation with this memory store")
+
+
+def _directory(store_id: str) -> str:
+    state = os.environ.get("XDG_STATE_HOME") or expanded("~/.local/state")
+    return os.path.join(state, "retentive", "conversations", store_id)
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | CLOSE_ON_EXEC, FILE_MODE)
+
+
+def _lock(descriptor: int, name: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InvalidInput(f"the conversation {name} is open in another process") from None
+
+
+def _loaded(path: str, name: str) -> SavedChat:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found: dict[str, Any] = json.load(file)
+        started_at = datetime.fromisoformat(found["started_at"])
+        undone = [int(revision) for revision in found["undone"]]
+        return SavedChat(path, parse_messages(found["messages"]), str(found["actor"]), started_at, undone)
+    except FileNotFoundError:
+        return SavedChat(path)
+    except (OSError, ValueError, LookupError, TypeError, InvalidInput):
+        raise InvalidInput(f"the saved conversation {name} cannot be read: {path}") from None

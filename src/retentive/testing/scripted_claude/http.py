@@ -84,7 +84,7 @@ class Site:
         )
         self.server = uvicorn.Server(config)
         self._claude = claude
-        self._listener = socket.create_server(("127.0.0.1", port))
+        self._listener = _listen(port)
         claude.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def run(self) -> None:
@@ -134,6 +134,15 @@ class Site:
     async def _refuse(self, request: Request) -> Response:
         known = request.url.path in ("/v1/messages", "/v1/messages/count_tokens")
         return _error(refusal("method" if known else "path"))
+
+
+def _listen(port: int) -> socket.socket:
+    """Listening socket. asyncio turns off Nagle's algorithm only for sockets with an explicit protocol.
+
+    Otherwise each response waits 40 ms for a delayed acknowledgement, since its header and body are sent apart.
+    """
+    listener = socket.create_server(("127.0.0.1", port))
+    return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
 
 
 def _error(error: ApiError) -> Response:

@@ -99,7 +99,7 @@ def failing(prompt: Prompt) -> str:
     ("function", "message"),
     [
         (failing, "script 'failing', turn 1: the function raised LookupError('0 calls')"),
-        (lambda _seen: 5, "a script function must return a Turn, or strings, Calls and Thinking, got 5"),
+        (lambda _seen: 5, "a script function must return a Turn, strings, Calls, Thinking or Raw, got 5"),
         (lambda _seen: [], "a turn must have at least one block"),
         (lambda _seen: Call({}, name="write"), "'write' is not in the request"),
     ],

@@ -45,6 +45,7 @@ __all__ = [
     "Failure",
     "Options",
     "Prompt",
+    "Raw",
     "Result",
     "Script",
     "ScriptError",

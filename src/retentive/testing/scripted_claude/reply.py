@@ -17,6 +17,7 @@ from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conver
 from retentive.testing.scripted_claude.prompt import Prompt, parse_result
 from retentive.testing.scripted_claude.script import (
     Call,
+    Raw,
     Script,
     ScriptFunction,
     Thinking,
@@ -200,8 +201,10 @@ def _describe(call: Call) -> str:
     return f"{call.name} {json.dumps(dict(call.input), ensure_ascii=False)[:500]}"
 
 
-def _block(block: str | Call | Thinking, suffix: str) -> Block:
+def _block(block: str | Call | Thinking | Raw, suffix: str) -> Block:
     match block:
+        case Raw():
+            return dict(block.block)
         case str():
             return {"type": "text", "text": block}
         case Thinking():

@@ -70,7 +70,14 @@ class Thinking:
     text: str
 
 
-Content: TypeAlias = str | Call | Thinking
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Content block that is sent as it is, such as a call of a server tool or its result."""
+
+    block: Mapping[str, object]
+
+
+Content: TypeAlias = str | Call | Thinking | Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,6 @@ def to_turn(answer: object) -> Turn:
         return answer
     blocks = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
     for block in blocks:
-        if not isinstance(block, (str, Call, Thinking)):
-            raise ScriptError(f"a script function must return a Turn, or strings, Calls and Thinking, got {block!r}")
+        if not isinstance(block, (str, Call, Thinking, Raw)):
+            raise ScriptError(f"a script function must return a Turn, strings, Calls, Thinking or Raw, got {block!r}")
     return Turn(blocks)

@@ -55,7 +55,8 @@ def _in_pieces(block: Block) -> tuple[StreamEvent, list[StreamEvent]]:
     """Return the block as content_block_start contains it, and the deltas for the rest of the block."""
     match block["type"]:
         case "text":
-            return {"type": "text", "text": ""}, _deltas("text", block["text"])
+            citations = [{"type": "citations_delta", "citation": each} for each in _list(block.get("citations"))]
+            return {"type": "text", "text": ""}, [*citations, *_deltas("text", block["text"])]
         case "thinking":
             signature: StreamEvent = {"type": "signature_delta", "signature": block["signature"]}
             return {"type": "thinking", "thinking": "", "signature": ""}, [
@@ -63,11 +64,17 @@ def _in_pieces(block: Block) -> tuple[StreamEvent, list[StreamEvent]]:
                 signature,
             ]
         case "compaction":
-            return {"type": "compaction", "content": None}, [{"type": "compaction_delta", "content": block["content"]}]
+            return {"type": "compaction", "content": None}, [{**block, "type": "compaction_delta"}]
+        case _ if "input" not in block:
+            return dict(block), []  # the API sends results of server tools whole
         case _:
             # The API sends an empty first delta. For an empty input it sends no other delta.
             parts = ["", *_pieces(json.dumps(block["input"]))] if block["input"] else [""]
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _deltas(kind: str, text: object) -> list[StreamEvent]:

@@ -88,6 +88,11 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
             return [], kind == "message_stop"
 
 
+def lost_after_the_end() -> suppress:
+    """Ignore a connection that breaks after a complete response. It is read to its end so that it can be used again."""
+    return suppress(httpx2.TransportError)
+
+
 @contextmanager
 def request_errors() -> Iterator[None]:
     """Translate also errors in building a request to `InvalidInput`, and errors in parsing a response to `ApiFailed`.

@@ -39,6 +39,7 @@ MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expe
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
 DECLINED = "Error: The model declined to go on, and the call was not run."
 _CONTINUING = ("tool_use", "pause_turn")
+_LAST = ("text", "thinking", "redacted_thinking")  # a response that ends with one of these is not continued
 _REASONS: Mapping[str, Reason] = {
     "end_turn": "end_turn",
     "stop_sequence": "end_turn",
@@ -125,7 +126,7 @@ class Turns:
         """
         newest = self._messages[-1]
         blocks = blocks_of(newest)
-        if newest.get("role") != "assistant" or not blocks or blocks[-1].get("type") != "text":
+        if newest.get("role") != "assistant" or not blocks or blocks[-1].get("type") not in _LAST:
             return None
         text = "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
         return Finished("end_turn", text, self._turns, self._tokens)

@@ -10,6 +10,7 @@ Each rule has the words of the API that refuse a request without it:
   `tool_result` blocks", "each tool_use must have a single result".
 - Results come first in their message: "`tool_use` ids were found without `tool_result` blocks immediately after".
 - A call without a result gets an error result, for the same words.
+- Thinking at the end of a response is left out: "The final block in an assistant message cannot be `thinking`".
 - A call of a server tool without its result is left out once its turn has ended, because the API would have sent the
   result in that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result`
   block". A turn goes on after a pause, and after the results of the client's own tools.
@@ -22,6 +23,7 @@ from typing import Any
 
 from retentive.agent.conversation import MessageDict, blocks_of, is_blank, tool_result, without_server_calls
 
+THINKING = ("thinking", "redacted_thinking")
 UNKNOWN_OUTCOME = "Error: It is not known whether this call ran. Check before you make it again."
 
 
@@ -38,6 +40,8 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
             _answer_calls(sent)
         else:
             blocks = _results_first(blocks, sent)
+            if blocks:
+                _leave_out_final_thinking(sent)
         if blocks:
             sent.append({**message, "content": blocks})
     _answer_calls(sent)
@@ -73,6 +77,14 @@ def _results_first(blocks: Sequence[MessageDict], sent: Sequence[MessageDict]) -
             mended = tool_result(call_id, block.get("content"), is_error=block.get("is_error") is True)
             results[call_id] = {**block, **mended}
     return [*results.values(), *(block for block in blocks if block.get("type") != "tool_result")]
+
+
+def _leave_out_final_thinking(sent: list[MessageDict]) -> None:
+    """Leave out thinking at the end of the last sent response, which was truncated within its thinking."""
+    while sent and sent[-1]["role"] == "assistant" and sent[-1]["content"][-1].get("type") in THINKING:
+        last = sent.pop()
+        if len(last["content"]) > 1:
+            sent.append({**last, "content": last["content"][:-1]})
 
 
 def _answer_calls(sent: list[MessageDict]) -> None:

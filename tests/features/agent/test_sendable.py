@@ -17,6 +17,7 @@ ASK: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "Hel
 NEXT: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "And?"}]}
 SAID = {"type": "text", "text": "Well."}
 BLANK = {"type": "text", "text": " \n"}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 
 
 def call(number: int) -> dict[str, Any]:
@@ -46,6 +47,8 @@ def asks(*blocks: dict[str, Any]) -> dict[str, Any]:
 MENDED: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     "blank text": ([ASK, says(BLANK, SAID), NEXT], [ASK, says(SAID), NEXT]),
     "a message of blank text": ([ASK, says(BLANK), NEXT], [ASK, NEXT]),
+    "thinking at the end": ([ASK, says(SAID, THOUGHT), NEXT], [ASK, says(SAID), NEXT]),
+    "a response of thinking": ([ASK, says(THOUGHT), NEXT], [ASK, NEXT]),
     "an empty error": (
         [ASK, says(call(1)), asks(answer(1, "", is_error=True))],
         [ASK, says(call(1)), asks(answer(1, EMPTY_ERROR, is_error=True))],

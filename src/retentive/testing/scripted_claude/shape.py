@@ -125,13 +125,13 @@ class Shape:
         for rule, bound in limits:
             if isinstance(value, list) and isinstance(bound, int) and len(value) > bound:
                 raise refusal(rule, where, bound=bound)
-        items = [item for item in map(_item, members) if item is not None]
-        if isinstance(value, list) and items:
+        items = [item for item in map(_item, members) if item is not None] if isinstance(value, list) else []
+        if items and isinstance(value, list):
             for number, element in enumerate(value):
                 self.check(items[0], element, f"{where}.{number}")
-        elif any(_accepts(member, value) for member in members):
+        elif any(_accepts(member, value) for member in _plain(kind)):
             pass
-        elif isinstance(value, dict) and (variants := [m for m in members if typing_extensions.is_typeddict(m)]):
+        elif isinstance(value, dict) and (variants := _variants(kind)):
             self._variant(variants, value, where)
         else:
             raise _mismatch(members, where)
@@ -140,10 +140,10 @@ class Shape:
 
     def _variant(self, variants: Sequence[object], value: Mapping[str, object], where: str) -> None:
         """Check an object. If it has several variants, its `type` selects one, or its `role` that of a message."""
-        known = {_tag(variant): variant for variant in variants}
         if len(variants) == 1 and not where.endswith("cache_control"):
             self._fields(_fields(variants[0]), value, where)
             return
+        known = {_tag(variant): variant for variant in variants}
         if set(known) == {"user", "assistant", "system"}:
             role = str(value.get("role"))
             refuse_if(role not in known, "literal", f"{where}.role", value="'user', 'assistant' or 'system'")
@@ -180,12 +180,25 @@ def _members(kind: object) -> tuple[object, ...]:
     return tuple(dict.fromkeys(member for part in get_args(kind) for member in _members(part)))
 
 
+@cache
+def _variants(kind: object) -> tuple[object, ...]:
+    """Return the members of a union that describe objects with known fields."""
+    return tuple(member for member in _members(kind) if typing_extensions.is_typeddict(member))
+
+
+@cache
+def _plain(kind: object) -> tuple[object, ...]:
+    """Return all other members of a union."""
+    return tuple(member for member in _members(kind) if not typing_extensions.is_typeddict(member))
+
+
 def _item(kind: object) -> object | None:
     """Return the type of the elements of a list type, None for other types."""
     is_list = get_origin(kind) in (list, Iterable, Sequence) or getattr(kind, "__name__", "") == "SequenceNotStr"
     return get_args(kind)[0] if is_list else None
 
 
+@cache
 def _tag(variant: object) -> str:
     fields = _fields(variant)
     kind = fields.get("type", fields.get("role", (None, False)))[0]
@@ -199,7 +212,7 @@ def _accepts(member: object, value: object) -> bool:
         return True
     if get_origin(member) in (dict, Mapping):
         return isinstance(value, dict)
-    if not isinstance(member, type) or typing_extensions.is_typeddict(member):
+    if not isinstance(member, type):
         return False
     if isinstance(value, bool):
         return member is bool

@@ -1,0 +1,267 @@
+"""Scripted Claude of a scenario: it builds each reply from the prompt, plans the faults, and answers without HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+
+from retentive.testing.scripted_claude import Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
+from retentive.testing.scripted_claude.claude import ScriptedResponse
+from retentive.testing.scripted_claude.faults import Fault as ScriptedFault
+from retentive.testing.scripted_claude.faults import StreamError
+from retentive.testing.scripted_claude.http import Site, _encoded_events
+from retentive.testing.scripted_claude.rules import ApiError
+from retentive.testing.scripted_claude.script import Content
+from retentive.testing.scripted_claude.stream import encode_event
+
+from .scenario import CALLS, Fault, Malformed, Part, Reply, Scenario
+
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+URL = "https://example.org/"
+FOUND = {"type": "web_search_result", "url": URL, "title": "A page", "encrypted_content": "abc", "page_age": None}
+CITATION = {
+    "type": "web_search_result_location",
+    "url": URL,
+    "title": "A page",
+    "encrypted_index": "def",
+    "cited_text": "a part of it",
+}
+
+
+class Play:
+    """Position in the replies of a scenario. `runnable` are the numbers of the calls in replies that run tools."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._replies = scenario.replies
+        self._next = 0
+        self._attempts = 0
+        self._current: Fault | None = None
+        self._serving = 0
+        self.runnable: list[int] = []
+        self.rejections: list[str] = []
+        self.claude = ScriptedClaude(
+            self.turn, faults=self.fault, keep_requests=False, strict=True, new_suffix=self._suffix
+        )
+
+    @property
+    def malformed(self) -> str:
+        return self._current.kind if isinstance(self._current, Malformed) else ""
+
+    @property
+    def is_over(self) -> bool:
+        return self._next >= len(self._replies)
+
+    def fault(self, _number: int) -> ScriptedFault | None:
+        """Fault of the next request."""
+        faults = () if self.is_over else self._replies[self._next].faults
+        self._current = faults[self._attempts] if self._attempts < len(faults) else None
+        self._attempts += 1
+        return None if isinstance(self._current, Malformed) else self._current
+
+    def turn(self, prompt: Prompt) -> Turn:
+        """Next turn for a prompt. It advances if the reply arrives."""
+        reply = Reply((Part("text", 999),), "end_turn") if self.is_over else self._replies[self._next]
+        if reply.stop_reason == "pause_turn" and not reply.can_pause:
+            reply = replace(reply, stop_reason="end_turn")
+        self._serving = self._next
+        open_calls = _open_server_calls(prompt)
+        blocks = [Raw(_server_result(use_id, is_error=False)) for use_id in open_calls]
+        parts = [part for part in reply.parts if not (open_calls and part.kind == "compaction")]
+        content = [*blocks, *(each for part in parts for each in _content(part))]
+        if self._current is None or (isinstance(self._current, Malformed) and self._current.harmless):
+            self._next, self._attempts = self._next + 1, 0
+            if reply.runs:
+                self.runnable += [part.number for part in parts if part.kind in CALLS]
+        return Turn(tuple(content or [Raw(EMPTY)]), reply.stop_reason)
+
+    def _suffix(self) -> str:
+        return f"{self._serving}"
+
+
+EMPTY = {"type": "text", "text": "no content"}
+
+
+class Wire(httpx2.MockTransport):
+    """Transport that passes requests to the play without HTTP, and drops connections as planned."""
+
+    play: Play
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.requests = 0
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests += 1
+        answered = self.play.claude.answer(dict(request.headers), request.read())
+        if isinstance(answered.reply, ApiError):
+            if answered.fault is None:
+                self.play.rejections.append(str(answered.reply))
+            if answered.fault == Disconnect(None):
+                raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+            return httpx2.Response(answered.reply.status, json=answered.reply.body("req_1"))
+        reply = answered.reply
+        if reply.blocks == (EMPTY,):
+            answered = replace(answered, reply=replace(reply, blocks=()))
+        return _streamed(answered, self.play.malformed) if answered.stream else _whole(answered, self.play.malformed)
+
+
+class _Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """Body of a response. The connection is lost after it if `cut` is true."""
+
+    def __init__(self, pieces: list[bytes], *, cut: bool) -> None:
+        self._pieces, self._cut = pieces, cut
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._pieces
+        if self._cut:
+            raise httpx2.RemoteProtocolError("peer closed connection without sending complete message body")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
+
+
+@contextmanager
+def serving() -> Iterator[tuple[Site, str]]:
+    """Server and its URL. Before each play, set the `_claude` of the server."""
+    started = threading.Event()
+    claude = ScriptedClaude()
+    site = Site(claude, port=0, on_startup=started.set)
+    thread = threading.Thread(target=site.run)
+    thread.start()
+    try:
+        started.wait()
+        yield site, claude.url
+    finally:
+        site.server.should_exit = True
+        thread.join()
+
+
+def _whole(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
+    assert not isinstance(answered.reply, ApiError)
+    message = answered.reply.message()
+    data = json.dumps(_damaged(message, malformed)).encode()
+    if malformed in ("not json", "out of order"):
+        data = data[:-2]
+    if malformed in ("html", "empty"):
+        return _odd(malformed)
+    cut = isinstance(answered.fault, Disconnect)
+    pieces = [data[: len(data) // 2]] if cut else [data]
+    return httpx2.Response(200, headers={"content-type": "application/json"}, stream=_Body(pieces, cut=cut))
+
+
+def _streamed(answered: ScriptedResponse, malformed: str) -> httpx2.Response:
+    assert not isinstance(answered.reply, ApiError)
+    if malformed in ("html", "empty"):
+        return _odd(malformed)
+    fault = answered.fault
+    if malformed in ("null content", "no stop reason", "call without id"):
+        pieces = [encode_event(event) for event in _damaged_events(malformed)]
+    else:
+        pieces = list(_encoded_events(answered.reply, fault if isinstance(fault, StreamError) else None))
+    if malformed == "not json":
+        pieces[1:2] = [b'event: content_block_start\ndata: {"type": "content_blo\n\n']
+    if malformed == "out of order":
+        pieces[:1] = []
+    if malformed == "pings":
+        pieces = [each for piece in pieces for each in (b": keep-alive\n\n", encode_event({"type": "ping"}), piece)]
+    if isinstance(fault, Disconnect):
+        pieces = pieces[: fault.after_events]
+    cut = isinstance(fault, Disconnect) or malformed == "dropped after the end"
+    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(pieces, cut=cut))
+
+
+def _odd(malformed: str) -> httpx2.Response:
+    """Response of a proxy, for example."""
+    body = b"<html>Please log in.</html>" if malformed == "html" else b""
+    return httpx2.Response(200, headers={"content-type": "text/html"}, content=body)
+
+
+def _damaged(message: dict[str, Any], malformed: str) -> dict[str, Any]:
+    match malformed:
+        case "null content":
+            return {**message, "content": None}
+        case "no stop reason":
+            return {**message, "stop_reason": None}
+        case "call without id":
+            return {
+                **message,
+                "content": [{"type": "tool_use", "name": "echo", "input": {}}],
+                "stop_reason": "tool_use",
+            }
+    return message
+
+
+def _damaged_events(malformed: str) -> list[dict[str, Any]]:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    start: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": usage}
+    start |= {"content": [], "stop_reason": None, "stop_sequence": None}
+    block = {"type": "tool_use", "name": "echo", "input": {}} if malformed == "call without id" else dict(EMPTY)
+    stop = None if malformed == "no stop reason" else "tool_use"
+    return [
+        {"type": "message_start", "message": {**start, "content": None} if malformed == "null content" else start},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+
+
+def _open_server_calls(prompt: Prompt) -> list[str]:
+    blocks = [block for message in prompt.messages for block in message.blocks]
+    found = {block.get("tool_use_id") for block in blocks}
+    uses = [str(block["id"]) for block in blocks if block.get("type") == "server_tool_use"]
+    return [use_id for use_id in uses if use_id not in found]
+
+
+def _content(part: Part) -> list[Content]:
+    number = part.number
+    match part.kind:
+        case "text":
+            return [f"Text {number}, with some words: Grüße."]
+        case "blank":
+            return [" \n"]
+        case "cited":
+            return [Raw({"type": "text", "text": f"A quotation {number}.", "citations": [CITATION]})]
+        case "thinking":
+            return [Thinking(f"I think of {number}.")]
+        case "redacted thinking":
+            return [Raw({"type": "redacted_thinking", "data": f"data{number}"})]
+        case "compaction":
+            return [Raw({"type": "compaction", "content": f"Summary {number}.", "encrypted_content": "ghi"})]
+        case "failed compaction":
+            return [Raw({"type": "compaction", "content": None, "encrypted_content": None})]
+        case "server" | "server error":
+            use_id = f"srvtoolu_{number}"
+            call = {
+                "type": "server_tool_use",
+                "id": use_id,
+                "name": "web_search",
+                "input": {"query": f"query {number}"},
+            }
+            result = _server_result(use_id, is_error=part.kind == "server error")
+            return [Raw(call), Raw(result)] if part.done else [Raw(call)]
+    return [_call(part)]
+
+
+def _call(part: Part) -> Call:
+    path = f"/memories/{part.number}.md"
+    match part.kind:
+        case "create":
+            return Call({"command": "create", "path": path, "file_text": f"Note {part.number}\n"})
+        case "view":
+            return Call({"command": "view", "path": "/memories", "n": part.number})
+        case "invalid":
+            return Call({"command": "str_replace", "path": path, "n": part.number})
+    return Call({"n": part.number}, name=part.kind)
+
+
+def _server_result(use_id: str, *, is_error: bool) -> dict[str, Any]:
+    error = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    return {"type": "web_search_tool_result", "tool_use_id": use_id, "content": error if is_error else [FOUND]}

@@ -1,0 +1,342 @@
+"""Plays a scenario through `Agent` or `AsyncAgent`, streamed or not, and checks its properties."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import aclosing, closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import httpx2
+from anthropic import Anthropic, AsyncAnthropic
+from anthropic.lib.tools import ToolError
+
+import retentive
+from retentive import MemoryStore, Retentive
+from retentive.agent import Agent, AgentError, AsyncAgent, Budget, Event, Finished, ToolReply
+from retentive.agent.context import default_context
+from retentive.agent.turns import NOT_RUN
+
+from .claude import SEARCH, Play, Wire
+from .scenario import FUNCTIONS, IMAGE, Scenario, Step
+
+ASYNC_WAYS = ("async plain", "async streamed")
+ACTOR = "session:fuzz"
+REST = ("end_turn", "refusal", "max_tokens", "context_full", "other")
+EXTRA_RUNS = 40  # at most this many runs end a scenario: each has one reply or one fault more
+
+
+class Wrong(AssertionError):
+    """A property does not hold."""
+
+
+@dataclass
+class Tool:
+    """Function tool that counts its calls, with an unusual result."""
+
+    name: str
+    counts: Counter[int]
+
+    def to_dict(self) -> dict[str, Any]:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        return {"name": self.name, "description": "A tool.", "input_schema": schema}
+
+    def call(self, given: Any) -> Any:
+        self.counts[given["n"]] += 1
+        match self.name:
+            case "raises":
+                raise ValueError(f"half a \ud800 {given['n']}")
+            case "refuses":
+                raise ToolError([{"type": "text", "text": " "}])
+        results: dict[str, Any] = {
+            "echo": f"Result {given['n']}",
+            "empty": "",
+            "nothing": None,
+            "odd": [{"type": "text", "text": " "}, IMAGE, {"type": "text", "text": "and text"}],
+            "surrogate": "half a \ud800",
+        }
+        return results[self.name]
+
+
+class AsyncTool(Tool):
+    async def call(self, given: Any) -> Any:
+        return super().call(given)
+
+
+class Counted:
+    """Memory that counts the commands of each number."""
+
+    def __init__(self, store: MemoryStore, counts: Counter[int]) -> None:
+        self._store, self._counts = store, counts
+
+    def execute(self, command: Any, *, actor: Any = None, tool_use_id: str | None = None) -> Any:
+        number = command.get("n") or int(command["path"].rpartition("/")[2].removesuffix(".md"))
+        self._counts[number] += 1
+        return self._store.execute(command, actor=actor, tool_use_id=tool_use_id)
+
+
+@dataclass
+class Run:
+    """Events of one run, its error, and the saved conversation before and after the newest event."""
+
+    events: list[Event] = field(default_factory=list)
+    error: AgentError | None = None
+    saved: list[str] = field(default_factory=list)
+
+    def add(self, event: Event, messages: list[dict[str, Any]], leave_after: int | None) -> bool:
+        """Add an event. Returns True if the application leaves the run."""
+        self.events.append(event)
+        self.saved = [*self.saved[-1:], json.dumps(messages)]
+        return leave_after is not None and len(self.of(ToolReply)) >= leave_after
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass
+class Outcome:
+    """Conversation at the end, results of tools, and ends of runs."""
+
+    history: str = ""
+    replies: list[ToolReply] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+
+
+class Fuzz:
+    """Clients and memory for any number of scenarios."""
+
+    def __init__(self, opened: Retentive, runner: asyncio.Runner) -> None:
+        self._opened, self._runner = opened, runner
+        self._wire = Wire()
+        self._store_count = 0
+        http, async_http = httpx2.Client(transport=self._wire), httpx2.AsyncClient(transport=self._wire)
+        self._client = without_pauses(Anthropic(api_key="none", http_client=http))
+        self._async_client = without_pauses(AsyncAnthropic(api_key="none", http_client=async_http))
+
+    def close(self) -> None:
+        self._client.close()
+        self._runner.run(self._async_client.close())
+
+    def check(self, scenario: Scenario) -> None:
+        """Play a scenario plain and streamed, and each second one async. Raises `Wrong`, or what the agent raised."""
+        ways = ("plain", "streamed", ASYNC_WAYS[scenario.seed // 2 % 2])[: 3 if scenario.seed % 2 else 2]
+        outcomes = {way: self.play(scenario, way) for way in ways}
+        first = outcomes["plain"]
+        # A retried run counts its turns anew, and a stream that breaks is retried within the run.
+        names = ("history", "replies") if scenario.retries else ("history", "replies", "finished")
+        for way, outcome in outcomes.items():
+            for name in names:
+                if getattr(outcome, name) != getattr(first, name):
+                    raise Wrong(f"{name} {way}:\n{getattr(outcome, name)}\nplain:\n{getattr(first, name)}")
+
+    def play(self, scenario: Scenario, way: str) -> Outcome:
+        """Play a scenario in one way."""
+        self._wire.play = play = Play(scenario)
+        self._wire.requests = 0
+        client = self._async_client if way.startswith("async") else self._client
+        return self._played(scenario, play, way, client)
+
+    def play_with(self, client: Any, play: Play, scenario: Scenario, way: str) -> Outcome:
+        """Play a scenario with another client."""
+        return self._played(scenario, play, way, without_pauses(client))
+
+    @property
+    def requests(self) -> int:
+        """Number of requests of the newest play without HTTP."""
+        return self._wire.requests
+
+    def _played(self, scenario: Scenario, play: Play, way: str, client: Any) -> Outcome:
+        self._store_count += 1
+        game = _Game(scenario, play, self._opened.store(f"s{self._store_count}"), way)
+        actions = game.actions()
+        is_async = way.startswith("async")
+        client.max_retries = scenario.retries
+        agent, run = game.agent(client, ()), None
+        try:
+            while True:
+                action = next(actions) if run is None else actions.send(run)
+                if action.agent != "same":
+                    agent = game.agent(client, json.loads(action.saved))
+                run = self._runner.run(_arun(agent, action)) if is_async else _run(agent, action)
+        except StopIteration:
+            game.check(agent.messages)
+            return game.outcome
+
+
+@dataclass(frozen=True)
+class _Action(Step):
+    saved: str = "[]"
+
+
+class _Game:
+    """One way of playing a scenario: the next action after each run, and the checks."""
+
+    def __init__(self, scenario: Scenario, play: Play, store: MemoryStore, way: str) -> None:
+        self._scenario, self._play, self._way = scenario, play, way
+        self._counts: Counter[int] = Counter()
+        self._memory = Counted(store, self._counts)
+        self._repeated: Counter[int] = Counter()
+        self.outcome = Outcome()
+
+    def agent(self, client: Any, messages: Any) -> Any:
+        scenario = self._scenario
+        is_async = self._way.startswith("async")
+        tools = [
+            (AsyncTool if is_async and name in ("echo", "raises", "odd") else Tool)(name, self._counts)
+            for name in FUNCTIONS
+        ]
+        thinking: dict[str, Any] = {"type": scenario.thinking}
+        if scenario.thinking == "enabled":
+            thinking["budget_tokens"] = 1024
+        return (AsyncAgent if is_async else Agent)(
+            client,
+            memory=cast("Any", self._memory),
+            tools=[*tools, dict(SEARCH)],
+            context=default_context() if scenario.context else None,
+            budget=Budget(max_turns=scenario.max_turns),
+            actor=ACTOR,
+            messages=messages,
+            stream=self._way.endswith("streamed"),
+            cache=scenario.cache,
+            request={"thinking": thinking} if scenario.thinking else None,
+        )
+
+    def actions(self) -> Generator[_Action, Run, None]:
+        """All steps, then runs without a message until the conversation is at rest."""
+        run = None
+        for step in self._scenario.steps:
+            run = yield from self._step(step, run)
+        for _ in range(EXTRA_RUNS):
+            if run is not None and run.error is None and run.of(Finished) and run.of(Finished)[0].reason in REST:
+                return
+            run = yield _Action()
+            self._note(run)
+        raise Wrong(f"the conversation does not come to rest: {run}")
+
+    def _step(self, step: Step, before: Run | None) -> Generator[_Action, Run, Run]:
+        action = _Action(step.message, step.leave_after, "same")
+        if step.agent != "same" and before is not None and before.saved:
+            after_result = before.error is None and isinstance(before.events[-1], ToolReply) and len(before.saved) == 2
+            killed = step.agent == "killed" and after_result
+            action = _Action(step.message, step.leave_after, step.agent, before.saved[0 if killed else -1])
+            if killed:
+                self._forget(before)
+        run = yield action
+        self._note(run)
+        left = step.leave_after
+        while run.error is not None and self._scenario.retries:
+            left = None if left is None else left - len(run.of(ToolReply))
+            run = yield _Action(None, left)
+            self._note(run)
+        return run
+
+    def _forget(self, run: Run) -> None:
+        """The newest result was not saved, so its call runs again."""
+        messages = json.loads(run.saved[-1])
+        newest = run.events[-1]
+        assert isinstance(newest, ToolReply)
+        uses = {block["id"]: block["input"] for message in messages for block in _blocks(message, "tool_use")}
+        if newest.id not in uses or newest.text == NOT_RUN:
+            return
+        given = uses[newest.id]
+        self._repeated[given.get("n") or int(given["path"].rpartition("/")[2].removesuffix(".md"))] += 1
+
+    def _note(self, run: Run) -> None:
+        self.outcome.replies += run.of(ToolReply)
+        self.outcome.finished += run.of(Finished)
+        if self._play.rejections:
+            raise Wrong(f"a request was rejected: {self._play.rejections[0]}")
+        if self._play.claude.failures:
+            raise Wrong(f"the script failed: {self._play.claude.failures[0]}")
+        if run.error is not None and not run.error.retryable:
+            raise Wrong(f"the run ended with {run.error!r}")
+
+    def check(self, messages: list[dict[str, Any]]) -> None:
+        """Check that each call ran once, and has one result that shows its effect."""
+        self.outcome.history = json.dumps(messages)
+        expected = Counter(self._play.runnable) + self._repeated
+        if self._counts != expected:
+            raise Wrong(f"calls ran {dict(self._counts)} times, expected {dict(expected)}")
+        uses = {block["id"]: block for message in messages for block in _blocks(message, "tool_use")}
+        results = Counter(block["tool_use_id"] for message in messages for block in _blocks(message, "tool_result"))
+        if results != Counter(uses.keys()):
+            raise Wrong(f"results {dict(results)} do not match the calls {list(uses)}")
+        for message in messages:
+            for block in _blocks(message, "tool_result"):
+                given = uses[block["tool_use_id"]]["input"]
+                created = given.get("command") == "create" and block["content"] != NOT_RUN
+                if created and block["content"] != f"File created successfully at: {given['path']}":
+                    raise Wrong(f"{given} was answered with {block['content']!r}")
+
+
+def without_pauses(client: Any) -> Any:
+    """The client without pauses before its retries."""
+    client._calculate_retry_timeout = lambda *_args, **_kwargs: 0.0
+    return client
+
+
+def _run(agent: Any, action: _Action) -> Run:
+    run = Run()
+    try:
+        with closing(agent.run(action.message)) as events:
+            for event in events:
+                if run.add(event, agent.messages, action.leave_after):
+                    break
+    except AgentError as error:
+        run.error = error
+        run.saved = [json.dumps(agent.messages)]
+    return run
+
+
+async def _arun(agent: Any, action: _Action) -> Run:
+    run = Run()
+    try:
+        async with aclosing(agent.run(action.message)) as events:
+            async for event in events:
+                if run.add(event, agent.messages, action.leave_after):
+                    break
+    except AgentError as error:
+        run.error = error
+        run.saved = [json.dumps(agent.messages)]
+    return run
+
+
+def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    content = message["content"]
+    return [block for block in content if block["type"] == kind] if isinstance(content, list) else []
+
+
+@contextmanager
+def fuzzing() -> Iterator[Fuzz]:
+    """Open what scenarios need."""
+    with retentive.open("sqlite://") as opened, asyncio.Runner() as runner:
+        fuzz = Fuzz(opened, runner)
+        try:
+            yield fuzz
+        finally:
+            fuzz.close()
+
+
+def smallest(fuzz: Fuzz, scenario: Scenario) -> tuple[Scenario, Exception]:
+    """Remove parts from a failing scenario while it fails."""
+    failure = _failure(fuzz, scenario)
+    assert failure is not None, "the scenario passes"
+    shrinking = True
+    while shrinking:
+        shrinking = False
+        for smaller in scenario.smaller():
+            if (found := _failure(fuzz, smaller)) is not None and type(found) is type(failure):
+                scenario, failure, shrinking = smaller, found, True
+                break
+    return scenario, failure
+
+
+def _failure(fuzz: Fuzz, scenario: Scenario) -> Exception | None:
+    try:
+        fuzz.check(scenario)
+    except Exception as error:
+        return error
+    return None

@@ -1,0 +1,90 @@
+"""Random conversations: each request is accepted, each call runs once, and streaming changes nothing.
+
+A failure prints the seed and the smallest scenario that fails. `make_scenario(seed)` makes the scenario again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pprint import pformat
+
+import httpx2
+import pytest
+from anthropic import Anthropic
+
+from retentive.agent import loop, turns
+from support.profiles import sized
+
+from .claude import Play, serving
+from .player import Fuzz, fuzzing, smallest
+from .scenario import Malformed, Part, Reply, Scenario, Step, make_scenario
+
+CHUNK = 100
+CHUNKS = sized(quick=1, long=10, full=100)
+OVER_HTTP = sized(quick=5, long=50, full=200)
+HELLO = (Step("Hello."),)
+
+
+@pytest.fixture
+def fuzz(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Fuzz]:
+    monkeypatch.setattr(loop, "retry_pauses", lambda retries: iter([0.0] * retries))
+    caplog.set_level("CRITICAL")
+    with fuzzing() as found:
+        yield found
+
+
+def check(fuzz: Fuzz, scenario: Scenario) -> None:
+    try:
+        fuzz.check(scenario)
+    except Exception:
+        small, error = smallest(fuzz, scenario)
+        raise AssertionError(f"seed {scenario.seed}: {error!r}\n{pformat(small)}") from error
+
+
+def check_all(fuzz: Fuzz, chunk: int) -> None:
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        check(fuzz, make_scenario(seed))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_conversations(chunk: int, fuzz: Fuzz) -> None:
+    check_all(fuzz, chunk)
+
+
+@pytest.mark.parametrize(
+    ("replies", "steps"),
+    [
+        ((Reply((Part("compaction", 1),), "compaction", (Malformed("out of order"),)),), HELLO),
+        ((Reply((Part("create", 1),), "tool_use", (Malformed("dropped after the end"),)),), HELLO),
+        ((Reply((Part("redacted thinking", 1),), "max_tokens"),), (*HELLO, Step())),
+    ],
+    ids=["a block ends before the message starts", "dropped after the end", "thinking at the end"],
+)
+def test_conversations_that_failed(replies: tuple[Reply, ...], steps: tuple[Step, ...], fuzz: Fuzz) -> None:
+    check(fuzz, Scenario(0, replies, steps))
+
+
+def test_a_response_whose_connection_drops_after_its_end_is_not_requested_again(fuzz: Fuzz) -> None:
+    scenario = Scenario(0, (Reply((Part("text", 1),), "end_turn", (Malformed("dropped after the end"),)),), HELLO)
+    fuzz.play(scenario, "streamed")
+    assert fuzz.requests == 1
+
+
+def test_random_conversations_over_http(fuzz: Fuzz) -> None:
+    """The same history as without HTTP. Malformed responses are left out, since the server cannot send them."""
+    with serving() as (site, url), httpx2.Client(verify=False) as http:
+        client = Anthropic(base_url=url, api_key="none", http_client=http)
+        for seed in range(OVER_HTTP):
+            scenario = make_scenario(seed).without_malformed()
+            for way in ("plain", "streamed"):
+                expected = fuzz.play(scenario, way)
+                play = Play(scenario)
+                site._claude = play.claude
+                assert fuzz.play_with(client, play, scenario, way) == expected, f"seed {seed}, {way}"
+
+
+def test_the_fuzzer_finds_a_planted_bug(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If calls of truncated replies ran, it would report one with its seed, and the smallest such scenario."""
+    monkeypatch.setattr(turns, "runs_tools", lambda _response: True)
+    with pytest.raises(AssertionError, match=r"seed \d+: Wrong\((.|\n)*Scenario\(seed=\d+"):
+        check_all(fuzz, 0)

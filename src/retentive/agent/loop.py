@@ -282,7 +282,9 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
                 while not ended:
                     events, ended = sdk.stream_events(next(stream, None))
                     yield from events
-                return parse_response(stream.get_final_message())
+                with sdk.lost_after_the_end():
+                    stream.until_done()
+                return parse_response(stream.current_message_snapshot)
 
     def ask(self, message: UserInput = None) -> str:
         """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude has finished."""
@@ -352,7 +354,9 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
                     events, ended = sdk.stream_events(await anext(stream, None))
                     for event in events:
                         yield event
-                yield parse_response(await stream.get_final_message())
+                with sdk.lost_after_the_end():
+                    await stream.until_done()
+                yield parse_response(stream.current_message_snapshot)
 
     async def ask(self, message: UserInput = None) -> str:
         """Async version of `Agent.ask`."""

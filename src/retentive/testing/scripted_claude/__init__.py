@@ -33,7 +33,7 @@ from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, 
 from retentive.testing.scripted_claude.http import scripted_claude
 from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
 from retentive.testing.scripted_claude.reply import MODEL, Failure
-from retentive.testing.scripted_claude.script import Call, Check, Script, ScriptError, Thinking, Turn
+from retentive.testing.scripted_claude.script import Call, Check, Raw, Script, ScriptError, Thinking, Turn
 
 __all__ = [
     "MODEL",

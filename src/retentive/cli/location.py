@@ -86,6 +86,10 @@ class Location:
         with self.opened(create=True, sweep=sweep) as found:
             yield found.store(self.store_key).through(INTEGRATION)
 
+    def _keeps_ids(self) -> bool:
+        """True if the first change of a directory of plain files can keep the ids that reading it has shown."""
+        return self.store_key == DEFAULT_KEY and self.given_keys() is None and self._becomes_store()
+
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores. Unless `create`, raises `NotFound` if it does not exist."""
@@ -103,7 +107,7 @@ class Location:
                 keys=keys,
                 seal_paths=self.seal_paths,
                 sweep=sweep,
-                create=create or not is_foreign(self.url),
+                create=not is_foreign(self.url) or (create and not self._keeps_ids()),
             )
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found

@@ -10,6 +10,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.history import change_object, described
 from retentive.cli.location import Location
+from retentive.locations import is_foreign
 from retentive.values.listing import human_size
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ def status(location: Location, *, scan: bool) -> None:
     from retentive.stats import status  # noqa: PLC0415 - slow to import
 
     with location.existing() as store:
-        found = status.status(store, scan=scan)
+        found, is_plain = status.status(store, scan=scan), is_foreign(location.url)
     rows = [("location", location.shown), ("store", store.key or store.id), *_rows(found)]
-    output.emit(_object(found), plain=rows, shown=[layouts.Aligned(rows, ("yellow",))])
+    if is_plain:
+        rows.insert(1, ("plain files", "not taken over yet; `retentive init` or the first change does it"))
+    output.emit(_object(found) | {"taken_over": not is_plain}, plain=rows, shown=[layouts.Aligned(rows, ("yellow",))])
 
 
 def _rows(found: Status) -> Iterator[tuple[str, str]]:

@@ -12,10 +12,10 @@ from retentive.cli import layouts, output
 from retentive.cli.location import Location, shown
 from retentive.cli.parameters import MEMORY_PATH
 from retentive.errors import NotFound
-from retentive.locations import find_store, location_exists
+from retentive.locations import find_store, is_foreign, location_exists
 from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import StoreInfo
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.listing import human_size
 from retentive.values.replies import Reply
 
@@ -45,7 +45,10 @@ store = retentive.open({location}).store({key!r})
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Result of `init`: the location without its password, the store, the new memories, and code that uses it."""
+    """Result of `init`: the location without its password, the store, the new memories, and code that uses it.
+
+    `took_over` is true if the memories were plain files.
+    """
 
     at: str
     store: str
@@ -53,6 +56,7 @@ class Made:
     memories: int
     made: tuple[str, ...]
     code: str
+    took_over: bool = False
 
 
 @output.command(json="Print a JSON list.")
@@ -103,8 +107,9 @@ def init(
         raise click.UsageError(f"{alone[0]} needs --pattern project.")
     if goal is not None and not goal.strip():
         raise click.UsageError("--goal must not be empty: describe the purpose of the project.")
-    is_new = not _exists(location)
+    is_new, took_over = not _exists(location), is_foreign(location.url)
     with location.created() as store:
+        core_of(store).backend.write(store.id, lambda _: None)  # takes over a directory of plain files
         target = None if pattern is None else (directory or DIRECTORY).rstrip("/")
         if target is not None:
             _refuse_second(store, target)
@@ -112,7 +117,8 @@ def init(
             start_project(store, goal=goal or _NO_GOAL, features=listed, setup=setup or "", directory=target)
         key, memories = store.key or location.store_key, store.usage().memories
     paths = () if target is None else tuple(f"{target}/{name}" for name in NAMES)
-    made = Made(location.shown, key, is_new, memories, paths, _code(location, key, target))
+    code = _code(location, key, target)
+    made = Made(location.shown, key, is_new, memories, paths, code, took_over=took_over and bool(memories))
     output.emit(made, plain=_report(made, has_goal=goal is not None))
 
 
@@ -151,7 +157,9 @@ def _code(location: Location, key: str, directory: str | None) -> str:
 
 def _report(made: Made, *, has_goal: bool) -> str:
     memories = output.counted(made.memories, "memory")
-    if made.is_new:
+    if made.took_over:
+        lines = [f"Took over the plain files at {made.at}: the memory store {made.store} has {memories}."]
+    elif made.is_new:
         lines = [f"Created the memory store {made.store} at {made.at}, with {memories}."]
     else:
         lines = [f"The memory store {made.store} exists at {made.at}, with {memories}."]

@@ -13,7 +13,7 @@ from retentive.doctor.check import repair as repair_all
 from retentive.doctor.discarding import SavedCopies, default_directory, discard, named
 from retentive.doctor.store_check import Progress
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
-from retentive.locations import is_in_memory, location_exists, open_backend, parse_location
+from retentive.locations import is_foreign, is_in_memory, location_exists, open_backend, parse_location
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend
@@ -21,7 +21,8 @@ from retentive.storage.disk import expanded
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
-_PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign"}  # a repair could cause more damage
+# A repair could cause more damage, or would take the directory over.
+_PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign", "directory_plain"}
 
 
 def check_place(
@@ -43,7 +44,7 @@ def check_place(
     does not exist, `InvalidInput` for a name that no finding has, and the errors of unreachable storage.
     """
     if not location_exists(at, or_is_empty=True):  # an emptied database is a finding
-        raise NotFound("the location has no memory stores")
+        raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")
     encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
     if not repair and not discarded:
@@ -104,6 +105,11 @@ def _prevents_repair(finding: Finding) -> bool:
 def _findings(
     at: str | os.PathLike[str], encrypted: Callable[[Backend], Backend], *, quick: bool, progress: Progress | None
 ) -> Iterator[Finding]:
+    if is_foreign(at):
+        from retentive.storage.files.check import examine_plain  # noqa: PLC0415 - drivers come late
+
+        yield from examine_plain(parse_location(at)[1])
+        return
     try:
         opened = open_read_only(at)
     except UnknownSchema as error:

@@ -98,6 +98,11 @@ KINDS: dict[str, Kind] = {
         _repairable("index_missing", "An index of the database is missing."),
         _discardable("text_left", "A text in the database belongs to no version.", mends=True),
         # Plain files
+        _note(
+            "directory_plain",
+            "retentive has not taken over this directory of plain files, so there is no record to check.",
+            "`retentive init`, or the first change, takes it over",
+        ),
         _repairable("file_stale", "Files are older than the database after a crash.", _OPENING),
         _repairable("file_altered", "A file of an encrypted store was modified, removed or replaced."),
         _note("file_edited", "A file was edited or removed externally.", "the next command records it as a version"),

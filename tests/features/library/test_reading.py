@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,7 @@ def state(root: Path) -> dict[str, Any]:
     "command",
     [
         ("ls",), ("view", "/memories"), ("view", A), ("cat", A), ("search", "two"), ("log",), ("blame", A), ("stats",),
-        ("stores",), ("settings", "show"), ("scan",), ("review", "list"), ("trust", "list"),
+        ("stores",), ("settings", "show"), ("scan",), ("review", "list"), ("trust", "list"), ("status",), ("doctor",),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -61,6 +63,73 @@ def test_reading_with_the_library_creates_nothing(foreign: Path) -> None:
         with pytest.raises(errors.NotFound):
             opened.store("other")
     assert state(foreign) == before
+
+
+def test_two_reads_show_the_same_history(foreign: Path) -> None:
+    """Ids are made from the paths and texts, and times are those of the files."""
+    os.utime(foreign / "memories" / "a.md", ns=(10**18, 10**18))
+    os.utime(foreign / "memories" / "d" / "b.md", ns=(9 * 10**17, 9 * 10**17))
+    for command in ("log", "stores", "blame " + A, "cat --json " + A):
+        first, second = (here(str(foreign), *command.split()).stdout for _ in range(2))
+        assert first == second
+    with retentive.open(foreign, create=False) as opened:
+        found = opened.store().versions()
+    assert [(each.path, each.created_at.timestamp(), each.revision) for each in found] == [
+        (A, 10**9, 1),
+        ("/memories/d/b.md", 9 * 10**8, 1),
+    ]
+    os.utime(foreign / "memories" / "a.md", (2 * 10**10, 2 * 10**10))  # in the future
+    assert here(str(foreign), "log").stdout.splitlines()[0].split("\t")[2] < "2100"
+
+
+def test_an_edit_changes_the_ids_of_the_edited_file_only(foreign: Path) -> None:
+    before = [line.split("\t")[1] for line in here(str(foreign), "log").stdout.splitlines()]
+    times = (foreign / "memories" / "a.md").stat()
+    (foreign / "memories" / "a.md").write_bytes(b"one\n2!!\n")
+    os.utime(foreign / "memories" / "a.md", ns=(times.st_atime_ns, times.st_mtime_ns))
+    after = [line.split("\t")[1] for line in here(str(foreign), "log").stdout.splitlines()]
+    assert len({*before, *after}) == 3
+
+
+@pytest.mark.parametrize("command", [("create", "/memories/new", "x"), ("write", A, "x"), ("init",), ("rm", A)])
+def test_the_first_change_keeps_the_ids(foreign: Path, command: tuple[str, ...]) -> None:
+    read = here(str(foreign), "log").stdout
+    assert here(str(foreign), *command).exit_code == 0
+    assert (foreign / ".retentive").is_dir()
+    assert here(str(foreign), "log").stdout.endswith(read)
+    assert [line.split("\t")[2] for line in here(str(foreign), "doctor").stdout.splitlines()] == ["healthy"]
+
+
+def test_an_unreadable_file_is_reported_when_it_is_read(foreign: Path) -> None:
+    os.mkfifo(foreign / "memories" / "pipe")
+    (foreign / "memories" / "binary").write_bytes(b"\xff\0")
+    assert here(str(foreign), "ls").stdout == f"8\t{A}\n6\t/memories/d/b.md\n"
+
+
+def test_init_takes_the_files_over(foreign: Path) -> None:
+    said = here(str(foreign), "init").stdout
+    assert said.startswith(f"Took over the plain files at {foreign}: the memory store default has 2 memories.\n")
+    assert here(str(foreign), "init").stdout.startswith("The memory store default exists at")
+
+
+def test_status_says_that_the_files_are_not_taken_over(foreign: Path) -> None:
+    found = dict(line.split("\t") for line in here(str(foreign), "status").stdout.splitlines())
+    assert found["plain files"] == "not taken over yet; `retentive init` or the first change does it"
+    assert (found["memories"], found["size"]) == ("2 of 10,000", "14B of 256.0M")
+    assert "edited files" not in found
+    assert json.loads(here(str(foreign), "status", "--json").stdout)["taken_over"] is False
+    assert here(str(foreign), "init").exit_code == 0
+    assert "plain files" not in here(str(foreign), "status").stdout
+
+
+def test_doctor_checks_what_there_is(foreign: Path) -> None:
+    (foreign / "memories" / "link").symlink_to("/etc/hosts")
+    before = state(foreign)
+    for option in ("--quick", "--repair"):
+        done = here(str(foreign), "doctor", option)
+        assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["directory_plain", "file_foreign"]
+        assert "(2 files can be memories)\t`retentive init`" in done.stdout
+        assert (done.exit_code, state(foreign)) == (0, before)
 
 
 def test_the_first_change_creates_the_bookkeeping(foreign: Path) -> None:

@@ -191,7 +191,9 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         try:
             check_format(private)
         except FileNotFoundError:
-            raise NotFound("there is no database at this location") from None
+            raise NotFound(
+                "the directory has no .retentive with a database: nothing is recorded about its files"
+            ) from None
         except OSError as error:
             raise os_error(error) from None
         super().__init__(os.path.join(private, "memory.db"))

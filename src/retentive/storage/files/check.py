@@ -51,6 +51,25 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
                 yield found("unreadable", info.id, "the directory of its files")
 
 
+def examine_plain(root: str) -> Iterator[Finding]:
+    """Yield findings about a directory without bookkeeping: what it is, and each entry that cannot be a memory."""
+    base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        tree, foreign, usable = FileTree(base, ("memories",), Scratch(-1)), list[Finding](), 0
+        with opened(base, ("memories",)) as directory:
+            for path, why in _walk(directory, ROOT):
+                if path.endswith("/"):
+                    continue
+                if (reason := why or _no_text(tree.read(path))) is None:
+                    usable += 1
+                else:
+                    foreign.append(found("file_foreign", None, f"{visible(path)} ({reason})"))
+        yield found("directory_plain", None, f"({usable} files can be memories)")
+        yield from _limited(iter(foreign))
+    finally:
+        os.close(base)
+
+
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Limit findings to 1,000 of each code.
 

@@ -1,4 +1,8 @@
-"""A directory of memories without bookkeeping, such as one of the SDK's local tool. Reading creates nothing in it."""
+"""A directory of memories without bookkeeping, such as one of the SDK's local tool. Reading creates nothing in it.
+
+The files become versions with the times of the files and with ids made from their paths and texts, so that every
+process reads the same history until the first change.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,30 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
 from typing import TypeVar, Unpack
 
+from retentive.errors import RetentiveError
 from retentive.storage.contract import (
     Actor,
     Backend,
+    Change,
     Clock,
     NewId,
     NewStore,
     Snapshot,
     StoreInfo,
     Transaction,
+    now_us,
     sortable_id,
+    to_datetime,
 )
 from retentive.storage.disk import os_error, sync_directory
 from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.layout import DEFAULT_KEY, PRIVATE
+from retentive.storage.files.transaction import DirectoryTransaction
+from retentive.values.paths import ROOT
 
 T = TypeVar("T")
 
@@ -51,7 +63,18 @@ class ForeignDirectory(Backend):
             raise os_error(error) from None
         self._finalizer = weakref.finalize(self, _remove, self._temporary, os.getpid())
         self.inner = self._opened(self._temporary)
-        self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY)
+        now = now_us(clock)
+        origin = _FileOrigin(now)
+        try:
+            created_us = origin.time_us(_oldest_ns(self._root, now)) - 1  # versions are later than their store
+        except OSError as error:
+            raise os_error(error) from None
+        store_id, created_at = origin.named(self._root, b"").new_id("memstore_", created_us), to_datetime(created_us)
+        made = self.inner.create_store(key=DEFAULT_KEY, name=DEFAULT_KEY, created_at=created_at, store_id=store_id)
+        self.inner.clock, self.inner.new_id = origin.clock, origin.new_id
+        with suppress(RetentiveError):  # a file that cannot be read; the command that reads it reports the error
+            self.inner.write(made.id, origin.record)
+        self.inner.clock, self.inner.new_id = clock, new_id
 
     def _opened(self, private: str | None) -> DirectoryBackend:
         return DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id, private=private)
@@ -119,6 +142,54 @@ class ForeignDirectory(Backend):
         with self._lock:
             self.inner.close()
             self._finalizer()
+
+
+class _FileOrigin:
+    """Clock and ids of versions that are made from files: both depend on the file only."""
+
+    def __init__(self, now: int) -> None:
+        self._now = now
+        self.at_us = 0
+        self._name = b""
+
+    def time_us(self, mtime_ns: int) -> int:
+        """The time of a file in microseconds. A time in the future is replaced by now."""
+        self.at_us = min(max(mtime_ns // 1_000, 2), self._now)
+        return self.at_us
+
+    def named(self, path: str, data: bytes) -> _FileOrigin:
+        """Make the ids from this path and text from now on."""
+        self._name = path.encode("utf-8", "surrogateescape") + b"\0" + sha256(data).digest()
+        return self
+
+    def clock(self) -> float:
+        """The time of the file in seconds, rounded so that it converts to the same microsecond."""
+        return (self.at_us + 0.5) / 1_000_000
+
+    def new_id(self, prefix: str, at: int) -> str:
+        """An id as of `sortable_id`, with a digest in place of random bits."""
+        return f"{prefix}{at:014x}{sha256(prefix.encode() + self._name).hexdigest()[:18]}"
+
+    def record(self, tx: Transaction) -> None:
+        """Record all files, oldest first."""
+        assert isinstance(tx, DirectoryTransaction)
+        files, changes = tx.known.tree.scan(ROOT), tx.external_edits(ROOT)
+
+        def order(change: Change) -> tuple[int, str]:
+            status = files.get(str(change.path))
+            return 0 if status is None else self.time_us(status.st_mtime_ns), str(change.path)
+
+        for change in sorted(changes, key=order):
+            order(change)
+            self.named(str(change.path), change.data or b"")
+            tx.record_external([change])
+
+
+def _oldest_ns(root: str, default_us: int) -> int:
+    """The time of the oldest file of the memories. Raises OSError."""
+    folders = os.walk(os.path.join(root, "memories"))
+    files = (os.path.join(folder, name) for folder, _, names in folders for name in names)
+    return min((os.lstat(file).st_mtime_ns for file in files), default=default_us * 1_000)
 
 
 def _move(temporary: str, root: str) -> None:

@@ -98,7 +98,14 @@ class DirectoryTransaction(SqlTransaction):
         if self.seal is not None:
             self._comparison.repair(path)
             return
-        changes = self._comparison.external_edits(path)
+        self.record_external(self._comparison.external_edits(path))
+
+    def external_edits(self, path: str) -> list[Change]:
+        """Changes that make the records match the files at, above and below a path."""
+        return self._comparison.external_edits(path)
+
+    def record_external(self, changes: Sequence[Change]) -> None:
+        """Record external edits."""
         super().record(changes, EXTERNAL)
         self._has_external_edits = self._has_external_edits or bool(changes)
 

@@ -28,7 +28,7 @@ class ReadOnlyBackend(SqlBackend):
         super().__init__(SCHEMA, time.time, sortable_id)
         self._lock = threading.RLock()
         if not os.path.exists(path):
-            raise NotFound("there is no database at this location")
+            raise NotFound("there is no database at this location; restore it from a backup")
         try:
             check_format(path)
         except UnknownSchema:

@@ -42,5 +42,6 @@ def environment(url: str) -> dict[str, str]:
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}
+    modules = [kept.get("PYTHONPATH", ""), str(ROOT / "examples")]  # the tree under test comes first
+    ours = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, modules))}
     return {**kept, **ours, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none-needed"}

@@ -321,7 +321,7 @@ class MemoryStore(Memories):
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin)
+        return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin).findings
 
 
 def core_of(store: MemoryStore) -> StoreCore:

@@ -47,6 +47,8 @@ class CommandResult:
     snippet: str | None = field(default=None, repr=False)
     at: int = 0
     version_id: str = ""
+    is_new: bool = False
+    """True if `write` or `append` created the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +183,9 @@ def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandR
 
 def _write(tx: Transaction, writer: GuardedWriter, command: Write) -> CommandResult:
     check_text("text", command.text)
-    stored = writer.put(_writable(tx, writer, command.path), command.path, command.text)
-    return CommandResult(stored.notes, version_id=stored.version_id)
+    entry = _writable(tx, writer, command.path)
+    stored = writer.put(entry, command.path, command.text)
+    return CommandResult(stored.notes, version_id=stored.version_id, is_new=entry.memory is None)
 
 
 def _append(tx: Transaction, writer: GuardedWriter, command: Append) -> CommandResult:
@@ -190,7 +193,7 @@ def _append(tx: Transaction, writer: GuardedWriter, command: Append) -> CommandR
     entry = _writable(tx, writer, command.path)
     text = decoded(entry.data) if entry.data else ""
     stored = writer.put(entry, command.path, insert(text, count_lines(text), command.text))
-    return CommandResult(stored.notes, version_id=stored.version_id)
+    return CommandResult(stored.notes, version_id=stored.version_id, is_new=entry.memory is None)
 
 
 def _writable(tx: Transaction, writer: GuardedWriter, path: MemoryPath) -> Entry:

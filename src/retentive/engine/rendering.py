@@ -158,7 +158,7 @@ def _command_text(say: Say, command: WriteCommand, result: CommandResult) -> str
             return say("renamed", old_path=old.written, new_path=new.written)
         case Clear():
             return say("cleared")
-    return say(_DONE[type(command)], path=command.path.written)
+    return say("created" if result.is_new else _DONE[type(command)], path=command.path.written)
 
 
 _DONE = {Create: "created", Insert: "inserted", Delete: "deleted", Write: "inserted", Append: "inserted"}

@@ -80,6 +80,14 @@ class WriteRules:
             return False
         return self._allowed is None or covers(self._allowed, path)
 
+    def setting_against(self, path: str) -> str:
+        """Name of the setting that forbids the actor to change the memory at a canonical path; empty if none does."""
+        if self._is_allowed(path):
+            return ""
+        if self.settings.read_only:
+            return "read_only"
+        return "read_only_paths" if self.is_read_only(self.settings, path) else "allow_write"
+
     def _is_hidden(self, path: str) -> bool:
         return self.hidden is not None and self.hidden.blocks(path)
 
@@ -113,6 +121,7 @@ class GuardedWriter(WriteRules):
         self._call = call
         self.recorded: list[Recorded] = []
         self.tried = False
+        self.cause = ""  # what an undo or a restore does, for the provenance
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
         """Return a writer for another actor in the same transaction. Both writers share `recorded`."""
@@ -230,6 +239,7 @@ class GuardedWriter(WriteRules):
             "tool_use_id": tool_use_id[:_MAX_TOOL_USE_ID],
             "session": session,
             "source": source,
+            "cause": self.cause,
             "flags": flagged[0][:_MAX_FLAGS],
             "by": joined(lineage, own) if lineage else [own],
         }

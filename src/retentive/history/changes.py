@@ -28,6 +28,11 @@ class LoggedChange:
         """Short name of the change, such as `r1234`."""
         return f"r{self.number}"
 
+    @property
+    def cause(self) -> str:
+        """What an undo or a restore did, such as `undo of r3`; empty for other changes and for redacted versions."""
+        return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
+
 
 class Predecessors:
     """Finds the version before a version of the same memory, without a query if it was in a watched list."""

@@ -43,6 +43,10 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
     def plan(self, found: Snapshot) -> Plan:
         """Return the target state of each memory concerned. Raises `NotFound`."""
 
+    @abstractmethod
+    def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
+        """What the operation does, for the log."""
+
     def decided(self, found: Snapshot) -> RestoreOutcome:
         """Return the steps of the plan and its conflicts, without writing."""
         made = self.plan(found)
@@ -58,6 +62,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         outcome = self.decided(tx)
         if outcome.conflicts:
             return outcome
+        writer.cause = self.cause(tx, outcome)
         altered = carry_out(tx, writer, outcome.steps)
         proposed = bool(writer.recorded) and is_under_review(writer.settings, writer.actor)
         return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
@@ -97,6 +102,11 @@ class Restore(PlannedOperation):
             raise NotFound(f"no memory was at or below {target.written} at that moment")
         return made
 
+    def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
+        """The moment to which the operation restores."""
+        to = moment(found, self.to, self.path)
+        return f"restore to {to.at.isoformat(timespec='seconds') if to.version is None else f'r{to.version.revision}'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Undo(PlannedOperation):
@@ -134,6 +144,13 @@ class Undo(PlannedOperation):
         for versions in history.values():
             known.learn(versions)
         return replace(made, undone=tuple(grouped(chosen, known)))
+
+    def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
+        """The changes that the operation reverts."""
+        newest, oldest = outcome.undone[0], outcome.undone[-1]
+        if len(outcome.undone) == 1:
+            return f"undo of {newest.id}"
+        return f"undo of {len(outcome.undone)} changes, {oldest.id} to {newest.id}"
 
 
 @dataclass(frozen=True, slots=True)

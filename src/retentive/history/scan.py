@@ -41,12 +41,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The findings of a scan, the failed rewrites, the redacted versions, and the entries whose paths were removed."""
+    """The findings of a scan, the failed rewrites, the redacted versions, and the entries whose paths were removed.
+
+    `rewritten` is the number of memories from whose present texts values were removed.
+    """
 
     findings: list[Finding]
     refusals: tuple[Refused, ...] = ()
     withheld: tuple[int, ...] = ()
     redacted: tuple[str, ...] = ()
+    rewritten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,8 @@ class RedactFound(WriteOperation[Scanned]):
         withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
         findings = [found for _, found, _ in present] + [found for _, found in older]
         redacted = tuple(version.id for version, _ in older)
-        return Scanned(_joined(findings), tuple(refusals), tuple(withheld), redacted)
+        rewritten = len(unclean) - len(refusals)
+        return Scanned(_joined(findings), tuple(refusals), tuple(withheld), redacted, rewritten)
 
 
 def scan(
@@ -102,8 +107,8 @@ def scan(
     history: bool,
     likely: bool = False,
     **origin: Unpack[Origin],
-) -> list[Finding]:
-    """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds.
+) -> Scanned:
+    """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds, and what was redacted.
 
     `redact` removes the values of class `certain` from the texts of memories, and with `likely` also the others; with
     `history` it also redacts older versions. If a memory is read-only, raises `InvalidInput` and writes nothing. If a
@@ -111,7 +116,7 @@ def scan(
     """
     try:
         if not redact:
-            return context.result_of(scan_read(context, history=history), actor)
+            return Scanned(context.result_of(scan_read(context, history=history), actor))
         found = RedactFound(context.examiner, history, context.clock(), likely)
         scanned = context.result_of(found, actor, **origin)
     except PermissionDenied as error:
@@ -123,7 +128,7 @@ def scan(
     if scanned.refusals:
         left = [context.raised(refusal) for refusal in scanned.refusals]
         raise type(left[0])("; ".join(map(str, left)))
-    return scanned.findings
+    return scanned
 
 
 def scan_read(context: StoreContext, *, history: bool) -> Read[list[Finding]]:

@@ -39,6 +39,8 @@ class Status:
     usage: Usage
     max_memories: int
     max_store_bytes: int
+    read_only: bool
+    read_only_paths: tuple[str, ...]
     near: tuple[Near, ...]
     last: LoggedChange | None
     proposals: int
@@ -83,6 +85,8 @@ class ReadStatus(ReadOperation[Status]):
             usage,
             settings.max_memories,
             settings.max_store_bytes,
+            settings.read_only,
+            settings.read_only_paths,
             near_limits(usage.memories, usage.size_bytes, biggest, settings),
             next(iter(grouped(last, Predecessors(snapshot))), None),
             sum(1 for _ in snapshot.records(PROPOSAL)),

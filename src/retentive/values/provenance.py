@@ -49,7 +49,7 @@ class Provenance:
     """Origin of a version: integration, tool_use id, and the source and session that the application named.
 
     `flags` contains line numbers and kinds. `contributors` contains everybody whose changes the text builds on, newest
-    last.
+    last. `cause` is what an undo or a restore did, such as `undo of r3`.
     """
 
     integration: str = ""
@@ -58,6 +58,7 @@ class Provenance:
     source: str = ""
     flags: tuple[tuple[int, str], ...] = ()
     contributors: tuple[Contributor, ...] = ()
+    cause: str = ""
 
 
 NOTHING = Provenance()
@@ -86,7 +87,7 @@ def _parsed(text: str) -> Provenance:
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
         flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
         by = tuple(_contributor(*each) for each in given.get("by", ()))
-        return Provenance(integration, call, session, source, flags, by)
+        return Provenance(integration, call, session, source, flags, by, str(given.get("cause", "")))
     except (ValueError, TypeError, AttributeError, RecursionError):
         return NOTHING
 

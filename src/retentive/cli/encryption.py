@@ -22,7 +22,7 @@ _COLUMNS = ("key", "encrypted", "wrapped by", "paths", "readable", "id")
 _YES_NO = {True: "yes", False: "no"}
 
 
-@output.group("encryption")
+@output.group("encryption", default="status")
 def encryption() -> None:
     """Create, rotate and destroy the keys of encrypted memory stores.
 
@@ -73,7 +73,8 @@ def status(location: Location) -> None:
     """Show how each memory store is encrypted, and if the given keys can decrypt it.
 
     In a pipe each line has, separated by tabs, a key; yes, no, or the time its data key was destroyed; the id of the
-    key that wraps the data key, with `current` or `old`; yes if paths are encrypted; yes if it can be read; and an id.
+    key that wraps the data key, with `current`, `old`, or `missing` if it was not given; yes if paths are encrypted;
+    yes if it can be read; and an id.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
@@ -86,25 +87,25 @@ def status(location: Location) -> None:
         {"stores": stores, "damaged": damaged},
         rows="stores",
         plain=rows,
-        shown=[layouts.Table(_COLUMNS, rows)],
+        shown=[layouts.Table(_COLUMNS, rows, shortens=("id", "wrapped by", "key"))],
         notes=[modified] if damaged else [],
     )
 
 
 @output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
-@click.argument("store")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def destroy(location: Location, store: str, *, yes: bool) -> None:
-    """Destroy the data key of STORE (key or id): the memory store can never be read again.
+def destroy(location: Location, *, yes: bool) -> None:
+    """Destroy the data key of the memory store that --store names: it can never be read again.
 
-    This does not need the key file. Earlier backups still have the wrapped data key; they become unreadable once the
-    key that wraps it is rotated and deleted.
+    --store must be an argument, so that no store is destroyed by default. This does not need the key file. Earlier
+    backups still have the wrapped data key; they become unreadable once the key that wraps it is rotated and deleted.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
+    key = location.named_store()
     with location.opened() as found:
-        info = existing_store(found.backend, store)
+        info = existing_store(found.backend, key)
         if not yes:
             memories = output.counted(info.memories, "memory")
             its = "its" if info.memories == 1 else "their"
@@ -116,7 +117,8 @@ def destroy(location: Location, store: str, *, yes: bool) -> None:
 
 def _row(store: StoreStatus) -> tuple[str, ...]:
     sealed = f"destroyed {store.destroyed_at}" if store.destroyed_at else _YES_NO[store.sealed]
-    kek = f"{store.kek_id} {'current' if store.current else 'old'}" if store.kek_id else ""
+    age = "current" if store.current else "old" if store.readable else "missing"
+    kek = f"{store.kek_id} {age}" if store.kek_id else ""
     paths = _YES_NO[store.paths] if store.sealed else ""
     return store.key or "", sealed, kek, paths, _YES_NO[store.readable], store.id
 

@@ -69,7 +69,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "encryption new": ("retentive encryption new --keys keys.json",),
     "encryption rotate": ("retentive encryption rotate --keys keys.json --new",),
     "encryption status": ("retentive encryption status --keys keys.json",),
-    "encryption destroy": ("retentive encryption destroy user-42",),
+    "encryption destroy": ("retentive encryption destroy --store user-42",),
     "init": ("retentive init", 'retentive init --store shop --pattern project --goal "Build a shop"'),
     "stores": ("retentive stores", "retentive stores --at sqlite:///team.db --json"),
     "settings": ("retentive settings show", "retentive settings set max_memories=500"),

@@ -61,7 +61,8 @@ def log(
     A change has all versions of one command and a short name, such as r1234. The versions of a memory include those
     before a rename. If PATH does not exist, the last memory at PATH is meant. On a terminal, a long log is shown in a
     pager. In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs;
-    the path of a renamed memory is `old -> new`, and that of a redacted version is empty.
+    the path of a renamed memory is `old -> new`, and that of a redacted version is empty. An undo or a restore has one
+    column more, such as `undo of r3`.
     """
     with location.existing() as store:
         with core_of(store).checking("log"):
@@ -82,11 +83,20 @@ def log(
                 _actor(each),
                 *described(each, change),
                 *origins[each.id],
+                *([change.cause] if change.cause else []),
             )
             for change in found
             for each in change.versions
         ),
-        shown=[layouts.Aligned(rows, ("yellow", "blue", "green"), empty="No changes.", header=columns)],
+        shown=[
+            layouts.Aligned(
+                rows,
+                ("yellow", "blue", "green"),
+                empty="No changes.",
+                header=columns,
+                shortens=(2, *range(4, len(columns)), 3),
+            )
+        ],
         pages=True,
     )
 
@@ -99,6 +109,9 @@ def _plain_row(version: Version, change: LoggedChange) -> tuple[str, ...]:
 def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Rows of one change for a table; only the first has its name, time and actor."""
     head: tuple[str, ...] = (change.id, output.local_time(change.at), str(change.actor or ""))
+    if change.cause:
+        yield *head, change.cause, *("" for _ in origins[change.versions[0].id])
+        head = ("",) * 3
     in_order = change.versions[::-1]
     shown = in_order if len(in_order) <= _FEW else in_order[: _FEW - 1]
     for version in shown:
@@ -178,6 +191,7 @@ def _facts(version: Version) -> dict[str, str]:
         "integration": made.integration,
         "session": made.session,
         "source": made.source,
+        "cause": made.cause,
         "flags": ", ".join(f"{kind} in line {line}" for line, kind in made.flags),
     }
 
@@ -324,7 +338,7 @@ def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str,
 
 def _provenance(version: Version) -> dict[str, object]:
     made = version.provenance
-    names = ("integration", "tool_use_id", "session", "source")
+    names = ("integration", "tool_use_id", "session", "source", "cause")
     flags = [{"line": line, "kind": kind} for line, kind in made.flags]
     return output.attributes(made, *names) | {
         "flags": flags,

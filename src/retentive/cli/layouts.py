@@ -17,7 +17,7 @@ class Table:
     """Rows below column names, for a terminal. `empty` is printed if there are no rows.
 
     If `folds` is true, cells are folded to the width of the terminal. In other tables they are not, so that ids can be
-    copied.
+    copied. On a narrow terminal, the columns in `shortens` are shortened, the first one first.
     """
 
     columns: Sequence[str]
@@ -25,6 +25,7 @@ class Table:
     empty: str = ""
     title: str = ""
     folds: bool = False
+    shortens: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Aligned:
     """Rows in aligned columns. Cells are never folded, so that ids can be copied.
 
     `header` has the names of the columns; without it, they have none. `styles` has a colour for each
-    column, and `right` has the indexes of right-aligned columns.
+    column, and `right` has the indexes of right-aligned columns. On a narrow terminal, the columns with the indexes in
+    `shortens` are shortened, the first one first.
     """
 
     rows: Iterable[Sequence[str]]
@@ -40,6 +42,7 @@ class Aligned:
     right: Collection[int] = ()
     empty: str = ""
     header: Sequence[str] = ()
+    shortens: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 import retentive
-from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
 from retentive.locations import find_store, is_foreign, is_in_memory, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
 from retentive.storage.contract import as_actor
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ class Location:
         or change settings expire nothing. Raises `NotFound` if the location or the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
-            yield self.chosen(found)
+            store = self.chosen(found)
+            with _explaining(store):
+                yield store
 
     def chosen(self, found: Retentive) -> MemoryStore:
         """The memory store in an opened location. Raises `NotFound` if it does not exist.
@@ -69,6 +71,12 @@ class Location:
                 f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
             )
         return found.store(self.store_key).through(INTEGRATION)
+
+    def named_store(self) -> str:
+        """The key or id given with --store. Raises `UsageError` if it is only a default: the store is to be removed."""
+        if "store" not in self.typed:
+            raise click.UsageError("Name the memory store with --store KEY. `retentive stores` lists them.")
+        return self.store_key
 
     def _becomes_store(self) -> bool:
         """True if opening the default store records files that exist, or leaves nothing behind."""
@@ -181,6 +189,24 @@ def _login() -> str:
         return f"user:{getpass.getuser()}"
     except (KeyError, OSError):  # for example a container that runs under a user id without a name
         return f"user:{os.getuid()}"
+
+
+def take_over(store: MemoryStore) -> None:
+    """Record the plain files of a directory as memories, with the ids that reading them has shown."""
+    core_of(store).backend.write(store.id, lambda _: None)
+    store.memories()
+
+
+@contextmanager
+def _explaining(store: MemoryStore) -> Iterator[None]:
+    """Add the setting to errors that say that a memory is read-only."""
+    try:
+        yield
+    except ReadOnly as error:
+        from retentive.cli.read_only import explanation  # noqa: PLC0415 - only for this error
+
+        error.add_note(explanation(store))
+        raise
 
 
 pass_location = click.make_pass_decorator(Location, ensure=True)

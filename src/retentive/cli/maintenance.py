@@ -17,6 +17,7 @@ from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import INTEGRATION, Location, naming
 from retentive.cli.removal import confirm
 from retentive.history.expiry import Swept
+from retentive.history.scan import scan as scan_store
 from retentive.history.scan import scan_read
 from retentive.locations import migrate_schema
 from retentive.opening import Retentive
@@ -25,12 +26,15 @@ from retentive.store import MemoryStore, core_of
 
 if TYPE_CHECKING:
     from retentive.doctor import Finding
-    from retentive.history.scan import Finding as Scanned
+    from retentive.history.scan import Finding as SensitiveMemory
+    from retentive.history.scan import Scanned
 
 DEFAULT_COLLECT_HOURS = 24.0
 MIN_SWEEP_HOURS, MAX_SWEEP_HOURS = 0.01, 8_784.0  # half a minute, and a year
 _RENAME = "in the path: rename the memory"
 _FINDING_COLUMNS = ("severity", "store", "code", "description")
+_OLDER = "Older versions were not scanned; add --history."
+_STILL = "Older versions still have the values: `retentive scan --redact --history` redacts these versions."
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
@@ -69,7 +73,8 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
         if redact and history and not yes:
             _confirm_redaction(store, likely=likely)
         with output.progress("Scanning"):
-            found = store.scan(redact=redact, history=history, likely=likely)
+            scanned = scan_store(core_of(store), None, redact=redact, history=history, likely=likely)
+    found = scanned.findings
     rows = [(one.path, _kinds_of(one), *([_RENAME] if one.in_path else [])) for one in found]
     padded = [(*row, "")[:3] for row in rows]
     remain = any(one.in_path or (one.kinds and not redact) for one in found)
@@ -77,11 +82,22 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
         found,
         plain=rows,
         shown=[layouts.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
+        notes=_scan_notes(scanned, redact=redact, history=history),
         status=status_of("sensitive") if remain else status_of("damaged") if any(one.damaged for one in found) else 0,
     )
 
 
-def _kinds_of(found: Scanned) -> str:
+def _scan_notes(scanned: Scanned, *, redact: bool, history: bool) -> list[str]:
+    """What was redacted, and the command for the older versions."""
+    if not redact:
+        return [] if history or not any(one.kinds for one in scanned.findings) else [_OLDER]
+    done = f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}"
+    if history:
+        return [f"{done} and {output.counted(len(scanned.redacted), 'older version')}."]
+    return [f"{done}.", *([_STILL] if scanned.rewritten else [])]
+
+
+def _kinds_of(found: SensitiveMemory) -> str:
     lines = ", ".join(map(str, found.instructions))
     parts = {
         "": ", ".join(found.kinds),

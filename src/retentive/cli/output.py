@@ -71,16 +71,30 @@ def command(
 
 
 class Group(click.Group):
-    """A command with subcommands."""
+    """A command with subcommands. Without one, it runs the subcommand `default`, or prints its help."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.invoke_without_command, self.no_args_is_help = bool(default), not default
+        self.default = default
         add_global_options(self)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        done = super().invoke(ctx)
+        if ctx.invoked_subcommand is not None:
+            return done
+        command = self.commands[self.default]
+        with command.make_context(self.default, [], parent=ctx) as inner:
+            return command.invoke(inner)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the subcommands, and then the same as for a command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in self.commands.items()])
+            helps = {name: each.get_short_help_str(200) for name, each in self.commands.items()}
+            if self.default:
+                helps[self.default] += "  [default]"
+            formatter.write_dl([*helps.items()])
         write_options(ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -88,9 +102,9 @@ class Group(click.Group):
         return list(self.commands)
 
 
-def group(name: str) -> Callable[[Callable[[], None]], Group]:
-    """Make a function a group of subcommands."""
-    return click.group(name, cls=Group)
+def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
+    """Make a function a group of subcommands. `default` is the one that runs if none is given."""
+    return click.group(name, cls=Group, default=default)
 
 
 def as_json() -> bool:
@@ -161,10 +175,10 @@ def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
         write_line("\t".join(cells))
 
 
-def emit_reply(reply: Reply) -> None:
+def emit_reply(reply: Reply, *, notes: Sequence[str] = ()) -> None:
     """Print a reply. An error goes to standard error, but with --json to standard output."""
     if reply.is_error:
-        emit(reply, error=reply.text, notes=_location_notes(reply))
+        emit(reply, error=reply.text, notes=[*notes, *_location_notes(reply)])
     else:
         emit(reply, plain=f"{reply.text}\n")
 

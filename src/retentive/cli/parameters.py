@@ -170,7 +170,6 @@ ARGUMENT_TYPES: Mapping[str, TextType] = {
     "what": RevisionOrPathType(),
     "version_id": VERSION_ID,
     "version_ids": VERSION_ID,
-    "store": STORE,
 }
 """Type of each argument with this name, in every command."""
 

@@ -17,6 +17,7 @@ from retentive.errors import Refused, RetentiveError
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Delete, View, parse
+from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.replies import Reply
 from retentive.values.text import LineCounts
@@ -37,6 +38,7 @@ class Done:
     path: str | None = None
     read: Recorded | None = None
     changes: Sequence[Mapping[str, object]] | None = ()
+    notes: Sequence[str] = ()
 
 
 def perform(store: MemoryStore, **given: object) -> Done:
@@ -63,7 +65,14 @@ def run(store: MemoryStore, operation: Operation[Any]) -> Done:
         if outcome.result.memory is not None:
             core.accesses.note(core.id, outcome.result.memory)
         return Done(reply, named[-1].text, version_read(outcome.result), None)
-    return Done(reply, named[-1].text, changes=_changes(store, outcome.recorded))
+    notes = _explained(store, named) if reply.code == "read_only" else []
+    return Done(reply, named[-1].text, changes=_changes(store, outcome.recorded), notes=notes)
+
+
+def _explained(store: MemoryStore, named: Sequence[MemoryPath]) -> list[str]:
+    from retentive.cli.read_only import explanation  # noqa: PLC0415 - only for this error
+
+    return [explanation(store, [path.text for path in named])]
 
 
 def version_read(result: object) -> Recorded | None:
@@ -81,7 +90,7 @@ def memory_object(memory: Memory) -> dict[str, object]:
 def emit_done(done: Done) -> None:
     """Print a reply. In a format for programs it has the path, the ids if it is about one version, and the changes."""
     if not output.as_object():
-        output.emit_reply(done.reply)
+        output.emit_reply(done.reply, notes=done.notes)
         return
     only = dict(done.changes[0]) if done.changes and len(done.changes) == 1 else {}
     if done.read is not None:

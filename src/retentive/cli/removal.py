@@ -13,7 +13,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, MEMORY_PATH, STORE, time_option
+from retentive.cli.parameters import FORMS, MEMORY_PATH, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.scope import versions_of
@@ -83,9 +83,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 @output.command(json=_ERASED)
 @click.argument("path", required=False)
 @click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
-@click.option(
-    "--whole-store", metavar="KEY", type=STORE, help="Key or id of a memory store to erase with all its memories."
-)
+@click.option("--whole-store", is_flag=True, help="Erase the memory store that --store names, with all its memories.")
 @time_option("--older-than", f"Only memories whose last change is before this time: {FORMS}.")
 @_YES
 def erase(
@@ -93,7 +91,7 @@ def erase(
     path: str | None,
     *,
     memory_id: str | None,
-    whole_store: str | None,
+    whole_store: bool,
     older_than: datetime | None,
     yes: bool,
 ) -> None:
@@ -101,18 +99,20 @@ def erase(
 
     A directory includes the deleted memories that were below it. Its memories are erased one by one; after an
     interruption, run it again. Only a record under the id of each memory remains, with the actor and the time of the
-    erasure.
+    erasure. With --whole-store, --store must be an argument, so that no store is erased by default.
     """
-    if sum(given is not None for given in (path, memory_id, whole_store)) != 1:
-        raise click.UsageError("Specify a path, --memory or --whole-store.")
+    if sum((path is not None, memory_id is not None, whole_store)) != 1:
+        raise click.UsageError("Specify only one of a path, --memory and --whole-store.")
     if older_than is not None and path is None:
         raise click.UsageError("--older-than needs a path.")
-    if whole_store is not None:
-        _erase_store(location, whole_store, yes=yes)
+    if whole_store:
+        _erase_store(location, location.named_store(), yes=yes)
     elif memory_id is not None:
         _erase_memories(location, memory_id, Target(memory_id=memory_id), yes=yes)
     elif path == ROOT and older_than is None:
-        raise InvalidInput(f"{path} is the whole memory store: erase it with --whole-store KEY")
+        raise InvalidInput(
+            f"{path} is the whole memory store: erase it with --whole-store --store {location.store_key}"
+        )
     else:
         _erase_memories(location, str(path), Target(path, older_than=older_than), yes=yes)
 

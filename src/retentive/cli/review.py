@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _NONE = "No proposed changes."
 
 
-@output.group("review")
+@output.group("review", default="list")
 def review() -> None:
     """Review proposed changes, and accept or refuse them.
 

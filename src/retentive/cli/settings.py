@@ -15,7 +15,7 @@ from retentive.errors import InvalidInput
 from retentive.values.settings import Settings, describe
 
 
-@output.group("settings")
+@output.group("settings", default="show")
 def settings() -> None:
     """Show or change the settings of a memory store, such as limits and permissions.
 

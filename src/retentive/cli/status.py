@@ -41,6 +41,10 @@ def _rows(found: Status) -> Iterator[tuple[str, str]]:
     usage = found.usage
     yield "memories", _of(f"{usage.memories:,}", found.max_memories and f"{found.max_memories:,}")
     yield "size", _of(human_size(usage.size_bytes), found.max_store_bytes and human_size(found.max_store_bytes))
+    if found.read_only:
+        yield "read-only", "the whole store, by the setting read_only"
+    elif found.read_only_paths:
+        yield "read-only", f"{', '.join(found.read_only_paths)}, by the setting read_only_paths"
     for near in found.near:
         what = f"{near.path} uses" if near.path else "uses"
         yield "near a limit", f"{what} {100 * near.present // near.limit} % of {near.limit_name}"
@@ -77,11 +81,22 @@ def _last(change: LoggedChange | None) -> Iterator[tuple[str, str]]:
         return
     yield "last change", f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}"
     more = f" and {len(change.versions) - 1} more" if len(change.versions) > 1 else ""
-    yield "changed", f"{' '.join(described(change.versions[-1], change))}{more}"
+    cause = f"{change.cause}: " if change.cause else ""
+    yield "changed", f"{cause}{' '.join(described(change.versions[-1], change))}{more}"
 
 
 def _object(found: Status) -> dict[str, object]:
     named = {name: [each._asdict() for each in getattr(found, name)] for name in ("near", "flagged")}
-    last = {"last": found.last and change_object(found.last)}
-    names = ("usage", "max_memories", "max_store_bytes", "proposals", "doubted", "edits", "has_all_flags", "findings")
+    last: dict[str, object] = {"last": found.last and change_object(found.last)}
+    names = (
+        "usage",
+        "max_memories",
+        "max_store_bytes",
+        "read_only",
+        "read_only_paths",
+        "proposals",
+        "doubted",
+        "edits",
+    )
+    last |= output.attributes(found, "has_all_flags", "findings")
     return output.attributes(found, *names) | named | last

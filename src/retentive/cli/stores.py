@@ -9,13 +9,13 @@ import click
 
 from retentive.agent.projects import DIRECTORY, Feature, start_project
 from retentive.cli import layouts, output
-from retentive.cli.location import Location, shown
+from retentive.cli.location import Location, shown, take_over
 from retentive.cli.parameters import MEMORY_PATH
 from retentive.errors import NotFound
 from retentive.locations import find_store, is_foreign, location_exists
 from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import StoreInfo
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore
 from retentive.values.listing import human_size
 from retentive.values.replies import Reply
 
@@ -71,7 +71,13 @@ def stores(location: Location) -> None:
     output.emit(
         [output.attributes(info, "id", "key", "name", "memories", "size_bytes", "created_at") for info in infos],
         plain=map(_row, infos),
-        shown=[layouts.Table(("size", "memories", "created", "key", "name", "id"), map(_shown_row, infos))],
+        shown=[
+            layouts.Table(
+                ("size", "memories", "created", "key", "name", "id"),
+                map(_shown_row, infos),
+                shortens=("id", "name", "key"),
+            )
+        ],
     )
 
 
@@ -109,7 +115,8 @@ def init(
         raise click.UsageError("--goal must not be empty: describe the purpose of the project.")
     is_new, took_over = not _exists(location), is_foreign(location.url)
     with location.created() as store:
-        core_of(store).backend.write(store.id, lambda _: None)  # takes over a directory of plain files
+        if took_over:
+            take_over(store)
         target = None if pattern is None else (directory or DIRECTORY).rstrip("/")
         if target is not None:
             _refuse_second(store, target)

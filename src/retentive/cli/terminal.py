@@ -5,7 +5,10 @@ Imported only when standard output is a terminal. Control characters in texts of
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod, RenderableType
@@ -23,6 +26,7 @@ _RIGHT = {"size", "memories"}
 _DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
 _MARKED = {"removed": "black on red", "added": "black on green"}
 _FOUND = "black on yellow"
+_LEAST = 12  # columns that a shortened cell keeps
 _UNFOLDED = 10_000  # number of columns, more than any row has
 
 
@@ -44,7 +48,8 @@ def _table(piece: Table) -> str:
     for name in piece.columns:
         justify: JustifyMethod = "right" if name in _RIGHT else "left"
         table.add_column(name, style=_COLUMN_STYLES.get(name), justify=justify, overflow="fold")
-    for row in piece.rows:
+    rows = fitted([list(piece.columns), *map(list, piece.rows)], [piece.columns.index(each) for each in piece.shortens])
+    for row in rows[1:]:
         table.add_row(*[_cell(cell, name) for cell, name in zip(row, piece.columns, strict=True)])
     if not table.rows:
         return piece.empty
@@ -62,6 +67,7 @@ def _aligned(piece: Aligned) -> str:
         return piece.empty
     if piece.header:
         shown.insert(0, list(piece.header))
+    shown = fitted(shown, piece.shortens)
     styles = [*piece.styles, *[None] * (len(shown[0]) - len(piece.styles))]
     widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
     lines: list[Text] = []
@@ -74,6 +80,37 @@ def _aligned(piece: Aligned) -> str:
         line.rstrip()
         lines.append(line)
     return _drawn(lines)
+
+
+def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
+    """The rows with the columns of `order` shortened, one after the other, until they fit the terminal.
+
+    Without a terminal nothing is shortened.
+    """
+    if not order or sys.stdout is None or not sys.stdout.isatty():
+        return rows
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+    for number in order:
+        least = _LEAST if number != order[-1] else 2 * _LEAST  # the last one matters most
+        if excess > 0 and widths[number] > least:
+            width = max(least, widths[number] - excess)
+            excess -= widths[number] - width
+            rows = [[*row[:number], _shortened(row[number], width), *row[number + 1 :]] for row in rows]
+    return rows
+
+
+def _shortened(cell: str, width: int) -> str:
+    """The beginning and the end of a cell, with an ellipsis in place of the middle."""
+    if cell_len(cell) <= width:
+        return cell
+    end = _beginning(cell[::-1], (width - 1) // 2)[::-1]
+    return f"{_beginning(cell, width - 1 - cell_len(end))}…{end}"
+
+
+def _beginning(text: str, width: int) -> str:
+    widths = accumulate(map(cell_len, text))
+    return "".join(character for character, at in zip(text, widths, strict=True) if at <= width)
 
 
 def _diff_lines(rows: Iterable[DiffLine]) -> Iterable[Text]:

@@ -12,7 +12,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
+from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown, take_over
 from retentive.cli.parameters import MEMORY_PATH, STORE
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
@@ -215,7 +215,7 @@ def migrate(
 
     The location can stay in use: run migrate again to copy later changes. It resumes after an interruption, and
     compares everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same
-    keys as before. --keys and its environment variables have no effect. Memory stores that were erased since an earlier
+    keys as before. The environment variables of --keys have no effect. Memory stores that were erased since an earlier
     run are listed on standard error.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
@@ -223,6 +223,8 @@ def migrate(
 
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
+    if "keys" in location.typed:  # ignoring it could leave a copy in plain text
+        raise click.UsageError("migrate takes --from-keys for the location and --to-keys for TO instead of --keys.")
     with naming("TO", shown(target)):
         if _same(location.url, target):
             raise InvalidInput("TO is the location itself")
@@ -262,7 +264,7 @@ def _take_over(location: Location) -> None:
         is_new = is_foreign(location.url) and location_exists(location.url)
     if is_new:
         with location.opened(create=True) as opened:
-            opened.store().memories()
+            take_over(opened.store())
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:

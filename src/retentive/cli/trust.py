@@ -12,7 +12,7 @@ from retentive.values.paths import ROOT
 _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 
 
-@output.group("trust")
+@output.group("trust", default="list")
 def trust() -> None:
     """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
 

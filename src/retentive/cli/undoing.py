@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,8 @@ from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, revision_option, revisions_and_path, time_option
 from retentive.errors import RetentiveError
-from retentive.history.operations import Preview, Undo
-from retentive.history.revisions import Revision, parse
+from retentive.history.operations import Preview, Restore, Undo
+from retentive.history.revisions import Revision, as_revision, parse
 from retentive.store import MemoryStore, core_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,10 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     """
     with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
-    _emit_outcome(outcome, store.replies)
+        advice = (
+            [] if not outcome.conflicts else _advice(store, Restore(core_of(store).parsed(path), to), dry_run=dry_run)
+        )
+    _emit_outcome(outcome, store.replies, advice)
 
 
 @output.command(json=_OUTCOME_JSON)
@@ -88,17 +93,39 @@ def undo(
         raise click.UsageError("--merge and --force exclude each other.")
     mode: Mode = "merge" if merge else "force" if force else "refuse"
     with location.existing() as store:
-        change: Revision | str = revisions[0] if revisions else "HEAD"
+        change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
         if not (revisions or by is not None or yes or dry_run):
             change, path = _confirmed(store, path, mode), None
         if by is not None:
             outcome = store.undo_by(by, since=since, mode=mode, dry_run=dry_run)
         else:
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
-    _emit_outcome(outcome, store.replies)
+        advice: list[str] = []
+        if outcome.conflicts:
+            target = None if path is None else core_of(store).parsed(path)
+            advice = _advice(store, Undo(None if by is not None else change, by, since, mode, target), dry_run=dry_run)
+    _emit_outcome(outcome, store.replies, advice)
 
 
-def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
+_MODES: dict[Mode, str] = {
+    "merge": "--merge undoes it and keeps the later changes, which are in other lines",
+    "force": "--force undoes it and loses the later changes of these memories",
+}
+_FORCE_RESTORE = "--force restores it and deletes the memories in the way"
+
+
+def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
+    """The options with which the operation would have no conflicts."""
+    core = core_of(store)
+    modes: list[Mode] = ["force"] if isinstance(operation, Restore) else ["merge", "force"]
+    works = [mode for mode in modes if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
+    texts = {"force": _FORCE_RESTORE} if isinstance(operation, Restore) else _MODES
+    if not works:
+        return ["Neither --merge nor --force can do it; `retentive log PATH` shows the versions that are left."]
+    return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
+
+
+def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     """Show the last change and what undoing it would do, and ask. Returns the id of a version of the change."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
@@ -108,14 +135,15 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
     core = core_of(store)
     with core.checking("undo.preview"):
         target = None if path is None else core.parsed(path)
-    preview = Preview(Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=target))
+    undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=target)
+    preview = Preview(undo)
     try:
         outcome = core.peek(preview)
     except RetentiveError:
         core.result_of(preview)  # raises, and leaves the audit entry
         raise
     if outcome.conflicts:
-        _emit_outcome(core.result_of(preview), store.replies)
+        _emit_outcome(core.result_of(preview), store.replies, _advice(store, undo))
     change = outcome.undone[0]
     lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:"]
     lines += [f"  {' '.join(described(version, change))}" for version in reversed(change.versions)]
@@ -126,7 +154,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> str:
         core.result_of(preview)
         output.note("Nothing was undone.")
         raise click.exceptions.Exit(FAILED)
-    return change.versions[0].id
+    return as_revision(change.versions[0].id)
 
 
 def _pattern(session: str) -> str:
@@ -135,8 +163,8 @@ def _pattern(session: str) -> str:
     return f"session:{session}"
 
 
-def _emit_outcome(outcome: RestoreOutcome, replies: Replies) -> None:
-    """Print the steps, or the conflicts with their exit status."""
+def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str]) -> None:
+    """Print the steps, or the conflicts with the advice and their exit status."""
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
     rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
@@ -151,7 +179,11 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies) -> None:
         | {"undone": list(map(change_object, outcome.undone))},
         plain=[] if has_conflicts else [*rows, *((line,) for line in below)],
         shown=[] if has_conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
-        notes=_grouping(outcome) + [f"{each.path} was not fully restored: {each.reason}." for each in outcome.left],
+        notes=[
+            *_grouping(outcome),
+            *(f"{each.path} was not fully restored: {each.reason}." for each in outcome.left),
+            *advice,
+        ],
         error="\n".join(conflicts) if has_conflicts else "",
         status=status_of("conflict") if has_conflicts else 0,
     )

@@ -172,17 +172,17 @@ def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
 
 def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     """The command asks for confirmation and needs no key. The status shows the time of the destruction."""
-    with interactive(sealed.directory, "encryption", "destroy", "default", "--at", AT) as shown:
+    with interactive(sealed.directory, "encryption", "destroy", "--store", "default", "--at", AT) as shown:
         shown.expect("with 1 memory and its history?")
         shown.type("n\r")
         shown.expect("Nothing was removed.")
         assert shown.end() == 1
-    assert sealed.run("encryption", "destroy", "default").exit_code == 2  # nobody can be asked
+    assert sealed.run("encryption", "destroy", "--store", "default").exit_code == 2  # nobody can be asked
     assert sealed.done("cat", "/memories/a.md") == MARKER
-    assert here(sealed.at, "encryption", "destroy", "nothing", "--yes").exit_code == 3
+    assert here(sealed.at, "encryption", "destroy", "--store", "nothing", "--yes").exit_code == 3
     wrapped = wrapped_keys(sealed)["default"]
     assert wrapped in at_rest(sealed.directory)
-    said = here(sealed.at, "encryption", "destroy", "default", "--yes")
+    said = here(sealed.at, "encryption", "destroy", "--store", "default", "--yes")
     assert said.exit_code == 0
     assert wrapped not in at_rest(sealed.directory)
     for command in (["cat", "/memories/a.md"], ["ls"], ["create", "/memories/b", "x"], ["view"], ["rm", "/memories/a"]):
@@ -192,14 +192,18 @@ def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
     found = sealed.status()["default"]
     assert (found["readable"], found["kek_id"]) == (False, None)
     assert f"destroyed at {found['destroyed_at']}" in said.stdout
-    assert sealed.done("encryption", "destroy", "default", "--yes") == said.stdout  # the first time is kept
+    assert sealed.done("encryption", "destroy", "--store", "default", "--yes") == said.stdout  # the first time is kept
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
 
 
 def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
     assert here(at, "create", "/memories/a", "x").exit_code == 0
-    for command in (["encryption", "new"], ["encryption", "rotate"], ["encryption", "destroy", "default", "--yes"]):
+    for command in (
+        ["encryption", "new"],
+        ["encryption", "rotate"],
+        ["encryption", "destroy", "--store", "default", "--yes"],
+    ):
         refused = here(at, *command)
         assert refused.exit_code == 2
         assert "key" in refused.stderr
@@ -221,3 +225,21 @@ def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
 def at_rest(directory: Path) -> bytes:
     """Return the bytes of all files except the key files."""
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")
+
+
+def test_the_status_tells_old_keys_from_missing_ones(sealed: Sealed) -> None:
+    def ages(result: Result) -> list[str]:
+        return [line.split("\t")[2].split()[-1] for line in result.stdout.splitlines()]
+
+    assert ages(sealed.run("encryption", "status")) == ["current", "current"]
+    sealed.done("encryption", "new")
+    assert ages(sealed.run("encryption")) == ["old", "old"]
+    other = str(sealed.directory / "other.json")
+    here(sealed.at, "--keys", other, "encryption", "new")
+    assert ages(here(sealed.at, "--keys", other, "encryption", "status")) == ["missing", "missing"]
+    assert ages(here(sealed.at, "encryption", "status")) == ["missing", "missing"]
+
+
+def test_the_key_of_no_store_is_destroyed_by_default(sealed: Sealed) -> None:
+    assert sealed.run("encryption", "destroy", "--yes").exit_code == 2
+    assert sealed.done("cat", "/memories/a.md") == MARKER

@@ -122,7 +122,7 @@ def test_log_json_has_all_fields(location: str) -> None:
         "redacted_by": "user:bob",
         "change": "r1",
         "path_before": None,
-        "provenance": dict.fromkeys(("integration", "tool_use_id", "session", "source"), "")
+        "provenance": dict.fromkeys(("integration", "tool_use_id", "session", "source", "cause"), "")
         | {"flags": [], "contributors": []},
     }
     assert found[-2]["provenance"]["integration"] == "python"
@@ -136,7 +136,7 @@ def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) 
     here(location, "create", "/memories/d/two", "2")
     here(location, "--actor", "user:bob", "mv", "/memories/d", "/memories/e")
     at = versions(location)[-1].created_at.astimezone(timezone(timedelta(hours=1)))
-    shown = terminal(tmp_path, "--at", location, "log", NO_COLOR="1", COLUMNS="40", TZ="UTC-01:00")
+    shown = terminal(tmp_path, "--at", location, "log", NO_COLOR="1", COLUMNS="100", TZ="UTC-01:00")
     lines = shown.replace("\r\n", "\n").splitlines()
     assert lines[:4] == [
         "change  time                    actor       what",

@@ -119,11 +119,14 @@ def test_only_old_memories_are_erased(location: str) -> None:
 
 
 def test_a_whole_store_is_erased(location: str) -> None:
-    assert here(location, "erase", "--whole-store", "other", "--yes").stdout == "Erased the memory store other.\n"
+    assert (
+        here(location, "erase", "--whole-store", "--store", "other", "--yes").stdout
+        == "Erased the memory store other.\n"
+    )
     assert (SECRET + " too").encode() not in bytes_of(location)
     assert len(here(location, "stores").stdout.splitlines()) == 1
     assert here(location, "--store", "other", "ls").exit_code == 3
-    assert here(location, "erase", "--whole-store", "other", "--yes").exit_code == 3
+    assert here(location, "erase", "--whole-store", "--store", "other", "--yes").exit_code == 3
     assert left(location) == ["created", "modified", "created", "deleted"]
 
 
@@ -135,7 +138,9 @@ def test_a_whole_store_is_erased(location: str) -> None:
         ("redact", "--finish", "--all-of", A),
         ("erase",),
         ("erase", A, "--memory", "mem_x"),
-        ("erase", "--memory", "mem_x", "--whole-store", "other"),
+        ("erase", "--memory", "mem_x", "--whole-store", "--store", "other"),
+        ("erase", "--whole-store"),
+        ("erase", "--whole-store", "other", "--store", "other"),
     ],
 )
 def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...]) -> None:
@@ -151,7 +156,7 @@ def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...
     [
         (("redact", "--all-of", B), "Permanently remove the text and path of 2 versions?"),
         (("erase", A), f"Permanently erase {A} with 2 versions?"),
-        (("erase", "--whole-store", "default"), "Permanently erase the memory store default with 1 memory?"),
+        (("erase", "--whole-store", "--store", "default"), "Permanently erase the memory store default with 1 memory?"),
     ],
 )
 def test_removal_needs_confirmation(location: str, tmp_path: Path, arguments: tuple[str, ...], question: str) -> None:
@@ -170,7 +175,11 @@ def test_removal_needs_confirmation(location: str, tmp_path: Path, arguments: tu
 
 
 def test_without_a_terminal_removal_needs_the_option_yes(location: str) -> None:
-    for arguments in (("redact", version_ids(location)[0]), ("erase", A), ("erase", "--whole-store", "other")):
+    for arguments in (
+        ("redact", version_ids(location)[0]),
+        ("erase", A),
+        ("erase", "--whole-store", "--store", "other"),
+    ):
         ended = here(location, *arguments)
         assert (ended.exit_code, "--yes" in ended.stderr) == (2, True)
     assert left(location) == ["created", "modified", "created", "deleted"]
@@ -205,7 +214,7 @@ def test_the_erasure_of_a_store_can_be_pending(location: str, tmp_path: Path, mo
     reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM versions").fetchone()
-    ended = here(location, "erase", "--whole-store", "other", "--yes")
+    ended = here(location, "erase", "--whole-store", "--store", "other", "--yes")
     assert ended.stderr.startswith("Pending: ")
     assert json.loads(here(location, "redact", "--finish", "--json").stdout)["pending"] is True
     reader.close()
@@ -248,3 +257,28 @@ def test_sweep_refuses_an_interval_that_would_never_rest(location: str, hours: s
     ended = here(location, "sweep", "--every", hours)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert "Invalid value for '--every'" in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("other",)])
+def test_a_whole_store_is_never_erased_by_default(location: str, arguments: tuple[str, ...]) -> None:
+    """The store is named by --store, on the command line."""
+    before = here(location, "stores").stdout
+    refused = here(location, "erase", "--whole-store", *arguments, "--yes")
+    assert (refused.exit_code, here(location, "stores").stdout) == (2, before)
+
+
+def test_a_scan_says_what_it_redacted(tmp_path: Path) -> None:
+    """And which command removes the values from the older versions."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    here(at, "init")
+    here(at, "settings", "set", "sensitive=off")
+    here(at, "create", A, "key AKIAQ3EGVSNB6RTKX2ZP\n")
+    here(at, "append", A, "more")
+    assert here(at, "scan").stderr == "Older versions were not scanned; add --history.\n"
+    assert here(at, "scan", "--redact").stderr == (
+        "Redacted the values in 1 memory.\n"
+        "Older versions still have the values: `retentive scan --redact --history` redacts these versions.\n"
+    )
+    done = here(at, "scan", "--redact", "--history", "--yes")
+    assert done.stderr == "Redacted the values in 0 memories and 2 older versions.\n"
+    assert (here(at, "scan", "--history").stdout, here(at, "cat", A).stdout.count("REDACTED")) == ("", 1)

@@ -40,7 +40,7 @@ def commands(at: str, directory: Path, key: str) -> list[list[str]]:
         ["--at", at, "--store", key, "log"],
         ["--at", at, "--store", key, "sweep"],
         ["--at", at, "--store", key, "init"],
-        ["--at", at, "erase", "--whole-store", key, "--yes"],
+        ["--at", at, "erase", "--whole-store", "--store", key, "--yes"],
         ["backup", "--at", at, str(directory / "new.tar"), "--store", key],
         ["restore-backup", str(directory / "b.tar"), "--at", made, "--store", key],
         ["--at", made, "import", "--whole", str(directory / "e.tar"), "--as", key],
@@ -101,7 +101,7 @@ def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: 
     """A read reports that the store does not exist. A write creates it."""
     location = kind.format(tmp_path)
     assert here(location, "create", "/memories/a", "a").exit_code == 0
-    assert here(location, "erase", "--whole-store", "default", "--yes").exit_code == 0
+    assert here(location, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 0
     for command in READING:
         done = here(location, *(part.format(tmp_path) for part in command))
         assert (done.exit_code, done.stderr) == (3, MISSING), command
@@ -119,6 +119,6 @@ def test_external_files_are_read(tmp_path: Path) -> None:
     (root / "memories").mkdir(parents=True)
     (root / "memories" / "a").write_text("a")
     assert here(str(root), "ls").stdout == "1\t/memories/a\n"
-    assert here(str(root), "erase", "--whole-store", "default", "--yes").exit_code == 0
+    assert here(str(root), "erase", "--whole-store", "--store", "default", "--yes").exit_code == 0
     (root / "memories" / "b").write_text("bb")
     assert here(str(root), "ls").stdout == "2\t/memories/b\n"

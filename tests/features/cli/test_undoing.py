@@ -228,3 +228,46 @@ def test_an_actor_after_undo_does_not_undo_the_change_of_another(tmp_path: Path)
     assert (ended.exit_code, "use --by" in ended.stderr) == (2, True)
     assert here(at, "undo", "--by", "session:s1").stdout == f"deleted\t{A}\n"
     assert here(at, "--actor", "user:bob", "undo", "--yes").exit_code == 0
+
+
+def test_a_conflict_names_the_options_that_work(location: str) -> None:
+    """Only those with which nothing is in the way."""
+    change = version_ids(location)[2]
+    here(location, "replace", A, "four", "4")
+    other_lines = here(location, "undo", change).stderr
+    assert "--merge undoes it and keeps the later changes" in other_lines
+    assert "--force undoes it and loses the later changes" in other_lines
+    here(location, "replace", A, "1", "ONE")
+    same_lines = here(location, "undo", change).stderr
+    assert ("--merge" in same_lines, "--force" in same_lines) == (False, True)
+    here(location, "rm", A)
+    here(location, "create", A + "/x", "in the way")
+    blocked = here(location, "restore", A, "--to", change)
+    assert blocked.exit_code == 6
+    assert "--force restores it and deletes the memories in the way." in blocked.stderr
+
+
+def test_a_redacted_change_cannot_be_undone(location: str) -> None:
+    change = version_ids(location)[2]
+    here(location, "replace", A, "four", "4")
+    here(location, "redact", change, "--yes")
+    assert "Neither --merge nor --force can do it" in here(location, "undo", change).stderr
+
+
+def test_the_log_shows_what_an_undo_reverted(location: str, tmp_path: Path) -> None:
+    here(location, "undo", "r3")
+    here(location, "undo", "--session", "s1")
+    here(location, "restore", A, "--to", "r3")
+    lines = [line.split("\t") for line in here(location, "log").stdout.splitlines()]
+    causes = {line[0]: line[6:] for line in lines}
+    assert causes["r8"] == ["restore to r3"]
+    assert causes["r7"] == ["undo of 3 changes, r3 to r5"]
+    assert causes["r6"] == ["undo of r3"]
+    assert causes["r5"] == []
+    newest = json.loads(here(location, "log", "--json", "-n", "1").stdout)[0]
+    assert newest["provenance"]["cause"] == "restore to r3"
+    assert "cause        restore to r3" in here(location, "show").stdout
+    status = dict(line.split("\t") for line in here(location, "status").stdout.splitlines())
+    assert status["changed"] == f"restore to r3: modified {A}"
+    shown = terminal(tmp_path, "--at", location, "log", "-n", "1", NO_COLOR="1").splitlines()
+    assert [line.split()[-3:] for line in shown[1:]] == [["restore", "to", "r3"], ["modified", A]]

@@ -225,7 +225,7 @@ def test_create_reads_a_file_or_a_dash(at: str, texts_in_files: None) -> None:
 
 def test_write_creates_or_replaces_the_whole_text(tmp_path: Path) -> None:
     location = str(tmp_path / "memory")
-    assert here(location, "write", PATH, "one").stdout == f"The file {PATH} has been edited.\n"
+    assert here(location, "write", PATH, "one").stdout == f"File created successfully at: {PATH}\n"
     assert here(location, "write", PATH, "-", text=b"two\r\n").stdout == f"The file {PATH} has been edited.\n"
     assert text_at(location) == "two\r\n"
     with retentive.open(location) as opened:
@@ -277,3 +277,48 @@ def test_refused_writes_change_nothing(at: str, command: list[str], status: int)
     ended = here(at, *command)
     assert (ended.exit_code, ended.stdout) == (status, "")
     assert here(at, "ls").stdout == f"1\t/memories/d/e\n8\t{PATH}\n"
+
+
+def test_write_and_append_say_what_they_created(tmp_path: Path) -> None:
+    for command in ("write", "append"):
+        at = f"sqlite:///{tmp_path}/{command}.db"
+        assert here(at, command, PATH, "one").stdout == f"File created successfully at: {PATH}\n"
+        assert here(at, command, PATH, "two").stdout == f"The file {PATH} has been edited.\n"
+
+
+def test_a_refused_write_names_the_setting(tmp_path: Path) -> None:
+    """For people only: the reply itself stays the same."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    here(at, "create", PATH, "one")
+    mine = '{"user:*": ["/memories/mine/**"]}'
+    cases = {
+        f'read_only_paths=["{PATH}"]': f'The setting read_only_paths is ["{PATH}"];',
+        "read_only=true": "The setting read_only makes the memory store read-only; `retentive settings set read_only=",
+        f"allow_write={mine}": f"The setting allow_write does not let user:ann change {PATH};",
+    }
+    for change, expected in cases.items():
+        assert here(at, "settings", "set", change).exit_code == 0
+        for command in (
+            ("write", PATH, "two"),
+            ("rm", PATH),
+            ("mv", PATH, "b"),
+            ("undo", "r1"),
+            ("erase", PATH, "--yes"),
+        ):
+            ended = here(at, "--actor", "user:ann", *command)
+            assert (ended.exit_code, "is read-only\n" in ended.stderr) == (9, True), ended.stderr
+            assert ended.stderr.splitlines()[1].startswith(expected), ended.stderr
+        name = change.partition("=")[0]
+        shown = here(at, "status").stdout
+        assert (f"by the setting {name}\n" in shown) == (name != "allow_write")
+        here(at, "settings", "set", "--unset", name)
+    here(at, "settings", "set", "read_only=true")
+    assert json.loads(here(at, "write", PATH, "two", "--json").stdout)["text"] == f"Error: {PATH} is read-only"
+
+
+def test_a_trusted_place_is_explained(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    here(at, "--actor", "session:s1", "create", PATH, "one")
+    here(at, "trust", "quarantine", "session:s1")
+    ended = here(at, "write", PATH, "two")
+    assert (ended.exit_code, "`retentive trust list`" in ended.stderr) == (9, True)

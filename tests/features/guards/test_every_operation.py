@@ -231,7 +231,7 @@ def test_the_erasure_of_a_store_names_the_rule(scene: Scene) -> None:
     scene.store.change_settings({"read_only_paths": [GONE]})
     with pytest.raises(ReadOnly, match="read-only"):
         scene.place.erase("default")
-    assert here(scene.at, "erase", "--whole-store", "default", "--yes").exit_code == 9
+    assert here(scene.at, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 9
     scene.store.change_settings({"read_only_paths": None, "review": [BOB]})
     with pytest.raises(PermissionDenied, match="is under review"):
         scene.place.erase("default")

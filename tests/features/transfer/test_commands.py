@@ -351,3 +351,12 @@ def test_a_directory_that_nothing_has_opened_is_copied_whole(tmp_path: Path) -> 
         else:
             assert here(str(tmp_path / "memory"), "migrate", target).exit_code == 0
         assert here(target, "cat", "a.md").stdout == "from before\n"
+
+
+def test_migrate_refuses_keys_that_it_would_ignore(keys: str, tmp_path: Path) -> None:
+    """The copy would be in plain text."""
+    at = f"sqlite:///{tmp_path}/plain.db"
+    done(at, "create", "/memories/a", "a")
+    refused = here(at, "--keys", keys, "migrate", f"sqlite:///{tmp_path}/copy.db")
+    assert (refused.exit_code, "--to-keys" in refused.stderr) == (2, True)
+    assert not (tmp_path / "copy.db").exists()

@@ -82,7 +82,7 @@ def test_the_command_reports_and_propagates(tmp_path: Path) -> None:
         for key in ("one", "two"):
             write(place.store(key))
     assert here(source, "migrate", target).exit_code == 0
-    assert here(source, "erase", "--whole-store", "one", "--yes").exit_code == 0
+    assert here(source, "erase", "--whole-store", "--store", "one", "--yes").exit_code == 0
     told = here(source, "migrate", target)
     assert told.exit_code == 0
     assert "one: erased at the location" in told.stderr

@@ -1,0 +1,50 @@
+"""Explains to people why a memory is read-only. A model only reads that it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+
+from retentive.engine.writer import WriteRules
+from retentive.errors import RetentiveError
+from retentive.store import MemoryStore, core_of
+from retentive.values.settings import Settings
+
+_HIDDEN = (
+    "Trust hides a memory there: `retentive trust list` shows it, and `retentive trust release` ends a quarantine."
+)
+
+
+def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
+    """The setting that makes one of these canonical paths, or a memory below, read-only, and how to change it.
+
+    Without paths, the setting for any memory of the store.
+    """
+    core, settings = core_of(store), store.settings()
+    rules = WriteRules(settings, core.actor, core.examiner)
+    for path in paths or ("/memories",):
+        for each in (*_below(store, path), path):
+            if name := rules.setting_against(each):
+                return _text(name, settings, each, str(core.actor or "an actor without a name"))
+    return _HIDDEN
+
+
+def _below(store: MemoryStore, path: str) -> list[str]:
+    with suppress(RetentiveError):
+        return [memory.path for memory in store.memories(path)]
+    return []
+
+
+def _text(name: str, settings: Settings, path: str, actor: str) -> str:
+    if name == "read_only":
+        return (
+            "The setting read_only makes the memory store read-only; `retentive settings set read_only=false` ends it."
+        )
+    if name == "read_only_paths":
+        value = json.dumps(settings.read_only_paths)
+        return f"The setting read_only_paths is {value}; `retentive settings set 'read_only_paths=[...]'` changes it."
+    return (
+        f"The setting allow_write does not let {actor} change {path}; `retentive settings set 'allow_write={{...}}'`"
+        " changes it."
+    )

@@ -39,7 +39,7 @@ class ProjectFiles:
         entry = self._tx.get(self._path(name).text)
         return None if entry.memory is None else decoded(entry.data)
 
-    def write(self, name: str, text: str) -> None:
+    def put(self, name: str, text: str) -> None:
         """Write a memory. Raises `Refused`, with the path of the memory, before anything is recorded."""
         path = self._path(name)
         try:

@@ -57,7 +57,7 @@ def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPla
     if not plan.rolls_over and not kept:
         kept = [entry]  # too large: the guard refuses it
     if kept or old:
-        files.write(name, _joined(head, kept))
+        files.put(name, _joined(head, kept))
 
 
 def indexed(index: str) -> list[str]:
@@ -94,11 +94,11 @@ def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -
     number = 0
     for chunk in reversed(chunks):
         number, name = _free_name(files, day, number + 1)
-        files.write(f"{_FOLDER}/{name}", _joined(head, chunk))
+        files.put(f"{_FOLDER}/{name}", _joined(head, chunk))
         newest, oldest = (each.splitlines()[0].removeprefix(f"{ENTRY}of ") for each in (chunk[0], chunk[-1]))
         lines.insert(0, f"- {name}: {len(chunk)} sessions, from {oldest} to {newest}\n")
     known = (files.read(INDEX) or "").splitlines(keepends=True)
-    files.write(INDEX, _index([*lines, *(line for line in known if line.startswith("- ") and line != _MORE)], room))
+    files.put(INDEX, _index([*lines, *(line for line in known if line.startswith("- ") and line != _MORE)], room))
 
 
 def _index(lines: Sequence[str], room: int) -> str:

@@ -78,9 +78,9 @@ def start_project(
     def write(files: ProjectFiles) -> None:
         if files.read(_LOG) is not None:
             raise InvalidInput(f"a project already exists in {directory}; continue it with open_session")
-        files.write(_SETUP, f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n")
-        files.write(_CHECKLIST, _json({"features": checklist}))
-        files.write(_LOG, f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n")
+        files.put(_SETUP, f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n")
+        files.put(_CHECKLIST, _json({"features": checklist}))
+        files.put(_LOG, f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n")
 
     _changed(memory, directory, [write], author)
 
@@ -184,7 +184,7 @@ def _mark(
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:
         if verified or broken:
-            files.write(_CHECKLIST, _mark_features(files.read(_CHECKLIST), path, verified, broken))
+            files.put(_CHECKLIST, _mark_features(files.read(_CHECKLIST), path, verified, broken))
     except InvalidInput as error:
         return error
     except Refused as refusal:

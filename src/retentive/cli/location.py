@@ -193,7 +193,7 @@ def _login() -> str:
 
 def take_over(store: MemoryStore) -> None:
     """Record the plain files of a directory as memories, with the ids that reading them has shown."""
-    core_of(store).backend.write(store.id, lambda _: None)
+    core_of(store).backend.write(store.id, lambda _: None)  # it has no operation, because it changes no memory
     store.memories()
 
 

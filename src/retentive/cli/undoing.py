@@ -20,6 +20,7 @@ from retentive.errors import RetentiveError
 from retentive.history.operations import Preview, Restore, Undo
 from retentive.history.revisions import Revision, as_revision, parse
 from retentive.store import MemoryStore, core_of
+from retentive.values.paths import MemoryPath
 
 if TYPE_CHECKING:
     from retentive.history.apply import RestoreOutcome, Step
@@ -46,9 +47,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     """
     with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
-        advice = (
-            [] if not outcome.conflicts else _advice(store, Restore(core_of(store).parsed(path), to), dry_run=dry_run)
-        )
+        advice = _advice(store, Restore(_target(store, path), to), dry_run=dry_run) if outcome.conflicts else []
     _emit_outcome(outcome, store.replies, advice)
 
 
@@ -102,7 +101,7 @@ def undo(
             outcome = store.undo(change, path=path, mode=mode, dry_run=dry_run)
         advice: list[str] = []
         if outcome.conflicts:
-            target = None if path is None else core_of(store).parsed(path)
+            target = None if path is None else _target(store, path)
             advice = _advice(store, Undo(None if by is not None else change, by, since, mode, target), dry_run=dry_run)
     _emit_outcome(outcome, store.replies, advice)
 
@@ -125,6 +124,12 @@ def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = Fa
     return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
 
 
+def _target(store: MemoryStore, path: str) -> MemoryPath:
+    core = core_of(store)
+    with core.checking("undo.preview"):
+        return core.parsed(path)
+
+
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     """Show the last change and what undoing it would do, and ask. Returns the id of a version of the change."""
     if sys.stdin is None or not sys.stdin.isatty():
@@ -133,9 +138,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
             " the last change."
         )
     core = core_of(store)
-    with core.checking("undo.preview"):
-        target = None if path is None else core.parsed(path)
-    undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=target)
+    undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))
     preview = Preview(undo)
     try:
         outcome = core.peek(preview)

@@ -25,6 +25,7 @@ BELOW = ("storage", "testing")
 """The backends with their wrappers, and the shipped tests of backends."""
 WRITERS = {
     "pipeline.py",
+    "cli/location.py",  # an empty transaction, which takes over a directory of plain files
     "doctor/discarding.py",  # a record as it is stored, without the encryption layer
     "transfer/contents.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",

@@ -64,7 +64,7 @@ def invalid(message: str) -> ApiError:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ApiRule:
     """Rule of the API. `text` is a format string for the error message."""
 
     status: int
@@ -72,12 +72,12 @@ class Rule:
     text: str
 
 
-def _read() -> dict[str, Rule]:
+def _read() -> dict[str, ApiRule]:
     rows = (line.split("\t") for line in files(__package__).joinpath("rules.tsv").read_text("utf-8").splitlines()[1:])
-    return {name: Rule(int(status), source, text) for name, status, source, text in rows}
+    return {name: ApiRule(int(status), source, text) for name, status, source, text in rows}
 
 
-RULES: Mapping[str, Rule] = _read()
+RULES: Mapping[str, ApiRule] = _read()
 
 
 def refusal(rule: str, where: str = "", *, details: Mapping[str, object] | None = None, **values: object) -> ApiError:

@@ -387,15 +387,13 @@ def place_of(memory: MemoryStore | Mounts, path: str, *, operation: str) -> tupl
     with core.checking(operation):
         target = core.parsed(path)
     if isinstance(memory, MemoryStore):
-        return core_of(memory), target
+        return core, target
     mount = memory._mount_of(target)  # noqa: SLF001 - of this module
     return mount.core, target.within(mount.point)
 
 
 _AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
-    Create: "exists",
+    **dict.fromkeys((Create, Write, Append), "exists"),
     StrReplace: "edit_missing",
     Insert: "missing",
-    Write: "exists",
-    Append: "exists",
 }

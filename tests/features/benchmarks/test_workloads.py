@@ -1,0 +1,136 @@
+"""The workloads run on retentive and the SDK's tool, and the oracle finds planted faults. No time is checked."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that imports a module of the benchmark."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    return lambda name: importlib.import_module(f"workloads.{name}")
+
+
+def played(parts: Any, store: Any, letter: str) -> Any:
+    """Run one workload in its smallest size and return the oracle, which has judged all answers and the end."""
+    operations, oracles, worker = parts("operations"), parts("oracle"), parts("worker")
+    workload = next(each for each in operations.WORKLOADS if each.letter == letter)
+    source = operations.Source(operations.SCALES["tiny"], "a test")
+    notes, oracle = workload.fill(source), oracles.Oracle()
+    store.fill(notes)
+    oracle.filled(notes)
+    turn = workload.plan(source)
+    done = worker.run(store, turn, 60.0)["done"]
+    assert [len(each) for each in done] == [len(each) for each in turn]
+    oracle.play(turn, [[oracles.Outcome(*each) for each in one] for one in done])
+    oracle.check(store.names(), {key: store.read(key) for key in oracle.keys})
+    return oracle
+
+
+@pytest.mark.parametrize("letter", "ABCDEF")
+@pytest.mark.parametrize("system", ["retentive, SQLite", "retentive, directory", "SDK's local tool"])
+def test_every_workload_runs(parts: Any, tmp_path: Path, system: str, letter: str) -> None:
+    """No operation is refused. All answers are right, except those of several writers without a lock."""
+    module = parts(f"adapters.{'sdk' if system.startswith('SDK') else 'retentive'}")
+    store = module.open_store(system, str(tmp_path), "")
+    try:
+        oracle = played(parts, store, letter)
+    finally:
+        store.close()
+    if module.__name__.endswith("retentive") or letter not in "CF":
+        assert oracle.verdict() == "valid"
+
+
+class Broken:
+    """Store in memory that spoils the change of one note. `fault` says how."""
+
+    def __init__(self, fault: str) -> None:
+        self._fault = fault
+        self._texts: dict[str, str] = {}
+        self._before: dict[str, str] = {}
+        self._spoiled = ""
+
+    def fill(self, notes: dict[str, str]) -> None:
+        self._texts |= notes
+
+    def create(self, key: str, text: str) -> None:
+        if not self._spoiled:
+            self._spoiled = key
+            text = {"lost": "", "torn": text[: len(text) // 2]}.get(self._fault, text)
+        if text:
+            self._texts[key] = text
+
+    def append(self, key: str, line: str) -> None:
+        self._before[key] = self._texts[key]
+        self._texts[key] += f"{line}\n"
+
+    def read(self, key: str) -> str | None:
+        return self._before.get(key, self._texts.get(key)) if self._fault == "stale" else self._texts.get(key)
+
+    def names(self) -> list[str]:
+        return list(self._texts)
+
+
+@pytest.mark.parametrize("fault", ["none", "lost", "torn", "stale"])
+def test_planted_faults_void_a_figure(parts: Any, fault: str) -> None:
+    """A note that vanishes is lost, half of a note is torn, and an older text in a second process is stale."""
+    operations, oracles, worker = parts("operations"), parts("oracle"), parts("worker")
+    source = operations.Source(operations.SCALES["tiny"], "a test")
+    notes, oracle, store = operations.notes(source, 2), oracles.Oracle(), Broken(fault)
+    store.fill(notes)
+    oracle.filled(notes)
+    turn = [[["create", "planted", source.text()], ["append", source.keys[0], "more"]]]
+    done = worker.run(store, turn, 60.0)["done"]
+    oracle.play(turn, [[oracles.Outcome(*each) for each in one] for one in done])
+    oracle.check(store.names(), {key: store.read(key) for key in oracle.keys}, again=True)
+    assert {kind for kind, found in oracle.faults.items() if found} == ({fault} - {"none"})
+    assert oracle.is_valid is (fault == "none")
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        ("# Progress\nwriter-0 a\nwriter-1 b\n", ""),
+        ("# Progress\nwriter-0 a\n", "lost"),
+        ("# Progress\nwriter-0 a\nwriter-1 b\nwriter-1 b\n", "torn"),
+        ("# Progress\nwriter-0 a\nwriter-1 b\nwrit", "torn"),
+    ],
+)
+def test_lines_of_several_writers_are_counted(parts: Any, found: str, fault: str) -> None:
+    """Each acknowledged line is in the shared file once."""
+    oracles = parts("oracle")
+    oracle = oracles.Oracle()
+    oracle.filled({"shared": "# Progress\n"})
+    turn = [[["append", "shared", "writer-0 a"]], [["append", "shared", "writer-1 b"], ["read", "shared"]]]
+    oracle.play(turn, [[oracles.Outcome(1, None)], [oracles.Outcome(1, None), oracles.Outcome(1, "writer-1 b")]])
+    oracle.check(["shared"], {"shared": found})
+    assert {kind for kind, count in oracle.faults.items() if count} == ({fault} - {""})
+
+
+def test_a_writer_that_misses_its_own_line_reads_stale(parts: Any) -> None:
+    """A read after an append of the same writer must contain the line."""
+    oracles = parts("oracle")
+    oracle = oracles.Oracle()
+    oracle.filled({"shared": "# Progress\n"})
+    turn = [[["append", "shared", "writer-0 a"], ["read", "shared"]], []]
+    oracle.play(turn, [[oracles.Outcome(1, None), oracles.Outcome(1, "# Progress")], []])
+    oracle.check(["shared"], {"shared": "# Progress\nwriter-0 a"})
+    assert oracle.verdict() == "VOID: 1 stale"
+
+
+def test_refused_operations_are_not_judged(parts: Any) -> None:
+    """A change that raised is not acknowledged: either state of its note is right, and the refusal is shown."""
+    oracles = parts("oracle")
+    oracle = oracles.Oracle()
+    oracle.filled({"note": "text\n"})
+    oracle.play([[["replace", "note", "new\n"]]], [[oracles.Outcome(1, None, "OSError: full")]])
+    oracle.check(["note"], {"note": "new"})
+    assert oracle.verdict() == "valid; 1 refused"

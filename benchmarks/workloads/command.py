@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import ExitStack
 from itertools import count
@@ -79,7 +80,9 @@ def _options(text: str | None) -> Namespace:
     names = "; ".join(each.name for each in SYSTEMS)
     options.add_argument("--only", action="append", choices=letters, help="only this workload (repeatable)")
     options.add_argument("--system", action="append", metavar="NAME", help=f"only this system (repeatable): {names}")
-    options.add_argument("--write", action="store_true", help="update benchmarks/README.md and the chart")
+    options.add_argument(
+        "--publish", type=Path, metavar="FILE", help="run nothing; put this run into the documentation"
+    )
     options.add_argument("--conditions", metavar="TEXT", help="stands beside the date, such as the load of the machine")
     return options.parse_args()
 
@@ -87,6 +90,9 @@ def _options(text: str | None) -> Namespace:
 def main(text: str | None) -> None:
     """Run what the arguments ask for and print it."""
     chosen = _options(text)
+    if chosen.publish:
+        results.publish(json.loads(chosen.publish.read_text(encoding="utf-8")))
+        return
     workloads = [each for each in WORKLOADS if not chosen.only or each.letter in chosen.only]
     systems = [each for each in SYSTEMS if not chosen.system or each.name in chosen.system]
     if not systems:
@@ -102,5 +108,3 @@ def main(text: str | None) -> None:
         sheet.show()
     if chosen.json:
         write_json(chosen.json, "workloads", chosen.size, around, sheets)
-    if chosen.write:
-        results.publish(around, sheets)

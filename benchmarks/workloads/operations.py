@@ -63,7 +63,7 @@ class Scale:
 
 SCALES = {
     "full": Scale(notes=200, listing=500, lines=1_000, operations=40, rounds=4, limit_s=2.0),
-    "quick": Scale(notes=60, listing=150, lines=400, operations=15, rounds=2, limit_s=1.0),
+    "quick": Scale(notes=100, listing=200, lines=400, operations=20, rounds=3, limit_s=1.0),
     "tiny": Scale(notes=12, listing=15, lines=80, operations=6, rounds=1, limit_s=5.0),
 }
 

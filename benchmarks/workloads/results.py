@@ -67,9 +67,11 @@ def offers(systems: Sequence[System], skipped: Mapping[str, str]) -> Sheet:
     return Sheet("What the systems offer", columns, rows, [asdict(each) for each in systems])
 
 
-def publish(around: dict[str, object], sheets: Sequence[Sheet]) -> None:
-    """Insert the tables into benchmarks/README.md, and draw the chart that docs/comparison.md shows."""
-    run: dict[str, object] = {"benchmark": "workloads", "on": around, "sheets": [asdict(each) for each in sheets]}
+def publish(run: dict[str, object]) -> None:
+    """Insert the tables of a run into benchmarks/README.md, and draw the chart that docs/comparison.md shows."""
     README.write_text(filled(README.read_text(encoding="utf-8"), run), encoding="utf-8")
-    caption = f"Operations per second, logarithmic. Measured {around['when']}."
-    CHART.write_text(chart(sheets[0].records, NAMES, caption), encoding="utf-8")
+    on, sheets = run["on"], run["sheets"]
+    assert isinstance(on, dict)
+    assert isinstance(sheets, list)
+    caption = f"Operations per second, logarithmic. Measured {on['when']}."
+    CHART.write_text(chart(sheets[0]["records"], NAMES, caption), encoding="utf-8")

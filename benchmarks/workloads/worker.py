@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from workloads.adapters.base import Store
 
-MOST_CONFLICTS = 10_000
+MOST_CONFLICTS = 200
 
 
 def execute(store: Store, operation: Sequence[object]) -> object:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from workloads.adapters import agentfs, deepagents, langgraph, mcp_memory, mem0, retentive, sdk
+from workloads.adapters import agentfs, basic_memory, deepagents, langgraph, mcp_memory, mem0, retentive, sdk
 
 SYSTEMS = tuple(
-    system for module in (retentive, sdk, langgraph, deepagents, agentfs, mcp_memory, mem0) for system in module.SYSTEMS
+    system
+    for module in (retentive, sdk, langgraph, deepagents, agentfs, mcp_memory, basic_memory, mem0)
+    for system in module.SYSTEMS
 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -134,3 +137,27 @@ def test_refused_operations_are_not_judged(parts: Any) -> None:
     oracle.play([[["replace", "note", "new\n"]]], [[oracles.Outcome(1, None, "OSError: full")]])
     oracle.check(["note"], {"note": "new"})
     assert oracle.verdict() == "valid; 1 refused"
+
+
+def test_the_chart_has_a_bar_for_each_valid_figure(parts: Any) -> None:
+    """A void figure has the word in place of a bar."""
+    records = [
+        {"workload": "A", "system": "one", "is_valid": True, "validity": "valid", "per_second": 20.0},
+        {"workload": "A", "system": "two <&>", "is_valid": False, "validity": "VOID: 2 lost", "per_second": 90.0},
+    ]
+    drawn = parts("chart").chart(records, {"A": "A session start", "B": "B"}, "a caption")
+    texts = [each.text for each in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["a caption", "A session start", "one", "20/s", "two <&>", "void"]
+
+
+@pytest.mark.long
+def test_the_script_measures_in_processes(tmp_path: Path) -> None:
+    """Both tables are printed, a second process reads the store, and only the JSON file is left."""
+    command = [sys.executable, str(BENCHMARKS / "workloads" / "run.py"), "--tiny", "--dir", str(tmp_path)]
+    chosen = ["--only", "A", "--only", "F", "--system", "retentive, SQLite", "--json", str(tmp_path / "run.json")]
+    ended = subprocess.run([*command, *chosen], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
+    measured, offered = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert [(each["workload"], each["validity"]) for each in measured["records"]] == [("A", "valid"), ("F", "valid")]
+    assert [each["name"] for each in offered["records"]] == ["retentive, SQLite"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +45,16 @@ def interpreter(system: System) -> str:
         _run(system, [str(python), "-m", "pip", "install", "--quiet", *system.packages])
         (home / DONE).touch()
     return str(python)
+
+
+def version(system: System) -> str:
+    """Installed version of a system; empty if it is not installed."""
+    if system.npm:
+        manifest = npm_folder(system.adapter) / "node_modules" / system.npm[0] / "package.json"
+        return str(json.loads(manifest.read_text(encoding="utf-8"))["version"]) if manifest.exists() else ""
+    name = re.split("[<>=\\[]", system.packages[0])[0] if system.packages else system.distribution
+    places = sys.path if not system.packages else map(str, (cache() / system.adapter).glob("lib/python*/site-packages"))
+    return next((each.version for each in importlib.metadata.distributions(name=name, path=list(places))), "")
 
 
 def npm_folder(adapter: str) -> Path:

@@ -68,7 +68,7 @@ class _Run:
         self.result.span_ns += span_ns
 
     def check(self) -> None:
-        """Compare what this process and another one read with what was acknowledged."""
+        """Compare the notes that this process and another one read with the acknowledged changes."""
         oracle, worker, reader = self.result.oracle, self.candidate.worker, self.candidate.reader
         oracle.check(*worker.read(oracle.keys))
         if not self.candidate.system.is_shared:

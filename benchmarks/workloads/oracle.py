@@ -116,7 +116,7 @@ class Oracle:
                 raise ValueError(f"unknown operation: {operation[0]}")
 
     def check(self, names: Sequence[str], texts: Mapping[str, str | None], *, again: bool = False) -> None:
-        """Judge what is stored at the end. `again` is for a second process, which repeats no fault of the first."""
+        """Judge the stored notes at the end. `again` is for a second process, which repeats no fault of the first."""
         before = self.faults.copy()
         self._judge_names(names)
         for key in self._texts:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from figures import Sheet, duration, figures, rate
 from fill_readme import README, filled
 from workloads.chart import chart
+from workloads.environments import version
 from workloads.operations import WORKLOADS
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ def _record(letter: str, one: Measured) -> dict[str, object]:
 
 def offers(systems: Sequence[System], skipped: Mapping[str, str]) -> Sheet:
     """Promises of each system, and the reasons of those that did not run."""
-    columns = ("system", "a change is durable", "history", "precondition", "two processes", "this run")
+    columns = ("system", "version", "a change is durable", "history", "precondition", "two processes", "this run")
     rows = [
         (
             each.name,
+            version(each),
             each.durable,
             each.history,
             each.precondition,

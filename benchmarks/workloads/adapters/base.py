@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """A system under test, where it is installed from, and what it offers."""
+    """A system under test, its packages, and its promises."""
 
     name: str
     adapter: str
+    distribution: str = ""
+    """Package of this project's environment."""
     packages: tuple[str, ...] = ()
-    """Of PyPI, for a virtual environment of its own; empty for what this project's environment has."""
+    """Requirements from PyPI, for an environment of its own. The first one gives the version."""
     npm: tuple[str, ...] = ()
     python: tuple[int, int] = (3, 11)
     server: str = ""

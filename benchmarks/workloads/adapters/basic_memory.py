@@ -16,6 +16,7 @@ SYSTEMS = (
     System(
         name="basic-memory",
         adapter="basic_memory",
+        # 0.24 requires a version of certifi that the registry of the measured machine did not have
         packages=("basic-memory>=0.22,<0.23",),
         python=(3, 12),
         durable="no sync of files",

@@ -7,11 +7,12 @@ from contextlib import ExitStack
 
 from workloads.adapters.base import Store, System
 
+PACKAGES = ("langgraph-checkpoint-sqlite>=3.1,<4", "langgraph-checkpoint-postgres>=3,<4", "psycopg[binary,pool]")
 SYSTEMS = (
     System(
         name="LangGraph SqliteStore",
         adapter="langgraph",
-        packages=("langgraph-checkpoint-sqlite>=3.1,<4", "langgraph-checkpoint-postgres>=3,<4", "psycopg[binary,pool]"),
+        packages=PACKAGES,
         durable="each commit (SQLite's default)",
         history="none",
         precondition="none",
@@ -19,7 +20,7 @@ SYSTEMS = (
     System(
         name="LangGraph PostgresStore",
         adapter="langgraph",
-        packages=("langgraph-checkpoint-sqlite>=3.1,<4", "langgraph-checkpoint-postgres>=3,<4", "psycopg[binary,pool]"),
+        packages=(PACKAGES[1], PACKAGES[0], PACKAGES[2]),
         server="postgresql",
         durable="each commit",
         history="none",

@@ -15,6 +15,7 @@ SYSTEMS = tuple(
     System(
         name=f"retentive, {where}",
         adapter="retentive",
+        distribution="retentive",
         durable="each change is synced before the reply",
         history="each change",
         precondition="version, checked in the transaction",

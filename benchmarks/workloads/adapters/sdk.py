@@ -14,6 +14,7 @@ SYSTEMS = (
     System(
         name="SDK's local tool",
         adapter="sdk",
+        distribution="anthropic",
         durable="syncs the data of a file; not names, renames and deletions",
         history="none",
         precondition="old text, checked without a lock",

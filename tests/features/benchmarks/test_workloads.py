@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -137,6 +138,26 @@ def test_refused_operations_are_not_judged(parts: Any) -> None:
     oracle.play([[["replace", "note", "new\n"]]], [[oracles.Outcome(1, None, "OSError: full")]])
     oracle.check(["note"], {"note": "new"})
     assert oracle.verdict() == "valid; 1 refused"
+
+
+def test_a_system_that_cannot_be_installed_is_skipped_with_the_reason(
+    parts: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reason is printed, and the other systems run."""
+    system = parts("adapters.base").System(
+        name="a peer",
+        adapter="sdk",
+        packages=("a-peer",),
+        python=(3, 99),
+        durable="",
+        history="",
+        precondition="",
+    )
+    with ExitStack() as stack:
+        started, skipped = parts("command").candidates([system], tmp_path, stack)
+    assert started == []
+    assert skipped == {"a peer": "needs Python 3.99 or newer, and none was found"}
+    assert capsys.readouterr().err == "SKIPPED a peer: needs Python 3.99 or newer, and none was found\n"
 
 
 def test_the_chart_has_a_bar_for_each_valid_figure(parts: Any) -> None:

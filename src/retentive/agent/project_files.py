@@ -35,7 +35,7 @@ class ProjectFiles:
         return self._tx.get(self._path(name).text).exists
 
     def read(self, name: str) -> str | None:
-        """Text of a memory, or None if there is none."""
+        """Text of a memory, or None if it does not exist."""
         entry = self._tx.get(self._path(name).text)
         return None if entry.memory is None else decoded(entry.data)
 

@@ -88,7 +88,7 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
 
 
 def _scan_notes(scanned: Scanned, *, redact: bool, history: bool) -> list[str]:
-    """What was redacted, and the command for the older versions."""
+    """Lines that report a redaction, and name the command for the older versions."""
     if not redact:
         return [] if history or not any(one.kinds for one in scanned.findings) else [_OLDER]
     done = f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}"

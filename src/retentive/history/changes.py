@@ -30,7 +30,7 @@ class LoggedChange:
 
     @property
     def cause(self) -> str:
-        """What an undo or a restore did, such as `undo of r3`; empty for other changes and for redacted versions."""
+        """Name of the undo or restore that made the change, such as `undo of r3`; empty for others and after redaction."""
         return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
 
 

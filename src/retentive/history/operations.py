@@ -45,7 +45,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
 
     @abstractmethod
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """What the operation does, for the log."""
+        """Return the text with which the log describes the changes of the operation."""
 
     def decided(self, found: Snapshot) -> RestoreOutcome:
         """Return the steps of the plan and its conflicts, without writing."""

@@ -23,7 +23,7 @@ def named(memory: M, integration: str) -> M:
 
 
 def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Reply:
-    """Reply to a call that is no command, with its audit entry. A memory of another class has no entry."""
+    """Reply to a call that is not a valid command, with its audit entry. A memory of another class has no entry."""
     if isinstance(memory, MemoryStore | Mounts):
         return core_of_tree(memory).refused(None, error, actor=actor)
     return getattr(memory, "replies", REPLIES).error(error.key, error.values)

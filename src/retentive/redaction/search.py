@@ -15,7 +15,7 @@ _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it 
 _MAX_REPEATS = 200  # of a character class, in `re`: without a bound, a search could read the whole text from each place
 MAX_TOKENS = 1_000  # tokens in a text that are found one by one
 MAX_CERTAIN = 2_000  # places for private keys, URLs and headers
-MAX_JUDGED = 700  # places after words and signs; a memory that is no dump of secrets has far fewer
+MAX_JUDGED = 700  # places after words and signs; a memory has far fewer, unless it is a dump of secrets
 
 
 class Budget:
@@ -31,7 +31,7 @@ class Budget:
 
 
 class Limits:
-    """What may be judged one by one in a text: tokens, places for certain values, and other places."""
+    """Budgets of a text: the tokens, places for certain values and other places that may be judged one by one."""
 
     def __init__(self, *, bounded: bool = True) -> None:
         self.tokens, self.wraps, self.certain, self.places = (

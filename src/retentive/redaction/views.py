@@ -113,6 +113,6 @@ def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def unwrapped(text: str, end: int) -> tuple[str, int]:
-    """What follows a token that a line break splits, where its first line ends, and its position; empty if none."""
+    """Text after a line break that splits a token at `end`, and its position. Empty if no line break is there."""
     gap = _LINE_BREAK.match(text, end)
     return (text[gap.end() : gap.end() + 400].partition("\n")[0], gap.end()) if gap is not None else ("", end)

@@ -30,7 +30,7 @@ class LoggedChange:
 
     @property
     def cause(self) -> str:
-        """Name of the undo or restore that made the change, such as `undo of r3`; empty for others and after redaction."""
+        """Name of the undo or restore that made the change, such as `undo of r3`. Empty for others and if redacted."""
         return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
 
 

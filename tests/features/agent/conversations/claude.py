@@ -35,7 +35,10 @@ CITATION = {
 
 
 class Play:
-    """Position in the replies of a scenario. `runnable` are the numbers of the calls in replies that run tools."""
+    """Position in the replies of a scenario. `runnable` are the numbers of the calls in replies that run tools.
+
+    A script cannot contain an empty reply. Without HTTP, `Wire` sends one; `empty_replies` counts them.
+    """
 
     def __init__(self, scenario: Scenario) -> None:
         self._replies = scenario.replies
@@ -45,6 +48,7 @@ class Play:
         self._serving = 0
         self.runnable: list[int] = []
         self.rejections: list[str] = []
+        self.empty_replies = 0
         self.claude = ScriptedClaude(
             self.turn, faults=self.fault, keep_requests=False, strict=True, new_suffix=self._suffix
         )
@@ -78,6 +82,7 @@ class Play:
             self._next, self._attempts = self._next + 1, 0
             if reply.runs:
                 self.runnable += [part.number for part in parts if part.kind in CALLS]
+        self.empty_replies += not content
         return Turn(tuple(content or [Raw(EMPTY)]), reply.stop_reason)
 
     def _suffix(self) -> str:

@@ -71,7 +71,8 @@ def test_a_response_whose_connection_drops_after_its_end_is_not_requested_again(
 
 
 def test_random_conversations_over_http(fuzz: Fuzz) -> None:
-    """The same history as without HTTP. Malformed responses are left out, since the server cannot send them."""
+    """The same history as without HTTP. Malformed and empty responses are left out: the server cannot send them."""
+    compared = 0
     with serving() as (site, url), httpx2.Client(verify=False) as http:
         client = Anthropic(base_url=url, api_key="none", http_client=http)
         for seed in range(OVER_HTTP):
@@ -80,7 +81,11 @@ def test_random_conversations_over_http(fuzz: Fuzz) -> None:
                 expected = fuzz.play(scenario, way)
                 play = Play(scenario)
                 site._claude = play.claude
-                assert fuzz.play_with(client, play, scenario, way) == expected, f"seed {seed}, {way}"
+                outcome = fuzz.play_with(client, play, scenario, way)
+                if not play.empty_replies:
+                    assert outcome == expected, f"seed {seed}, {way}"
+                    compared += 1
+    assert compared > OVER_HTTP
 
 
 def test_the_fuzzer_finds_a_planted_bug(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:

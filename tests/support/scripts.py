@@ -41,7 +41,7 @@ SCRIPTS = (
                     ),
                 )
             ),
-            Turn(("Ada used to prefer e-mail. From now on I will say: the phone.",)),
+            Turn(("Ada used to prefer e-mail. I have corrected my notes: she prefers calls.",)),
         ),
         "second session",
         when="Ada wants calls now",

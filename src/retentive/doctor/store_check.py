@@ -53,7 +53,7 @@ class StoreCheck:
         self._pruned: datetime | None = None
 
     def run(self, snapshot: Snapshot) -> list[Finding]:
-        """Return all findings in this state."""
+        """Return all findings about the store as `snapshot` shows it."""
         self._begin()
         if time_in_id(self._info.id) not in {None, to_us(self._info.created_at)}:
             self._report("time_wrong", "the memory store itself")

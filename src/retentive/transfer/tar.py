@@ -131,7 +131,7 @@ class TarReader:
 
     def _check_zeros(self, size: int) -> None:
         if any(self._take(size)):
-            raise Damaged(f"the file was modified after {self._name}")
+            raise Damaged(f"the archive is damaged after its entry {self._name}: the padding is not zero")
 
     def _check_end(self) -> None:
         self._check_zeros(BLOCK)

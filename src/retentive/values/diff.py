@@ -180,7 +180,7 @@ def _touching(
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
     """Groups of overlapping or adjacent changes.
 
-    Each group has its changes with their sides, and the base lines it covers.
+    A group is the range of lines of `before` that it covers, and its changes, each with the index of its side.
     """
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))

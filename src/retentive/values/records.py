@@ -305,7 +305,7 @@ def time_in_id(text: str) -> int | None:
 
 
 def to_datetime(time_us: int) -> datetime:
-    """Convert microseconds since 1970 to a UTC time. Raises `Damaged` for a stored value that is no time."""
+    """Convert microseconds since 1970 to a UTC time. Raises `Damaged` for a stored value that is not a valid time."""
     try:
         return EPOCH + timedelta(microseconds=time_us)
     except (OverflowError, TypeError, ValueError):

@@ -219,7 +219,8 @@ class Session:
             return None
         if {"*", "?"} & set(self.actor.id):
             raise InvalidInput(
-                "the name of the actor contains * or ?, which match other names; use /undo for one change at a time"
+                "the name of the actor contains * or ?, so changes of other actors could be undone; "
+                "use /undo for one change at a time"
             )
         newest = self.changes()[0].revision
         with self._uninterrupted():

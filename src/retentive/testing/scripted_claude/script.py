@@ -104,7 +104,7 @@ class Turn:
 class Script:
     """Turns of a conversation. The script applies to conversations whose first user message contains `when`.
 
-    A string is a turn with this text only.
+    A turn may be a plain string: a reply of this text without tool calls.
     """
 
     turns: tuple[Turn | str, ...]

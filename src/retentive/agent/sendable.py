@@ -68,7 +68,7 @@ def _starts_a_turn(message: Mapping[str, Any]) -> bool:
 
 
 def _results_first(blocks: Sequence[MessageDict], sent: Sequence[MessageDict]) -> list[MessageDict]:
-    """The blocks of a user message: one result for each call of the last sent response, then all other blocks."""
+    """Order the blocks of a user message: one result for each call in Claude's last response, then all other blocks."""
     open_ids = {call["id"] for call in _open_calls(sent)}
     results: dict[str, MessageDict] = {}
     for block in blocks:

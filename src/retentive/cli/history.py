@@ -183,7 +183,7 @@ def _show_change(found: Differences) -> None:
 
 
 def _facts(version: Version) -> dict[str, str]:
-    """Metadata that a version shares with its whole change."""
+    """Metadata of a version that is the same for all versions of one change."""
     made = version.provenance
     return {
         "actor": _actor(version),
@@ -229,7 +229,9 @@ def diff(
     is_filtered = whose is not None or session is not None
     has_span = is_filtered or since is not None or until is not None
     if revisions and has_span:
-        raise click.UsageError("Specify revisions, or a span and actors with --since, --until, --by and --session.")
+        raise click.UsageError(
+            "Specify revisions, or select changes by time (--since, --until) or origin (--by, --session)."
+        )
     if until is not None and since is None and not is_filtered:
         raise click.UsageError("--until needs --since, --by or --session.")
     with location.existing() as store:

@@ -59,7 +59,9 @@ def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
     for name in names:
         if name not in known:
             there = ", ".join(sorted(known)) or "there are none"
-            raise InvalidInput(f"no finding {name!r} can be discarded; those that can: {there}")
+            raise InvalidInput(
+                f"there is no finding {name!r} that can be discarded; findings that can be discarded: {there}"
+            )
     return [known[name] for name in dict.fromkeys(names)]
 
 

@@ -53,9 +53,10 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class RunCommand(WriteOperation[CommandResult]):
-    """Run a command that changes memories, only if `if_version` is the newest version of the memory or None.
+    """Run a command that changes memories.
 
-    An `if_version` of `ABSENT` means that there must be no memory.
+    With `if_version`, it runs only if the memory's newest version has this id; `ABSENT` requires that no memory is at
+    the path.
     """
 
     is_replayable = True

@@ -64,7 +64,7 @@ def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: st
 
 
 def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
-    """Yield pages of versions, newest first. `read` returns the versions with ids lower than the bound it gets."""
+    """Yield pages of versions, newest first. `read(bound)` returns versions with ids below `bound`."""
     while page := read(before):
         yield page
         if before is not None and page[-1].id >= before:  # rows out of order (damaged storage) would loop forever

@@ -13,11 +13,11 @@ EventRecord = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of Claude, with the context edits before it and its tokens.
+    """One reply of Claude, the context edits that the API made before it, and counts of tokens.
 
     - `cleared`: newly cleared tool results and their tokens.
     - `compacted`: tokens of the prompt before a compaction, and tokens of the summary.
-    - `read`: tokens of the prompt after clearing.
+    - `read`: tokens of the prompt after clearing, before compaction.
     - `prompt`: tokens of the prompt after clearing and compaction.
     """
 

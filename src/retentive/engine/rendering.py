@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,20 +46,27 @@ OF_BACKENDS = {"path_taken", "path_folds"}
 class Say:
     """Renders sentences of the reply catalogue for one invocation, and masks sensitive values in echoed input.
 
-    `is_plain` recognizes short values that cannot be sensitive and need no masking.
+    Values that `is_plain` recognizes, or that are in `harmless`, need no masking.
     """
 
     def __init__(
-        self, replies: Replies, redact: Callable[[str], str], is_plain: Callable[[str], object] | None = None
+        self,
+        replies: Replies,
+        redact: Callable[[str], str],
+        is_plain: Callable[[str], object] | None = None,
+        harmless: Container[str] = (),
     ) -> None:
         self._replies = replies
         self._redact = redact
         self._is_plain = is_plain
+        self._harmless = harmless
 
     def __call__(self, key: str, **values: object) -> str:
         """Render the sentence `key`."""
         for value in values.values():
-            if self._is_plain is None or not isinstance(value, str) or not self._is_plain(value):
+            if self._is_plain is None or not isinstance(value, str):
+                return self._replies.phrase(key, redact_echoes(values, self._redact))
+            if value not in self._harmless and not self._is_plain(value):
                 return self._replies.phrase(key, redact_echoes(values, self._redact))
         template: str = getattr(self._replies, key)
         return template.format(**values)
@@ -73,7 +80,8 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
     """Render an outcome as a reply. Raises application errors."""
     settings = outcome.settings
     redact = partial(context.redacted, settings=settings)
-    say = Say(context.replies, redact, None if settings.sensitive_kinds else context.examiner.plain)
+    examiner = context.examiner
+    say = Say(context.replies, redact, None if settings.sensitive_kinds else examiner.plain_path, examiner.harmless)
     if outcome.error is not None:
         return error_reply(say, outcome.error, paths_named(operation))
     match operation, outcome.result:

@@ -28,6 +28,7 @@ Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
 NEIGHBOURS = 500  # characters around a change that are examined with it, in whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
 MAX_CLEAN = 4_096  # texts remembered to have no value to redact
+MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # paths and other short texts remembered to have no certain value
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
 # A find in words without digits needs one of these, or the twelve words of a seed phrase.
@@ -41,6 +42,11 @@ _PLAIN = re.compile(
     rf"|(?!(?:\S+\s+){{11}})(?!.*?(?i:{_KEYWORDS}))(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?[ \n]{{1,2}})*"
     rf"(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?)?)",
     re.ASCII | re.DOTALL,
+)
+_LONG_NUMBER = _WORD.replace("{0,4}", "{0,8}")
+# A path of short words and at most 8 digits, which has no certain value. In a text, they could be a likely value.
+_PLAIN_PATH = re.compile(
+    rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_LONG_NUMBER}[/._-])*{_LONG_NUMBER}", re.ASCII | re.DOTALL
 )
 
 
@@ -63,7 +69,7 @@ class TextExaminer:
 
     `ahead` is a text examined before the write lock was taken, with its finds, for the kinds of its settings. `_clean`
     remembers texts without a value to redact, by settings, path, length and hash: an edit of one examines only what
-    changed.
+    changed. `harmless` remembers short texts, mostly paths, in which the built-in rules find no certain value.
     """
 
     rules: Sequence[Rule] = ()
@@ -71,8 +77,11 @@ class TextExaminer:
     ahead: tuple[tuple[str, ...] | None, str, list[Find]] | None = None
     _detectors: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
     _clean: set[tuple[object, ...]] = field(default_factory=set)
+    harmless: set[str] = field(default_factory=set)
     plain: Callable[[str], object] | None = field(init=False, default=None)
-    """Match for short texts, usually paths, that no built-in rule can match; None if there are other rules."""
+    """Match for short texts in which no built-in rule can find a value; None if there are other rules."""
+    plain_path: Callable[[str], object] | None = field(init=False, default=None)
+    """The same for paths, in which only certain values count."""
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` if `re` cannot compile the pattern of a rule."""
@@ -80,6 +89,7 @@ class TextExaminer:
             _ = rule.compiled
         if not self.rules and not self.detectors:
             object.__setattr__(self, "plain", _PLAIN.fullmatch)
+            object.__setattr__(self, "plain_path", _PLAIN_PATH.fullmatch)
 
     def detector(self, kinds: tuple[str, ...] | None) -> Detector:
         """Detector for these kinds, cached. Raises `InvalidInput` for an unknown kind."""
@@ -107,14 +117,26 @@ class TextExaminer:
         except Exception:  # `examine` meets the same error in the transaction, and refuses the text
             return self
         return TextExaminer(
-            self.rules, self.detectors, (settings.sensitive_kinds, text, finds), self._detectors, self._clean
+            self.rules,
+            self.detectors,
+            (settings.sensitive_kinds, text, finds),
+            self._detectors,
+            self._clean,
+            self.harmless,
         )
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
         """A path or an echoed text with its certain values masked, and their kinds. Raises `Refused`."""
-        if settings.sensitive == "off" or self._is_plain(settings, text):
+        if settings.sensitive == "off":
+            return text, ()
+        plain = self.plain_path if settings.sensitive_kinds is None else None
+        if plain is not None and (text in self.harmless or plain(text)):
             return text, ()
         finds = [find for find in self._find(settings, text, in_path=True) if not find.likely]
+        if plain is not None and not finds and len(text) <= MAX_HARMLESS_CHARS:
+            if len(self.harmless) >= MAX_HARMLESS:
+                self.harmless.clear()
+            self.harmless.add(text)
         return _masked(text, finds), [find.kind for find in finds]
 
     def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:

@@ -18,6 +18,7 @@ from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.errors import SensitiveValue
 from retentive.redaction.detector import Find, Rule
 from retentive.redaction.examiner import TextExaminer
+from retentive.values.settings import Settings
 from support.command_line import here
 from support.commands import create
 from support.places import EVERYWHERE, LOCAL, opened
@@ -283,8 +284,19 @@ def test_texts_skipped_as_plain_contain_no_value(template: str) -> None:
     values = [make(rng) for make in makes for _ in range(5)]
     for text in [template.format(v=value) for value in values]:
         assert examiner.plain is not None
+        assert examiner.plain_path is not None
         if examiner.plain(text):
             assert examiner.detector(None).find(text) == []
+        if examiner.plain_path(text):
+            assert [find for find in examiner.detector(None).find(text, in_path=True) if not find.likely] == []
+
+
+def test_a_path_remembered_as_harmless_is_examined_again_with_other_rules() -> None:
+    examiner, path = TextExaminer(), "/memories/1234567890/ord.md"
+    assert examiner(Settings(), path) == (path, [])
+    assert examiner.harmless == {path}
+    assert examiner(Settings(), path) == (path, ())
+    assert TextExaminer([Rule("order", r"[0-9]{10}")])(Settings(), path)[1] == ["order"]
 
 
 NAMED_BY_KEY = f"/memories/{KEY}"

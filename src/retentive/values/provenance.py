@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict, cast
 
 from retentive.errors import InvalidInput
 from retentive.values.names import plain_name
@@ -62,6 +62,7 @@ class Provenance:
 
 
 NOTHING = Provenance()
+_FULL = len(Contributor._fields) - 1  # parts of a contributor without flags
 _NAMES = "integration", "tool_use_id", "session", "source"
 
 
@@ -96,13 +97,24 @@ def _contributor(at: str, actor: str = "", session: str = "", source: str = "", 
     return Contributor(str(at), str(actor), str(session), str(source), tuple(map(str, flags)))
 
 
+def _stored(text: str) -> Sequence[Sequence[str]]:
+    """Contributors of a stored provenance in their stored form. This is faster than parsing all of it."""
+    try:
+        by = json.loads(text)["by"]
+        if all(len(each) >= _FULL and {*map(type, each)} == {str} for each in by):
+            return cast("Sequence[Sequence[str]]", by)
+    except (ValueError, TypeError, LookupError, RecursionError):
+        pass
+    known = _parsed(text).contributors  # another program wrote the value
+    return [(each.at, each.actor, each.session, each.source, *each.flags) for each in known]
+
+
 def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[str]]:
     """Contributors to store with a change: those of the earlier texts, each once, then that of the change itself."""
-    found = {each.names: each for text in earlier if text is not None for each in _parsed(text).contributors}
-    found.pop(_contributor(*own).names, None)
-    known = [(each.at, each.actor, each.session, each.source, *each.flags) for each in found.values()]
+    found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
+    found.pop(tuple(own[1:]), None)
     kept, room = [own], MAX_CONTRIBUTOR_CHARS
-    for each in reversed(known):
+    for each in reversed(found.values()):
         room -= sum(map(len, each))
         if room < 0:
             break

@@ -81,10 +81,13 @@ def user_message(message: object) -> MessageDict:
     return {"role": "user", "content": content}
 
 
-def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage]:
-    """Check a saved conversation, or only its messages, and return a copy. Raises `InvalidInput`."""
+def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, str]:
+    """Check a saved conversation, or only its messages, and return a copy. Raises `InvalidInput`.
+
+    The last item is the stop reason of the last response. Messages alone do not contain it: they count as complete.
+    """
     if not isinstance(saved, Mapping):
-        return parse_messages(saved), ConversationUsage()
+        return parse_messages(saved), ConversationUsage(), "end_turn"
     given = saved.get("used")
     counts: dict[str, Any] = (
         {each.name: given.get(each.name) for each in fields(ConversationUsage)} if isinstance(given, Mapping) else {}
@@ -93,7 +96,8 @@ def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage]:
         raise InvalidInput("messages must be a list of messages, or the dict that `agent.saved()` returned")
     for name, count in counts.items():
         check_at_least(0, f"{name} of a saved conversation", count)
-    return parse_messages(saved["messages"]), ConversationUsage(**counts)
+    check_text("stop_reason of a saved conversation", stop_reason := saved.get("stop_reason"))
+    return parse_messages(saved["messages"]), ConversationUsage(**counts), str(stop_reason)
 
 
 def parse_messages(messages: object) -> list[MessageDict]:

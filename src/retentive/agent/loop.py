@@ -99,7 +99,7 @@ class _Conversation(Generic[C, R]):
         self.origin = origin_of(source, session)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[MessageDict]
-        self.messages, self.used = parse_saved(messages)
+        self.messages, self.used, self._stop_reason = parse_saved(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
         self.memory, self._close_memory = open_memory(memory, store)
@@ -114,9 +114,10 @@ class _Conversation(Generic[C, R]):
     def saved(self) -> dict[str, Any]:
         """The conversation as JSON, to continue it later: `Agent(messages=saved)`.
 
-        It contains the messages and what the conversation has used, which the limits of its `Budget` count.
+        It contains the messages, what the conversation has used, which the limits of its `Budget` count, and the stop
+        reason of the last response, which shows if the API paused a turn.
         """
-        return {"messages": list(self.messages), "used": asdict(self.used)}
+        return {"messages": list(self.messages), "used": asdict(self.used), "stop_reason": self._stop_reason}
 
     def run(self, message: UserInput = None) -> R:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
@@ -156,7 +157,7 @@ class _Conversation(Generic[C, R]):
             elif not self.messages:
                 raise InvalidInput("the conversation is empty; pass a message to run()")
             self._current_run = run[0]
-        return Turns(self.messages, self._budget, streamed=self._stream)
+        return Turns(self.messages, self._budget, self._stop_reason, streamed=self._stream)
 
     def _answer(self, message: UserInput, run: _Run) -> RunSteps:
         """Steps of a run."""
@@ -174,6 +175,8 @@ class _Conversation(Generic[C, R]):
                 if message is not None and rejected and self.messages[-1] is newest:
                     self.messages.pop()
                 raise
+            if response.stop_reason != "refusal":  # it is not recorded
+                self._stop_reason = response.stop_reason
             yield from turns.receive(response)
             yield from self._run_calls(turns)
             finished = turns.finish(response, self.used)

@@ -6,8 +6,9 @@ of these points can be continued: calls without a result are run first.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from retentive.agent.checks import check_at_least
@@ -38,7 +39,8 @@ from retentive.agent.responses import ConversationUsage, applied_edits, billed_t
 MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expects over 10 minutes for a response
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
 DECLINED = "Error: The model declined to go on, and the call was not run."
-_CONTINUING = ("tool_use", "pause_turn")
+_PAUSE = "pause_turn"
+_CONTINUING = ("tool_use", _PAUSE)
 _LAST = ("text", "thinking", "redacted_thinking")  # a response that ends with one of these is not continued
 _REASONS: Mapping[str, Reason] = {
     "end_turn": "end_turn",
@@ -102,14 +104,16 @@ RunSteps: TypeAlias = Generator[Event | Send | RunTool | Wait, Any, None]
 class Turns:
     """State of one run. It receives each response, updates the conversation, and decides when the run ends."""
 
-    def __init__(self, messages: list[MessageDict], budget: Budget, *, streamed: bool) -> None:
+    def __init__(self, messages: list[MessageDict], budget: Budget, stop_reason: str, *, streamed: bool) -> None:
         self._messages = messages
         self._budget = budget
+        self._stop_reason = stop_reason  # of the last response before this run
         self._streamed = streamed
         self._turns = 0
         self._tokens = 0
         self._inputs: Mapping[str, object] = {}
-        self._paused: list[str] = []  # text of a paused turn, which the next response continues
+        # Text of a paused turn, which the next response continues.
+        self._paused = [_last_text(messages)] if stop_reason == _PAUSE else []
 
     def resume(self) -> list[Event]:
         """Return the events of calls that an earlier run recorded but did not run.
@@ -121,15 +125,17 @@ class Turns:
     def answered(self) -> Finished | None:
         """Return the end of a run if the conversation ends with an answer of Claude, which was recorded before a crash.
 
-        The API would refuse to continue such a conversation without a new message. It continues a response that ends
-        with a server tool or a compaction.
+        The API would refuse to continue such a conversation without a new message. It continues a turn that it paused,
+        and a response that ends with a server tool or a compaction.
         """
         newest = self._messages[-1]
         blocks = blocks_of(newest)
-        if newest.get("role") != "assistant" or not blocks or blocks[-1].get("type") not in _LAST:
+        is_last = newest.get("role") == "assistant" and blocks and blocks[-1].get("type") in _LAST
+        if not is_last or self._stop_reason == _PAUSE:
             return None
-        text = "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
-        return Finished("end_turn", text, self._turns, self._tokens)
+        reason = _REASONS.get(self._stop_reason, "other")
+        detail = "" if self._stop_reason == reason else self._stop_reason
+        return Finished(reason, _last_text(self._messages), self._turns, self._tokens, detail)
 
     def unanswered(self) -> list[MessageDict]:
         """Recorded calls without a result, with their inputs as the model sent them."""
@@ -179,7 +185,7 @@ class Turns:
 
     def finish(self, response: Response, used: ConversationUsage) -> Finished | None:
         """Return the last event of the run, or None if the run continues."""
-        paused = response.stop_reason == "pause_turn" and not response.calls
+        paused = response.stop_reason == _PAUSE and not response.calls
         if paused or (runs_tools(response) and response.calls):
             limit = self._exceeded_limit(used)
             finished = self._finished("budget", response, limit) if limit else None
@@ -226,6 +232,13 @@ def answer_of(finished: list[Finished]) -> str:
         detail = f" ({last.detail})" if last.detail else ""
         raise Stopped(f"the run ended without an answer: {last.reason}{detail}", reason=last.reason)
     return last.text
+
+
+def _last_text(messages: Sequence[MessageDict]) -> str:
+    """Text of Claude's last turn. A turn that the API paused has several messages."""
+    last = list(takewhile(lambda message: message.get("role") == "assistant", reversed(messages)))
+    blocks = [block for message in reversed(last) for block in blocks_of(message)]
+    return "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")
 
 
 def _reply_event(result: MessageDict, name: str) -> ToolReply:

@@ -77,6 +77,7 @@ def test_calls_run_before_the_limit_ends_a_run(kind: str, store: MemoryStore) ->
     saved = {
         "messages": [{"role": "user", "content": "Look."}, {"role": "assistant", "content": [use(VIEW)]}],
         "used": {**USED, "turns": 1},
+        "stop_reason": "tool_use",
     }
     api = Api(message([text("Never.")]))
     asked = FixedApiAgent(kind, api, store, budget=Budget(max_total_turns=1))
@@ -128,7 +129,8 @@ USED = {"turns": 0, "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 
         ({"messages": [], "used": {}}, "turns of a saved conversation must be an integer"),
         ({"messages": [], "used": {**USED, "turns": -1}}, "turns of a saved conversation must be an integer"),
         ({"messages": [], "used": {**USED, "input_tokens": "1"}}, "input_tokens of a saved conversation must be"),
-        ({"messages": [5], "used": USED}, r"messages\[0\] must be a dict"),
+        ({"messages": [], "used": USED}, "stop_reason of a saved conversation must be a string"),
+        ({"messages": [5], "used": USED, "stop_reason": "end_turn"}, r"messages\[0\] must be a dict"),
     ],
 )
 def test_an_invalid_saved_conversation_is_rejected(saved: dict[str, Any], expected: str, store: MemoryStore) -> None:

@@ -93,7 +93,7 @@ def test_a_conversation_is_compacted_again(kind: str, store: MemoryStore) -> Non
     newer = {**message([{**SUMMARY, "content": "Green tea."}], "compaction"), "usage": USAGE}
     api = Api(COMPACTED, message([text("Noted.")]), newer, message([text("Green.")]))
     asked = FixedApiAgent(kind, api, store)
-    asked.saved = {"messages": [{"role": "user", "content": "I like tea."}], "used": NOTHING}
+    asked.saved = {"messages": [{"role": "user", "content": "I like tea."}], "used": NOTHING, "stop_reason": "end_turn"}
     asked.compact()
     asked.run("Green tea.")
     asked.compact()

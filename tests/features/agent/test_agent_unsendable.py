@@ -170,6 +170,28 @@ def test_a_stream_without_message_start_is_an_api_failure(store: MemoryStore) ->
 
 
 @both
+def test_a_turn_that_paused_at_a_text_continues_after_an_error(kind: str, store: MemoryStore) -> None:
+    """The saved conversation contains the stop reason, so the text does not count as the whole answer."""
+    failure = httpx2.Response(500, json={"type": "error", "error": {"type": "api_error", "message": "failed"}})
+    api = Api(message([text("Searching.")], "pause_turn"), failure, message([text("Found.")]))
+    asked = FixedApiAgent(kind, api, store)
+    with pytest.raises(ApiFailed):
+        asked.run("Search.")
+    finished = last(asked.run())
+    assert (finished.reason, finished.text) == ("end_turn", "Searching.\n\nFound.")
+    assert len(api.sent) == 3
+    assert last(asked.run()).text == "Searching.\n\nFound."
+    assert len(api.sent) == 3
+
+
+@both
+def test_a_truncated_answer_is_still_truncated_when_it_is_resumed(kind: str, store: MemoryStore) -> None:
+    api = Api(message([text("So far")], "max_tokens"))
+    asked = FixedApiAgent(kind, api, store)
+    assert [(last(asked.run(given)).reason, len(api.sent)) for given in ("Go.", None)] == [("max_tokens", 1)] * 2
+
+
+@both
 def test_calls_in_a_paused_turn_run(kind: str, store: MemoryStore) -> None:
     """The API requires a result for each call, so the calls run before the turn continues."""
     api = Api(message([text("Searching."), use(VIEW)], "pause_turn"), message([text("Found.")]))

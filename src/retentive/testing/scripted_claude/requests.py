@@ -108,8 +108,8 @@ class PausedReplies:
 
     def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
         """Store a reply if its stop reason is "pause_turn"."""
-        if stop_reason == "pause_turn" and reply:
-            self._replies.add(_serialize(reply))
+        if stop_reason == "pause_turn" and (blocks := _serialize(reply)):
+            self._replies.add(blocks)
 
     def ends(self, message: Message) -> bool:
         """Return True if the last message of a conversation ends with a paused reply or a block of a server tool."""
@@ -186,6 +186,11 @@ def _refuse_open(calls: Mapping[str, tuple[str, str]]) -> None:
 
 
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Serialize blocks for comparison. Null fields are omitted, because some clients add null for missing fields."""
-    compact = ({name: value for name, value in block.items() if value is not None} for block in blocks)
+    """Serialize blocks for comparison.
+
+    Null fields are omitted, because some clients add null for missing fields. Blank texts are omitted, because the API
+    refuses them in requests.
+    """
+    kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text")).strip()]
+    compact = ({name: value for name, value in block.items() if value is not None} for block in kept)
     return tuple(json.dumps(block, sort_keys=True) for block in compact)

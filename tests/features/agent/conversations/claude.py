@@ -46,6 +46,7 @@ class Play:
         self._attempts = 0
         self._current: Fault | None = None
         self._serving = 0
+        self.last_stop = ""  # stop reason of the last reply that arrived
         self.runnable: list[int] = []
         self.rejections: list[str] = []
         self.empty_replies = 0
@@ -80,6 +81,7 @@ class Play:
         content = [*blocks, *(each for part in parts for each in _content(part))]
         if self._current is None or (isinstance(self._current, Malformed) and self._current.harmless):
             self._next, self._attempts = self._next + 1, 0
+            self.last_stop = reply.stop_reason
             if reply.runs:
                 self.runnable += [part.number for part in parts if part.kind in CALLS]
         self.empty_replies += not content

@@ -26,6 +26,7 @@ from .scenario import FUNCTIONS, IMAGE, Scenario, Step
 ASYNC_WAYS = ("async plain", "async streamed")
 ACTOR = "session:fuzz"
 REST = ("end_turn", "refusal", "max_tokens", "context_full", "other")
+COMPLETE = ("end_turn", "stop_sequence", "tool_use")  # a reply may have the last one without a call
 EXTRA_RUNS = 40  # at most this many runs end a scenario: each has one reply or one fault more
 
 
@@ -86,10 +87,10 @@ class Run:
     error: AgentError | None = None
     saved: list[str] = field(default_factory=list)
 
-    def add(self, event: Event, messages: list[dict[str, Any]], leave_after: int | None) -> bool:
+    def add(self, event: Event, saved: dict[str, Any], leave_after: int | None) -> bool:
         """Add an event. Returns True if the application leaves the run."""
         self.events.append(event)
-        self.saved = [*self.saved[-1:], json.dumps(messages)]
+        self.saved = [*self.saved[-1:], json.dumps(saved)]
         return leave_after is not None and len(self.of(ToolReply)) >= leave_after
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -235,7 +236,7 @@ class _Game:
 
     def _forget(self, run: Run) -> None:
         """The newest result was not saved, so its call runs again."""
-        messages = json.loads(run.saved[-1])
+        messages = json.loads(run.saved[-1])["messages"]
         newest = run.events[-1]
         assert isinstance(newest, ToolReply)
         uses = {block["id"]: block["input"] for message in messages for block in _blocks(message, "tool_use")}
@@ -247,6 +248,8 @@ class _Game:
     def _note(self, run: Run) -> None:
         self.outcome.replies += run.of(ToolReply)
         self.outcome.finished += run.of(Finished)
+        if any(end.reason == "end_turn" for end in run.of(Finished)) and self._play.last_stop not in COMPLETE:
+            raise Wrong(f"a run ended as if Claude was done after {self._play.last_stop}")
         if self._play.rejections:
             raise Wrong(f"a request was rejected: {self._play.rejections[0]}")
         if self._play.claude.failures:
@@ -283,11 +286,11 @@ def _run(agent: Any, action: _Action) -> Run:
     try:
         with closing(agent.run(action.message)) as events:
             for event in events:
-                if run.add(event, agent.messages, action.leave_after):
+                if run.add(event, agent.saved(), action.leave_after):
                     break
     except AgentError as error:
         run.error = error
-        run.saved = [json.dumps(agent.messages)]
+        run.saved = [json.dumps(agent.saved())]
     return run
 
 
@@ -296,11 +299,11 @@ async def _arun(agent: Any, action: _Action) -> Run:
     try:
         async with aclosing(agent.run(action.message)) as events:
             async for event in events:
-                if run.add(event, agent.messages, action.leave_after):
+                if run.add(event, agent.saved(), action.leave_after):
                     break
     except AgentError as error:
         run.error = error
-        run.saved = [json.dumps(agent.messages)]
+        run.saved = [json.dumps(agent.saved())]
     return run
 
 

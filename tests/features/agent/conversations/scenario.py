@@ -59,15 +59,8 @@ class Reply:
 
     @property
     def can_pause(self) -> bool:
-        """True if the reply ends with a block of a server tool or has client calls: the API pauses at server tools.
-
-        A conversation that ends with a text counts as answered, even if the API paused there.
-        """
-        return bool(self.parts) and (self.parts[-1].kind.startswith("server") or self.calls)
-
-    @property
-    def calls(self) -> bool:
-        return any(part.kind in CALLS for part in self.parts)
+        """True if the reply has a block that can be sent back, so that the next request continues the turn."""
+        return any(part.kind not in ("blank", "failed compaction") for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -167,7 +160,7 @@ def _reply(rng: random.Random, numbers: Iterator[int], thinking: str) -> Reply:
         parts.append(Part(kind, next(numbers), done=kind.startswith("server") and rng.random() < 0.6))
     if stop == "tool_use" or (stop != "pause_turn" and rng.random() < 0.3) or rng.random() < 0.1:
         parts += [Part(rng.choice(CALLS), next(numbers)) for _ in range(rng.randint(1, 3))]
-    if stop == "pause_turn" and not any(part.kind in CALLS for part in parts):
+    if stop == "pause_turn" and not any(part.kind in CALLS for part in parts) and rng.random() < 0.6:
         parts.append(Part("server", next(numbers), done=rng.random() < 0.3))
     if not parts and stop != "refusal" and rng.random() < 0.8:
         parts.append(Part("text", next(numbers)))

@@ -13,6 +13,7 @@ import pytest
 from anthropic import Anthropic
 
 from retentive.agent import loop, turns
+from retentive.testing.scripted_claude import ErrorResponse
 from support.profiles import sized
 
 from .claude import Play, serving
@@ -57,8 +58,12 @@ def test_random_conversations(chunk: int, fuzz: Fuzz) -> None:
         ((Reply((Part("compaction", 1),), "compaction", (Malformed("out of order"),)),), HELLO),
         ((Reply((Part("create", 1),), "tool_use", (Malformed("dropped after the end"),)),), HELLO),
         ((Reply((Part("redacted thinking", 1),), "max_tokens"),), (*HELLO, Step())),
+        (
+            (Reply((Part("text", 1),), "pause_turn"), Reply((Part("text", 2),), "end_turn", (ErrorResponse(500),))),
+            (*HELLO, Step(agent="saved")),
+        ),
     ],
-    ids=["a block ends before the message starts", "dropped after the end", "thinking at the end"],
+    ids=["a block ends before the message starts", "dropped after the end", "thinking at the end", "paused at a text"],
 )
 def test_conversations_that_failed(replies: tuple[Reply, ...], steps: tuple[Step, ...], fuzz: Fuzz) -> None:
     check(fuzz, Scenario(0, replies, steps))

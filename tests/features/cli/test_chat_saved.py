@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -219,3 +220,22 @@ def test_signals_are_as_before_after_an_answer() -> None:
             pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGURG)] == before
     assert signal.set_wakeup_fd(-1) == -1
+
+
+SUMMARY = {"type": "compaction", "content": "They like tea.", "encrypted_content": "abc"}
+
+
+@pytest.mark.parametrize("options", [(), ("--compact",), ("--no-context-editing",)])
+@pytest.mark.parametrize("signed", [{}, {"signature": "def"}], ids=["by an edit", "on demand"])
+@pytest.mark.usefixtures("state")
+def test_the_size_of_a_compacted_conversation(at: str, signed: dict[str, str], options: tuple[str, ...]) -> None:
+    """`/context` counts what the agent would send: with the beta of the summary, and what the API allows."""
+    with scripted_claude(answer, strict=True) as server:
+        assert chatted(at, server.url, *options, "--conversation", "one", "Hi.")[2] == 0
+        (path,) = Path(os.environ["XDG_STATE_HOME"]).rglob("one.json")
+        found = json.loads(path.read_text())
+        found["messages"].append({"role": "assistant", "content": [{**SUMMARY, **signed}]})
+        path.write_text(json.dumps(found))
+        out, err, status = chatted(at, server.url, *options, "--conversation", "one", text="/context\n")
+    assert (err, status) == ("", 0)
+    assert re.fullmatch(r"The next request has [\d,]+ tokens\.", out.splitlines()[-1])

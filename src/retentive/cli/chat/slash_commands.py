@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from retentive.agent.context import ContextManagement
 from retentive.agent.errors import AgentError
 from retentive.agent.events import UsageReport
+from retentive.agent.request import request_of
 from retentive.agent.responses import TokenCount, token_count
+from retentive.agent.sendable import sendable
 from retentive.cli.chat.changes import diffs
 from retentive.cli.chat.screen import API_ERRORS, Answer, edited
 from retentive.cli.chat.session import Session
@@ -55,13 +57,12 @@ class ContextCounter:
         from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
 
         more = [] if messages and messages[-1]["role"] == "user" else [_NEXT]
-        fields: dict[str, Any] = {"model": self.model, "messages": [*messages, *more], "tools": [*self.tools]}
+        fields: dict[str, Any] = {"model": self.model, "tools": [*self.tools], "betas": []}
         if self.system:
             fields["system"] = self.system
-        if self.context is not None:
-            fields |= {"context_management": self.context.request(), "betas": self.context.betas}
+        request = request_of(fields, self.context, sendable([*messages, *more]))
         with sdk.api_errors():
-            return token_count(self.client().beta.messages.count_tokens(**fields))
+            return token_count(self.client().beta.messages.count_tokens(**request))
 
 
 def is_command(line: str) -> bool:

@@ -126,14 +126,36 @@ def test_a_conversation_is_saved_only_where_it_may_be(
 
 @pytest.mark.usefixtures("state")
 def test_a_conversation_is_open_once() -> None:
-    with conversations.opened("memstore_1", "one", default_name=""):
+    with conversations.opened("memstore_1", "one"):
         with (
             pytest.raises(InvalidInput, match="open in another process"),
-            conversations.opened("memstore_1", "one", default_name=""),
+            conversations.opened("memstore_1", "one"),
         ):
             pass
-        with conversations.opened("memstore_2", "one", default_name=""):
+        with conversations.opened("memstore_2", "one"):
             pass
+
+
+@pytest.mark.usefixtures("state")
+def test_the_oldest_conversations_without_a_name_are_deleted(at: str, server: ScriptedClaude) -> None:
+    """A conversation with a name, and one that is open in another process, remain, even if they are older."""
+    assert chatted(at, server.url, "Hi.")[2] == 0
+    (first,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.json")
+    unnamed = [first.with_name(f"chat-{number:012x}.json") for number in range(conversations.KEPT + 1)]
+    for path in (first.with_name("mine.json"), *unnamed):
+        path.write_bytes(first.read_bytes())
+        path.with_name(f"{path.name}.lock").touch()
+    for age, path in enumerate((*reversed(unnamed), first.with_name("mine.json")), 1):
+        os.utime(path, (time.time() - age, time.time() - age))
+    with conversations.opened(first.parent.name, unnamed[1].stem):
+        assert chatted(at, server.url, "Hi.")[2] == 0
+    kept = {path.name for path in first.parent.iterdir()}
+    assert {"mine.json", first.name, unnamed[1].name, unnamed[-1].name} < kept
+    gone = [path.name for path in unnamed if path.name not in kept]
+    assert gone == [unnamed[number].name for number in (0, 2)]
+    assert not {f"{name}.lock" for name in gone} & kept
+    with conversations.opened(first.parent.name, unnamed[0].stem) as again:
+        assert again.messages == []
 
 
 def test_an_unreadable_conversation_is_an_error(at: str, server: ScriptedClaude, state: Path) -> None:

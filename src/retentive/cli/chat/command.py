@@ -161,7 +161,7 @@ def _saved(
         return
     if continues:
         name = conversations.newest(store.id)
-    with conversations.opened(store.id, name, default_name=f"chat-{secrets.token_hex(6)}") as opened:
+    with conversations.opened(store.id, name) as opened:
         yield opened
 
 

@@ -1,7 +1,8 @@
 """Saved conversations: one JSON file each, which is replaced in one step and is on disk before a call runs.
 
 They are below `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only the owner can read
-them. They contain what was typed and read, also what the memory store redacts.
+them. They contain what was typed and read, also what the memory store redacts. Of the conversations without a name of
+the user's own, the newest `KEPT` remain.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +24,8 @@ from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, expanded, make_dire
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SUFFIX = ".json"
+KEPT = 50
+_UNNAMED = re.compile(r"chat-[0-9a-f]{12}\.json")
 
 
 @dataclass(slots=True)
@@ -67,12 +71,14 @@ UNSAVED = SavedChat()
 
 
 @contextmanager
-def opened(store_id: str, name: str | None, *, default_name: str) -> Iterator[SavedChat]:
-    """Open a conversation with a memory store by its name, or a new one with the default name, and lock it.
+def opened(store_id: str, name: str | None) -> Iterator[SavedChat]:
+    """Open a conversation with a memory store by its name, or a new one without a name, and lock it.
 
-    A name that does not exist yet begins a conversation. Raises `InvalidInput`, also if it is open in another process.
+    A name that does not exist yet begins a conversation. A new one without a name deletes the oldest of its kind.
+    Raises `InvalidInput`, also if it is open in another process.
     """
-    name = default_name if name is None else name
+    is_unnamed = name is None
+    name = f"chat-{secrets.token_hex(6)}" if name is None else name
     if not _NAME.fullmatch(name):
         raise InvalidInput("the name of a conversation has up to 64 letters, digits, '.', '_' and '-'")
     directory = _directory(store_id)
@@ -84,6 +90,8 @@ def opened(store_id: str, name: str | None, *, default_name: str) -> Iterator[Sa
         raise os_error(error) from None
     try:
         _lock(lock, name)
+        if is_unnamed:
+            _prune(directory)
         yield _loaded(path, name)
     finally:
         os.close(lock)
@@ -112,6 +120,19 @@ def _lock(descriptor: int, name: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise InvalidInput(f"the conversation {name} is open in another process") from None
+    if not os.fstat(descriptor).st_nlink:
+        raise InvalidInput(f"another process has just deleted the conversation {name}")
+
+
+def _prune(directory: str) -> None:
+    """Delete the oldest conversations without a name, except those that are open in another process."""
+    with suppress(OSError):
+        unnamed = [entry for entry in os.scandir(directory) if _UNNAMED.fullmatch(entry.name)]
+        for entry in sorted(unnamed, key=lambda entry: entry.stat().st_mtime_ns)[: max(0, len(unnamed) - KEPT + 1)]:
+            with open(f"{entry.path}.lock", "ab", opener=_owner_only) as lock, suppress(InvalidInput):
+                _lock(lock.fileno(), entry.name)
+                os.unlink(entry.path)
+                os.unlink(lock.name)
 
 
 def _loaded(path: str, name: str) -> SavedChat:

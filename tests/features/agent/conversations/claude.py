@@ -22,7 +22,11 @@ from retentive.testing.scripted_claude.stream import encode_event
 
 from .scenario import CALLS, Fault, Malformed, Part, Reply, Scenario
 
+MCP_BETA = "mcp-client-2025-11-20"
+MCP_SERVER = {"type": "url", "name": "notes", "url": "https://example.org/mcp"}
+MCP_TOOLS = {"type": "mcp_toolset", "mcp_server_name": "notes"}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+MCP = "mcptoolu_"
 URL = "https://example.org/"
 FOUND = {"type": "web_search_result", "url": URL, "title": "A page", "encrypted_content": "abc", "page_age": None}
 CITATION = {
@@ -223,7 +227,7 @@ def _damaged_events(malformed: str) -> list[dict[str, Any]]:
 def _open_server_calls(prompt: Prompt) -> list[str]:
     blocks = [block for message in prompt.messages for block in message.blocks]
     found = {block.get("tool_use_id") for block in blocks}
-    uses = [str(block["id"]) for block in blocks if block.get("type") == "server_tool_use"]
+    uses = [str(block["id"]) for block in blocks if block.get("type") in ("server_tool_use", "mcp_tool_use")]
     return [use_id for use_id in uses if use_id not in found]
 
 
@@ -244,15 +248,12 @@ def _content(part: Part) -> list[Content]:
             return [Raw({"type": "compaction", "content": f"Summary {number}.", "encrypted_content": "ghi"})]
         case "failed compaction":
             return [Raw({"type": "compaction", "content": None, "encrypted_content": None})]
-        case "server" | "server error":
-            use_id = f"srvtoolu_{number}"
-            call = {
-                "type": "server_tool_use",
-                "id": use_id,
-                "name": "web_search",
-                "input": {"query": f"query {number}"},
-            }
-            result = _server_result(use_id, is_error=part.kind == "server error")
+        case kind if kind.startswith("server"):
+            call: dict[str, Any] = {"type": "server_tool_use", "id": f"srvtoolu_{number}", "name": "web_search"}
+            if "mcp" in kind:
+                call = {"type": "mcp_tool_use", "id": f"{MCP}{number}", "name": "find", "server_name": "notes"}
+            result = _server_result(call["id"], is_error=kind.endswith("error"))
+            call = {**call, "input": {"query": f"query {number}"}}
             return [Raw(call), Raw(result)] if part.done else [Raw(call)]
     return [_call(part)]
 
@@ -270,5 +271,8 @@ def _call(part: Part) -> Call:
 
 
 def _server_result(use_id: str, *, is_error: bool) -> dict[str, Any]:
+    if use_id.startswith(MCP):
+        content = [{"type": "text", "text": f"Found by {use_id}."}]
+        return {"type": "mcp_tool_result", "tool_use_id": use_id, "is_error": is_error, "content": content}
     error = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
     return {"type": "web_search_tool_result", "tool_use_id": use_id, "content": error if is_error else [FOUND]}

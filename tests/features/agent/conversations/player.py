@@ -20,8 +20,8 @@ from retentive.agent import Agent, AgentError, AsyncAgent, Budget, Event, Finish
 from retentive.agent.context import default_context
 from retentive.agent.turns import NOT_RUN
 
-from .claude import SEARCH, Play, Wire
-from .scenario import FUNCTIONS, IMAGE, Scenario, Step
+from .claude import MCP_BETA, MCP_SERVER, MCP_TOOLS, SEARCH, Play, Wire
+from .scenario import FUNCTIONS, IMAGE, REFUSALS, Scenario, Step
 
 ASYNC_WAYS = ("async plain", "async streamed")
 ACTOR = "session:fuzz"
@@ -189,20 +189,21 @@ class _Game:
             (AsyncTool if is_async and name in ("echo", "raises", "odd") else Tool)(name, self._counts)
             for name in FUNCTIONS
         ]
+        mcp: dict[str, Any] = {"mcp_servers": [dict(MCP_SERVER)], "betas": [MCP_BETA]}
         thinking: dict[str, Any] = {"type": scenario.thinking}
         if scenario.thinking == "enabled":
             thinking["budget_tokens"] = 1024
         return (AsyncAgent if is_async else Agent)(
             client,
             memory=cast("Any", self._memory),
-            tools=[*tools, dict(SEARCH)],
+            tools=[*tools, dict(SEARCH), dict(MCP_TOOLS)],
             context=default_context() if scenario.context else None,
             budget=Budget(max_turns=scenario.max_turns),
             actor=ACTOR,
             messages=messages,
             stream=self._way.endswith("streamed"),
             cache=scenario.cache,
-            request={"thinking": thinking} if scenario.thinking else None,
+            request={**mcp, "thinking": thinking} if scenario.thinking else mcp,
         )
 
     def actions(self) -> Generator[_Action, Run, None]:
@@ -213,16 +214,17 @@ class _Game:
         for _ in range(EXTRA_RUNS):
             if run is not None and run.error is None and run.of(Finished) and run.of(Finished)[0].reason in REST:
                 return
-            run = yield _Action()
+            run = yield _Action("Hello." if run is not None and _was_removed(run) else None)
             self._note(run)
         raise Wrong(f"the conversation does not come to rest: {run}")
 
     def _step(self, step: Step, before: Run | None) -> Generator[_Action, Run, Run]:
-        action = _Action(step.message, step.leave_after, "same")
+        message = step.message or ("Hello." if before is not None and _was_removed(before) else None)
+        action = _Action(message, step.leave_after, "same")
         if step.agent != "same" and before is not None and before.saved:
             after_result = before.error is None and isinstance(before.events[-1], ToolReply) and len(before.saved) == 2
             killed = step.agent == "killed" and after_result
-            action = _Action(step.message, step.leave_after, step.agent, before.saved[0 if killed else -1])
+            action = _Action(message, step.leave_after, step.agent, before.saved[0 if killed else -1])
             if killed:
                 self._forget(before)
         run = yield action
@@ -230,7 +232,7 @@ class _Game:
         left = step.leave_after
         while run.error is not None and self._scenario.retries:
             left = None if left is None else left - len(run.of(ToolReply))
-            run = yield _Action(None, left)
+            run = yield _Action((message or "Hello.") if _was_removed(run) else None, left)
             self._note(run)
         return run
 
@@ -254,7 +256,7 @@ class _Game:
             raise Wrong(f"a request was rejected: {self._play.rejections[0]}")
         if self._play.claude.failures:
             raise Wrong(f"the script failed: {self._play.claude.failures[0]}")
-        if run.error is not None and not run.error.retryable:
+        if run.error is not None and not run.error.retryable and run.error.status not in REFUSALS:
             raise Wrong(f"the run ended with {run.error!r}")
 
     def check(self, messages: list[dict[str, Any]]) -> None:
@@ -273,6 +275,14 @@ class _Game:
                 created = given.get("command") == "create" and block["content"] != NOT_RUN
                 if created and block["content"] != f"File created successfully at: {given['path']}":
                     raise Wrong(f"{given} was answered with {block['content']!r}")
+
+
+def _was_removed(run: Run) -> bool:
+    """Return True if the API refused the message of a run, and no other message awaits an answer."""
+    if run.error is None or run.error.status not in (400, 413):
+        return False
+    messages = json.loads(run.saved[-1])["messages"]
+    return not messages or messages[-1]["role"] == "assistant"
 
 
 def without_pauses(client: Any) -> Any:

@@ -19,6 +19,7 @@ FUNCTIONS = ("echo", "empty", "nothing", "odd", "raises", "refuses", "surrogate"
 CALLS = ("create", "view", "invalid", *FUNCTIONS)
 TRUNCATED = ("max_tokens", "model_context_window_exceeded", "refusal", "stop_sequence", "end_turn")
 MALFORMED = ("html", "empty", "null content", "no stop reason", "call without id", "not json", "out of order")
+REFUSALS = (400, 401, 413)  # error statuses that are not retried
 HARMLESS = ("pings", "dropped after the end")
 
 
@@ -145,7 +146,7 @@ def make_scenario(seed: int) -> Scenario:
 
 
 def _reply(rng: random.Random, numbers: Iterator[int], thinking: str) -> Reply:
-    faults = tuple(_fault(rng) for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2))))
+    faults = _faults(rng)
     stop = rng.choice(("tool_use",) * 5 + ("pause_turn",) * 2 + ("compaction", *TRUNCATED, "end_turn"))
     if stop == "compaction":
         return Reply((Part("compaction", next(numbers)),), stop, faults)
@@ -154,7 +155,7 @@ def _reply(rng: random.Random, numbers: Iterator[int], thinking: str) -> Reply:
         parts.append(Part(rng.choice(("compaction", "compaction", "failed compaction")), next(numbers)))
     if thinking and (thinking == "enabled" or rng.random() < 0.6):
         parts.append(Part(rng.choice(("thinking", "thinking", "redacted thinking")), next(numbers)))
-    kinds = ["text", "text", "blank", "cited", "server", "server", "server error"]
+    kinds = ["text", "text", "blank", "cited", "server", "server", "server error", "server mcp", "server mcp error"]
     for _ in range(rng.randint(0, 3)):
         kind = rng.choice(kinds)
         parts.append(Part(kind, next(numbers), done=kind.startswith("server") and rng.random() < 0.6))
@@ -174,8 +175,16 @@ def _ordered(parts: list[Part], stop: str) -> list[Part]:
     return [replace(part, done=True) if part.kind.startswith("server") else part for part in parts[:-1]] + parts[-1:]
 
 
+def _faults(rng: random.Random) -> tuple[Fault, ...]:
+    """Refusals come first: the agent removes a refused message only in the run that it was passed to."""
+    faults = [_fault(rng) for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2)))]
+    return tuple(sorted(faults, key=lambda fault: not (isinstance(fault, ErrorResponse) and fault.status in REFUSALS)))
+
+
 def _fault(rng: random.Random) -> Fault:
-    kind = rng.randrange(6)
+    kind = rng.randrange(7)
+    if kind == 6:
+        return ErrorResponse(rng.choice(REFUSALS))
     if kind == 0:
         return ErrorResponse(rng.choice((429, 500, 529, 504)))
     if kind == 1:

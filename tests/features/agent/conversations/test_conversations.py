@@ -18,7 +18,7 @@ from support.profiles import sized
 
 from .claude import Play, serving
 from .player import Fuzz, fuzzing, smallest
-from .scenario import Malformed, Part, Reply, Scenario, Step, make_scenario
+from .scenario import REFUSALS, Malformed, Part, Reply, Scenario, Step, make_scenario
 
 CHUNK = 100
 CHUNKS = sized(quick=1, long=10, full=100)
@@ -73,6 +73,15 @@ def test_a_response_whose_connection_drops_after_its_end_is_not_requested_again(
     scenario = Scenario(0, (Reply((Part("text", 1),), "end_turn", (Malformed("dropped after the end"),)),), HELLO)
     fuzz.play(scenario, "streamed")
     assert fuzz.requests == 1
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+@pytest.mark.parametrize("way", ["plain", "streamed"])
+def test_a_refused_request_is_not_sent_again(way: str, status: int, fuzz: Fuzz) -> None:
+    """The application runs again, and the conversation is accepted."""
+    scenario = Scenario(0, (Reply((Part("text", 1),), "end_turn", (ErrorResponse(status),)),), HELLO, retries=2)
+    outcome = fuzz.play(scenario, way)
+    assert (fuzz.requests, [end.reason for end in outcome.finished]) == (2, ["end_turn"])
 
 
 def test_random_conversations_over_http(fuzz: Fuzz) -> None:

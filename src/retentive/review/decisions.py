@@ -136,6 +136,7 @@ class Decide(WriteOperation[DecisionOutcome]):
             if proposal.id not in stuck and not below[proposal.id] & stuck:
                 made = provenance_of(proposal.changes[0])
                 acting = writer.acting_for(proposal.actor, source=made.source, session=made.session)
+                acting.cause = made.cause
                 applier = _ProposalApplier(tx, acting, proposal, ids, self.replies, self.merge, self.force)
                 obstacles += applier.run()
                 stuck |= {obstacle.proposal_id for obstacle in obstacles}

@@ -557,6 +557,17 @@ def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> Non
     assert keys == [f"{kept}.0"] * 2
 
 
+def test_an_accepted_undo_keeps_its_cause(store: MemoryStore) -> None:
+    done(store, create(text="one\n"), ANN)
+    done(store, edit("one", "two"), ANN)
+    assert store.undo("r2", actor=S1).proposed
+    (waiting,) = store.review.pending()
+    assert store.review.accept([waiting.id], actor=ANN).done == (waiting.id,)
+    assert store.history.log(A)[0].provenance.cause == "undo of r2"
+    done(store, edit("one", "three"), ANN)
+    assert store.history.log(A)[0].provenance.cause == ""
+
+
 def test_undo_under_review_waits(store: MemoryStore) -> None:
     """Accepting the undo of a deletion restores the same memory."""
     done(store, create(text="one\n"), ANN)

@@ -296,7 +296,7 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
     output.emit(
         ({"line": line.number, "text": line.text, "version": version_object(line.version)} for line in found),
         plain=rows(lambda version: version.id, output.exact_time),
-        shown=[layouts.Aligned(shown, styles, right={3 + width})],
+        shown=[layouts.Aligned(shown, styles, right={3 + width}, shortens=[2])],
         pages=True,
     )
 

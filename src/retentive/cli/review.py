@@ -49,7 +49,7 @@ def show_list(location: Location, *, whose: str | None) -> None:
     output.emit(
         map(_object, found),
         plain=((each.id, output.exact_time(each.at), str(each.actor or ""), each.summary) for each in found),
-        shown=[layouts.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True)],
+        shown=[layouts.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True, shortens=["actor"])],
     )
 
 

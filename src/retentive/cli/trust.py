@@ -31,7 +31,8 @@ def show_list(location: Location, path: str, *, level: Level | None) -> None:
     with location.existing() as store:
         found = store.trust.doubted(path, level=level)
     rows = [(each.level, each.path, "; ".join(each.contributors)) for each in found]
-    table = layouts.Table(("trust", "path", "because of"), rows, empty="All memories are trusted.")
+    columns = "trust", "path", "because of"
+    table = layouts.Table(columns, rows, empty="All memories are trusted.", shortens=columns[2:])
     output.emit(found, plain=rows, shown=[table])
 
 

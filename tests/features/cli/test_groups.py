@@ -45,6 +45,16 @@ def test_tables_fit_80_columns(command: str, at: str, tmp_path: Path) -> None:
         assert "…" not in here(at, command, *options).stdout
 
 
+@pytest.mark.parametrize("command", [("blame", "customers/ada.md"), ("trust", "list"), ("review", "list")])
+def test_long_actors_are_shortened_on_a_terminal(command: tuple[str, ...], at: str, tmp_path: Path) -> None:
+    here(at, "settings", "set", 'review=["session:*"]', 'trust={"session:*": "unconfirmed"}')
+    here(at, "--actor", LONG, "create", "/memories/new.md", "two")
+    shown = terminal(tmp_path, "--at", at, *command, NO_COLOR="1", COLUMNS="80").splitlines()
+    assert max(len(line.rstrip()) for line in shown) <= 80
+    assert any("session:" in line and "…" in line for line in shown), shown
+    assert LONG in here(at, *command).stdout
+
+
 def test_the_middle_of_a_cell_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "40")

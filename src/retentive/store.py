@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.audit.reader import Audit
     from retentive.engine.context import StoreOptions
     from retentive.engine.trust.levels import Level
-    from retentive.history import History
     from retentive.history.apply import RestoreOutcome
     from retentive.history.expiry import Swept
+    from retentive.history.history import History
     from retentive.history.plan import Mode
     from retentive.history.revisions import Named
     from retentive.history.scan import Finding
@@ -268,7 +268,7 @@ class MemoryStore(Memories):
     @property
     def history(self) -> History:
         """History of the store: log, versions, blame, restore, undo, redact and erase."""
-        from retentive.history import History  # noqa: PLC0415 - see above
+        from retentive.history.history import History  # noqa: PLC0415 - see above
 
         return History(self._core)
 

@@ -18,7 +18,7 @@ from retentive import (
     Version,
     Written,
 )
-from retentive.history import History
+from retentive.history.history import History
 from retentive.history.apply import RestoreOutcome
 from retentive.search.query import Results
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from retentive.search.query import Results
-from retentive.values.diff import DiffLine
+if TYPE_CHECKING:
+    from retentive.search.query import Results
+    from retentive.values.diff import DiffLine
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

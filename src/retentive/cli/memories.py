@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -11,11 +12,10 @@ from retentive.cli.location import Location
 from retentive.cli.parameters import line_range, revision_option
 from retentive.cli.performed import MEMORIES, VIEW, Done, end, memory_object, perform, version_read
 from retentive.engine.command_handlers import RunView
+from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
-from retentive.history.reads import AsOf
-from retentive.history.revisions import Revision
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import View, parse
@@ -23,6 +23,10 @@ from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
 from retentive.values.text import LineCounts
 
+if TYPE_CHECKING:
+    from retentive.history.revisions import Revision
+
+R = TypeVar("R")
 _as_of_option = revision_option("--as-of", text="Show the state right after a change: HEAD~2, r1234, @{yesterday}, 2h.")
 
 
@@ -75,7 +79,7 @@ def cat(location: Location, path: str, *, as_of: Revision | None) -> None:
         core = core_of(store)
         with core.checking("load" if as_of is None else "load.as_of"):
             operation = load(core.parsed(path))
-        memory, text = core.result_of(operation if as_of is None else AsOf(operation, as_of))
+        memory, text = core.result_of(_at(as_of, operation))
     if output.as_object():
         output.emit(memory_object(memory) | {"text": text})
     else:
@@ -88,10 +92,19 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     with core.checking("list" if at is None else "list.as_of"):
         target = core.parsed(path)
     present = list_memories(target, or_at=True)
-    found = core.result_of(present if at is None else AsOf(present, at))
+    found = core.result_of(_at(at, present))
     if not found and not target.is_root:
         raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found
+
+
+def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R]:
+    """The operation on the state at a moment; None means now."""
+    if moment is None:
+        return operation
+    from retentive.history.reads import AsOf  # noqa: PLC0415 - rarely needed, and slow to import
+
+    return AsOf(operation, moment)
 
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
@@ -120,7 +133,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Revision) -> Do
     assert isinstance(command, View)
     operation = RunView(command, LineCounts())
     core = core_of(store)
-    outcome = core.run(AsOf(operation, at), core.invocation())
+    outcome = core.run(_at(at, operation), core.invocation())
     if outcome.error is not None and not isinstance(outcome.error, Refused):
         raise outcome.error
     reply = rendered(core, operation, outcome)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -320,7 +319,9 @@ def _drawn(pieces: Iterable[Piece]) -> str:
 
 def _write_pages(text: str) -> None:
     """Print a text in the pager ($PAGER, or less) if it is longer than the terminal."""
-    lines = shutil.get_terminal_size((80, 0)).lines  # 0: unknown
+    from shutil import get_terminal_size  # noqa: PLC0415 - slow to import
+
+    lines = get_terminal_size((80, 0)).lines  # 0: unknown
     if not lines or text.count("\n") < lines or not _is_terminal(sys.stdin) or os.environ.get("TERM") == "dumb":
         write_text(text)
         return

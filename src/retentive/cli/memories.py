@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import line_range, revision_option
 from retentive.cli.performed import MEMORIES, VIEW, Done, end, memory_object, perform, version_read
@@ -109,6 +109,8 @@ def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
     """Return a table for a terminal, without hidden memories, and a line with the number of hidden memories."""
+    from retentive.cli import layouts  # noqa: PLC0415 - only terminals need it
+
     shown = [memory for memory in found if show_all or not _is_hidden(memory.path, path)]
     rows = ((human_size(each.size_bytes), output.local_time(each.updated_at), each.path) for each in shown)
     hidden = len(found) - len(shown)

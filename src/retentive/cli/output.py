@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import IO, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeAlias
 
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
-from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
 from retentive.cli.location import STORAGE_CODES, Location, pass_location
 from retentive.cli.options import add_global_options, choose_format, chosen_format, write_options
 from retentive.cli.parameters import ARGUMENT_TYPES
@@ -26,10 +26,14 @@ from retentive.errors import RetentiveError
 from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
 
+if TYPE_CHECKING:  # only terminals need them
+    from retentive.cli.layouts import Aligned, Diff, Hits, Table
+
 P = ParamSpec("P")
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
 """A part of the output on a terminal. In a string, control characters are escaped."""
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PROGRESS_DELAY_S = 0.5  # a bar for quick work would only flicker
 
 
@@ -144,7 +148,7 @@ def emit(
         write_text(_formatted(value, rows))
     else:
         if as_table():
-            text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+            text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else _aligned(plain)])
             (_write_pages if pages else write_text)(text)
         elif not as_object():
             write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
@@ -154,6 +158,11 @@ def emit(
             note(text)
     if status:
         raise click.exceptions.Exit(status)
+
+
+def harmless(text: str) -> str:
+    r"""`text` with control characters shown as `\x1b`: text by a model must not steer the terminal of its reader."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def _formatted(value: object, rows: str | None) -> str:
@@ -303,6 +312,12 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None
         delay.join()
         if bar.live.is_started:
             bar.stop()
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> Aligned:
+    from retentive.cli.layouts import Aligned  # noqa: PLC0415 - only terminals need it
+
+    return Aligned(rows)
 
 
 def _drawn(pieces: Iterable[Piece]) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
 from retentive.cli.parameters import MEMORY_PATH, time_option
@@ -193,7 +193,7 @@ def confirm(question: str, *, declined: Callable[[], object] | None = None) -> N
         raise click.UsageError(
             "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."
         )
-    if not click.confirm(layouts.harmless(question), err=True):
+    if not click.confirm(output.harmless(question), err=True):
         if declined is not None:
             declined()
         click.echo("Nothing was removed.", err=True)

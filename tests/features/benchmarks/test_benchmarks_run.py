@@ -67,14 +67,18 @@ def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_startup_measures_import_and_view(tmp_path: Path) -> None:
-    """The import and the command on both backends have figures, next to an empty Python program."""
-    _, records = tiny("startup.py", tmp_path)
-    assert [record["command"] for record in records] == [
+    """The import and the commands have figures, next to an empty Python program, and the slowest imports are listed."""
+    script("startup.py", "--tiny", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    times, imports = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert [record["command"] for record in times["records"]] == [
         "python -c pass",
         "import retentive",
+        "import, open and view (sqlite)",
         "retentive view (sqlite)",
         "retentive view (directory)",
+        "retentive --help",
     ]
+    assert any(record["module"].startswith("retentive.") for record in imports["records"])
 
 
 def test_figures_reach_the_readme(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Revision | None)
     Prints a table on a terminal. In a pipe each line has the size in bytes and the path of a memory, separated by a
     tab; hidden memories are included.
     """
-    with location.existing() as store:
+    with location.existing() as store, output.progress("Reading"):
         found = _memories(store, path, as_of)
     output.emit(
         map(memory_object, found),
@@ -66,7 +66,8 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
     """
     given: dict[str, object] = {"command": "view", "path": path, "view_range": view_range}
     with location.existing() as store:
-        done = perform(store, **given) if as_of is None else _past_view(store, given, as_of)
+        with output.progress("Reading"):
+            done = perform(store, **given) if as_of is None else _past_view(store, given, as_of)
         end(done)
 
 

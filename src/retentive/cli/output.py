@@ -28,6 +28,7 @@ from retentive.values.replies import Reply
 
 if TYPE_CHECKING:  # only terminals need them
     from retentive.cli.layouts import Aligned, Diff, Hits, Table
+    from retentive.cli.progress import Bar
 
 P = ParamSpec("P")
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
@@ -288,29 +289,26 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None
     if not on_terminal():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
+    shown: list[Bar] = []
 
-    bar, whole = Progress(console=Console(stderr=True), transient=True), total
-    task = bar.add_task(label, total=total)
+    def show() -> None:
+        from retentive.cli.progress import Bar  # noqa: PLC0415 - imports rich
+
+        shown.append(Bar(label, total))
 
     def advance(done: int, total: int | None = None, *, part: str = "") -> None:
-        text = f"{label} {escape(harmless(part))}: {done}" if part else label
-        bar.update(task, description=text, completed=done, total=whole if total is None else total)
+        for bar in shown:
+            bar.advance(done, total, part)
 
-    if not PROGRESS_DELAY_S:
-        with bar:
-            yield advance
-        return
-    delay = threading.Timer(PROGRESS_DELAY_S, bar.start)
-    delay.start()
+    delay = threading.Timer(PROGRESS_DELAY_S, show)
+    (delay.start if PROGRESS_DELAY_S else show)()
     try:
         yield advance
     finally:
         delay.cancel()
-        delay.join()
-        if bar.live.is_started:
+        if delay.ident is not None:
+            delay.join()
+        for bar in shown:
             bar.stop()
 
 

@@ -64,6 +64,18 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     assert not {each for each in unneeded for name in modules if f"{name}.".startswith(f"retentive.{each}.")}
 
 
+@pytest.mark.parametrize("command", ["ls", "view"])
+def test_a_slow_listing_shows_progress(tmp_path: Path, command: str) -> None:
+    """The first listing after many external edits records them, which may take a while."""
+    notes = tmp_path / "memory" / "memories" / "notes.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("put there by an editor")
+    at_once = "from retentive.cli import main, output; output.PROGRESS_DELAY_S = 0; raise SystemExit(main())"
+    shown = terminal(tmp_path, command, program=(sys.executable, "-c", at_once))
+    assert "Reading" in shown
+    assert "/memories/notes.md" in shown
+
+
 def test_location_and_memory_store_from_the_environment(tmp_path: Path) -> None:
     def run(*arguments: str, text: bytes = b"") -> str:
         ended = process(tmp_path, *arguments, text=text, RETENTIVE_AT=AT, RETENTIVE_STORE="team")

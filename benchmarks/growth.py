@@ -118,8 +118,8 @@ class Subject:
         assert self.store.history.log(limit=20)
 
     def log_of_one(self, draw: random.Random) -> None:
-        """The newest 20 changes of a random memory."""
-        assert self.store.history.log(self.some_path(draw), limit=20)
+        """The newest change of a random memory: the small store has no others."""
+        assert self.store.history.log(self.some_path(draw), limit=1)
 
     def usage(self, draw: random.Random) -> None:
         """Number and size of the memories."""

@@ -110,6 +110,19 @@ def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
     assert {record["what"] for record in records if record["ratio"] is not None} == {"edit"}
 
 
+@pytest.mark.long
+def test_growth_measures_every_command(tmp_path: Path) -> None:
+    """Each command has a ratio for a store of many memories and one of many versions; so has the peak memory."""
+    script("growth.py", "--tiny", "--only", "sqlite", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    ratios, peaks = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    found = {(record["what"], record["store"]) for record in ratios["records"]}
+    assert found == {(what, store) for what, _ in found for store in ("memories", "versions")}
+    assert {"view", "view of the root", "create", "str_replace", "insert", "rename", "delete"} <= {
+        what for what, _ in found
+    }
+    assert [len(row) for row in peaks["rows"]] == [4]
+
+
 def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     """Each size is measured with the guards and without them."""
     _, records = tiny("guard_cost.py", tmp_path)

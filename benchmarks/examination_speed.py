@@ -117,7 +117,18 @@ def lock(rng: Random) -> str:
     )
 
 
-ORDINARY: dict[str, Make] = {"prose": prose, "log": log, "lock file": lock}
+def files(folder: Path, pattern: str) -> Make:
+    """Real files: each once, in the order of their names."""
+    return lambda _rng: "\n".join(path.read_text("utf-8") for path in sorted(folder.glob(pattern)))
+
+
+ORDINARY: dict[str, Make] = {
+    "prose": prose,
+    "log": log,
+    "lock file": lock,
+    "Markdown": files(Path(__file__).resolve().parents[1] / "docs", "*.md"),
+    "source": files(Path(argparse.__file__).parent, "[a-p]*.py"),
+}
 WORST: dict[str, Make] = {
     "prose in one line": one_line_prose,
     "digits in one line": chars(string.digits),

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from retentive import errors
-from retentive.errors import AlreadyExists, Conflict, InvalidInput, NotFound, RetentiveError
-from retentive.integrations.messages import TOOL, tool_result
-from retentive.mounts import Mounts
-from retentive.opening import Retentive, open  # noqa: A004 - `retentive.open` is the name a reader expects
-from retentive.storage.contract import Actor, Memory, StoreInfo, Usage, Version
-from retentive.store import MemoryStore
-from retentive.values.records import Written
-from retentive.values.replies import Replies, Reply
-
+TYPE_CHECKING = False  # type checkers take it as true; importing `typing` for it would double the time of this import
 if TYPE_CHECKING:
+    from retentive import errors
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive, open_async
+    from retentive.errors import AlreadyExists, Conflict, InvalidInput, NotFound, RetentiveError
     from retentive.integrations.anthropic import AsyncMemorySearchTool, AsyncMemoryTool, MemorySearchTool, MemoryTool
+    from retentive.integrations.messages import TOOL, tool_result
+    from retentive.mounts import Mounts
+    from retentive.opening import Retentive, open  # noqa: A004 - `retentive.open` is the name a reader expects
+    from retentive.storage.contract import Actor, Memory, StoreInfo, Usage, Version
+    from retentive.store import MemoryStore
+    from retentive.values.records import Written
+    from retentive.values.replies import Replies, Reply
 
 __version__ = "0.1.0"
 
@@ -52,21 +51,30 @@ __all__ = [
     "tool_result",
 ]
 
-_LAZY = {
-    **dict.fromkeys(("AsyncMemoryStore", "AsyncMounts", "AsyncRetentive", "open_async"), "retentive.aio"),
-    **dict.fromkeys(
-        ("AsyncMemorySearchTool", "AsyncMemoryTool", "MemorySearchTool", "MemoryTool"),
-        "retentive.integrations.anthropic",
-    ),
+_HOMES = {
+    "aio": ("AsyncMemoryStore", "AsyncMounts", "AsyncRetentive", "open_async"),
+    "errors": ("AlreadyExists", "Conflict", "InvalidInput", "NotFound", "RetentiveError"),
+    "integrations.anthropic": ("AsyncMemorySearchTool", "AsyncMemoryTool", "MemorySearchTool", "MemoryTool"),
+    "integrations.messages": ("TOOL", "tool_result"),
+    "mounts": ("Mounts",),
+    "opening": ("Retentive", "open"),
+    "storage.contract": ("Actor", "Memory", "StoreInfo", "Usage", "Version"),
+    "store": ("MemoryStore",),
+    "values.records": ("Written",),
+    "values.replies": ("Replies", "Reply"),
 }
-"""Names imported at first use: the Anthropic SDK takes a second to import, and most programs need no event loop."""
+_LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+"""Module of each public name. It is imported at the first use of the name, so that a program pays for what it uses."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import a lazy name."""
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use."""
+    if name == "errors":
+        return import_module(f"{__name__}.errors")
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
-from retentive.history.expiry_rules import is_on
 from retentive.locations import existing_store, find_store, location_exists, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage import capabilities
@@ -196,7 +195,7 @@ def check_options(settings: Mapping[str, object], function: Callable[..., object
 def _sweep(store: MemoryStore) -> None:
     """Expire idle memories if the settings say so. A failure is left for the next sweep."""
     try:
-        if not is_on(store.settings()):
+        if not store.settings().expires:
             return
     except RetentiveError:  # the first command raises the same error
         return

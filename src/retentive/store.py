@@ -11,7 +11,6 @@ from retentive.engine.command_handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load, read_version
-from retentive.engine.settings import ChangeSettings
 from retentive.errors import InvalidInput, Refused
 from retentive.pipeline import StoreCore
 from retentive.storage import capabilities
@@ -29,9 +28,9 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.audit.reader import Audit
     from retentive.engine.context import StoreOptions
     from retentive.engine.trust.levels import Level
-    from retentive.history import History
     from retentive.history.apply import RestoreOutcome
     from retentive.history.expiry import Swept
+    from retentive.history.history import History
     from retentive.history.plan import Mode
     from retentive.history.revisions import Named
     from retentive.history.scan import Finding
@@ -261,14 +260,15 @@ class MemoryStore(Memories):
         A value of None restores the default. Raises `InvalidInput`, and changes nothing, if a name or value is invalid;
         raises `ReadOnly` if this process has pinned `read_only`.
         """
-        return self._core.found(
-            ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only"))), actor
-        )
+        from retentive.engine.settings import ChangeSettings  # noqa: PLC0415 - see above
+
+        is_pinned = bool(self._core.pins.get("read_only"))
+        return self._core.found(ChangeSettings(changes, self._core.examiner, is_pinned), actor)
 
     @property
     def history(self) -> History:
         """History of the store: log, versions, blame, restore, undo, redact and erase."""
-        from retentive.history import History  # noqa: PLC0415 - see above
+        from retentive.history.history import History  # noqa: PLC0415 - see above
 
         return History(self._core)
 

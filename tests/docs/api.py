@@ -12,7 +12,7 @@ import retentive
 from retentive import errors
 from retentive.audit.reader import Audit
 from retentive.errors import RetentiveError
-from retentive.history import History
+from retentive.history.history import History
 from retentive.review.session import Review
 from retentive.review.trust import Trust
 

@@ -18,8 +18,8 @@ from retentive import (
     Version,
     Written,
 )
-from retentive.history import History
 from retentive.history.apply import RestoreOutcome
+from retentive.history.history import History
 from retentive.search.query import Results
 
 PATH = "/memories/a.md"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from retentive.audit.chain import append, changes_field, has_entry
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import REFUSALS, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
-from retentive.storage.contract import Actor, Transaction, now_us
+from retentive.storage.contract import Actor, Snapshot, Transaction, now_us
 from retentive.values.records import Invocation
 from retentive.values.replies import ERROR_CODES
 
@@ -27,7 +26,7 @@ def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     because its transaction must be rolled back first.
     """
     tx = attempt.tx  # later stages may replace tx
-    if attempt.entry is not None and attempt.outcome is not None and has_entry(tx, *attempt.entry):
+    if attempt.entry is not None and attempt.outcome is not None and _has_entry(tx, *attempt.entry):
         return attempt.outcome  # the commit succeeded, and only its outcome was lost
     try:
         outcome = proceed(attempt)
@@ -56,7 +55,7 @@ def entry_of_read(
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:
-        if not any(has_entry(tx, seq, entry_id) for seq in written):
+        if not any(_has_entry(tx, seq, entry_id) for seq in written):
             written.append(_append(tx, context, operation, invocation, outcome, entry_id=entry_id))
 
     context.follow_up(work, may_use_reserve=True)
@@ -69,7 +68,7 @@ def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
     outcome: Outcome[Any] = Outcome(attempt.settings, error=error)
 
     def work(tx: Transaction) -> None:
-        if attempt.entry is None or not has_entry(tx, *attempt.entry):
+        if attempt.entry is None or not _has_entry(tx, *attempt.entry):
             _write_entry(attempt, tx, outcome)
 
     try:
@@ -88,6 +87,8 @@ def _append(
     *,
     entry_id: str,
 ) -> int:
+    from retentive.audit.chain import append, changes_field  # noqa: PLC0415 - needed only while the log is on
+
     actor: Actor | None = invocation.actor or context.actor
     body: dict[str, object] = {
         "id": entry_id,
@@ -103,6 +104,12 @@ def _append(
         body |= operation.facts(outcome.result)
     paths = [context.redacted(path, outcome.settings) for path in operation.paths()]
     return append(tx, context.id, body, paths)
+
+
+def _has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
+    from retentive.audit.chain import has_entry  # noqa: PLC0415 - needed only while the log is on
+
+    return has_entry(snapshot, seq, entry_id)
 
 
 def _code_of(error: RetentiveError) -> str:

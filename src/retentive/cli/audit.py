@@ -12,7 +12,8 @@ from retentive.audit.reader import AnchorKey, AuditEntry, Verified
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
-from retentive.cli.parameters import FORMS, time_option
+from retentive.cli.parameters import time_option
+from retentive.history.revisions import TIMES
 
 
 @output.group("audit")
@@ -80,7 +81,7 @@ def key(_location: Location, *, file: str) -> None:
 
 
 @output.command("export", group=audit, json="Has no effect: the output is always JSON.")
-@time_option("--since", f"Only entries since this time: {FORMS}.")
+@time_option("--since", f"Only entries since this time: {TIMES}.")
 def export(location: Location, *, since: datetime | None) -> None:
     """Print the stored entries, one JSON object per line."""
     with location.existing() as store:
@@ -89,7 +90,7 @@ def export(location: Location, *, since: datetime | None) -> None:
 
 
 @output.command("show", group=audit, json="Print a JSON list.")
-@time_option("--since", f"Only entries since this time: {FORMS}.")
+@time_option("--since", f"Only entries since this time: {TIMES}.")
 def show(location: Location, *, since: datetime | None) -> None:
     """Show the entries, oldest first.
 

@@ -12,7 +12,6 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
 from retentive.cli.parameters import (
-    FORMS,
     revision_option,
     revisions_and_path,
     source_option,
@@ -26,7 +25,7 @@ from retentive.errors import InvalidInput
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.reads import LogFilter
-from retentive.history.revisions import Revision
+from retentive.history.revisions import TIMES, Revision
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.diff import DiffLine, as_text, unified
@@ -43,7 +42,7 @@ def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 @output.command(json="Print a JSON list of versions.")
 @click.argument("path", required=False)
 @actors_option("Only versions by these actors, such as session:*, or by the user of this name.")
-@time_option("--since", f"Only versions since this time: {FORMS}.")
+@time_option("--since", f"Only versions since this time: {TIMES}.")
 @time_option("--until", "Only versions up to this time.")
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
 @source_option

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from retentive.search.query import Results
-from retentive.values.diff import DiffLine
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+if TYPE_CHECKING:
+    from retentive.search.query import Results
+    from retentive.values.diff import DiffLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,3 @@ class Hits:
     """Search results: paths and their matching lines, in which the matches are marked."""
 
     found: Results
-
-
-def harmless(text: str) -> str:
-    r"""`text` with control characters shown as `\x1b`: text by a model must not steer the terminal of its reader."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)

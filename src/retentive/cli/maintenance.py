@@ -115,7 +115,7 @@ def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
         preview = scan_read(core, history=True)
         found = [one for one in core.peek(preview) if one.kinds or likely]
     for one in found:
-        click.echo(layouts.harmless(f"{one.path}\t{_kinds_of(one)}"), err=True)
+        click.echo(output.harmless(f"{one.path}\t{_kinds_of(one)}"), err=True)
     if found:
         values = f"the values in {output.counted(len(found), 'path')}, with whole older versions"
         confirm(f"Permanently remove {values}?", declined=partial(core.result_of, preview))
@@ -238,8 +238,8 @@ def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def _finding_row(finding: Finding) -> tuple[str, ...]:
     text = f"{finding.kind.meaning} {finding.subject}".rstrip()
-    plain = layouts.harmless(text).replace("\n", " ").replace("\t", " ")
-    return finding.severity, layouts.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
+    plain = output.harmless(text).replace("\n", " ").replace("\t", " ")
+    return finding.severity, output.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
 
 
 def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import line_range, revision_option
 from retentive.cli.performed import MEMORIES, VIEW, Done, end, memory_object, perform, version_read
 from retentive.engine.command_handlers import RunView
+from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
-from retentive.history.reads import AsOf
-from retentive.history.revisions import Revision
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import View, parse
@@ -23,6 +23,10 @@ from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
 from retentive.values.text import LineCounts
 
+if TYPE_CHECKING:
+    from retentive.history.revisions import Revision
+
+R = TypeVar("R")
 _as_of_option = revision_option("--as-of", text="Show the state right after a change: HEAD~2, r1234, @{yesterday}, 2h.")
 
 
@@ -36,7 +40,7 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Revision | None)
     Prints a table on a terminal. In a pipe each line has the size in bytes and the path of a memory, separated by a
     tab; hidden memories are included.
     """
-    with location.existing() as store:
+    with location.existing() as store, output.progress("Reading"):
         found = _memories(store, path, as_of)
     output.emit(
         map(memory_object, found),
@@ -62,7 +66,8 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
     """
     given: dict[str, object] = {"command": "view", "path": path, "view_range": view_range}
     with location.existing() as store:
-        done = perform(store, **given) if as_of is None else _past_view(store, given, as_of)
+        with output.progress("Reading"):
+            done = perform(store, **given) if as_of is None else _past_view(store, given, as_of)
         end(done)
 
 
@@ -75,7 +80,7 @@ def cat(location: Location, path: str, *, as_of: Revision | None) -> None:
         core = core_of(store)
         with core.checking("load" if as_of is None else "load.as_of"):
             operation = load(core.parsed(path))
-        memory, text = core.result_of(operation if as_of is None else AsOf(operation, as_of))
+        memory, text = core.result_of(_at(as_of, operation))
     if output.as_object():
         output.emit(memory_object(memory) | {"text": text})
     else:
@@ -88,14 +93,25 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     with core.checking("list" if at is None else "list.as_of"):
         target = core.parsed(path)
     present = list_memories(target, or_at=True)
-    found = core.result_of(present if at is None else AsOf(present, at))
+    found = core.result_of(_at(at, present))
     if not found and not target.is_root:
         raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found
 
 
+def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R]:
+    """The operation on the state at a moment; None means now."""
+    if moment is None:
+        return operation
+    from retentive.history.reads import AsOf  # noqa: PLC0415 - rarely needed, and slow to import
+
+    return AsOf(operation, moment)
+
+
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
     """Return a table for a terminal, without hidden memories, and a line with the number of hidden memories."""
+    from retentive.cli import layouts  # noqa: PLC0415 - only terminals need it
+
     shown = [memory for memory in found if show_all or not _is_hidden(memory.path, path)]
     rows = ((human_size(each.size_bytes), output.local_time(each.updated_at), each.path) for each in shown)
     hidden = len(found) - len(shown)
@@ -120,7 +136,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Revision) -> Do
     assert isinstance(command, View)
     operation = RunView(command, LineCounts())
     core = core_of(store)
-    outcome = core.run(AsOf(operation, at), core.invocation())
+    outcome = core.run(_at(at, operation), core.invocation())
     if outcome.error is not None and not isinstance(outcome.error, Refused):
         raise outcome.error
     reply = rendered(core, operation, outcome)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import IO, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeAlias
 
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
-from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
 from retentive.cli.location import STORAGE_CODES, Location, pass_location
 from retentive.cli.options import add_global_options, choose_format, chosen_format, write_options
 from retentive.cli.parameters import ARGUMENT_TYPES
@@ -27,10 +26,15 @@ from retentive.errors import RetentiveError
 from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
 
+if TYPE_CHECKING:  # only terminals need them
+    from retentive.cli.layouts import Aligned, Diff, Hits, Table
+    from retentive.cli.progress import Bar
+
 P = ParamSpec("P")
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
 """A part of the output on a terminal. In a string, control characters are escaped."""
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PROGRESS_DELAY_S = 0.5  # a bar for quick work would only flicker
 
 
@@ -145,7 +149,7 @@ def emit(
         write_text(_formatted(value, rows))
     else:
         if as_table():
-            text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+            text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else _aligned(plain)])
             (_write_pages if pages else write_text)(text)
         elif not as_object():
             write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
@@ -155,6 +159,11 @@ def emit(
             note(text)
     if status:
         raise click.exceptions.Exit(status)
+
+
+def harmless(text: str) -> str:
+    r"""`text` with control characters shown as `\x1b`: text by a model must not steer the terminal of its reader."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def _formatted(value: object, rows: str | None) -> str:
@@ -280,30 +289,33 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None
     if not on_terminal():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
+    shown: list[Bar] = []
 
-    bar, whole = Progress(console=Console(stderr=True), transient=True), total
-    task = bar.add_task(label, total=total)
+    def show() -> None:
+        from retentive.cli.progress import Bar  # noqa: PLC0415 - imports rich
+
+        shown.append(Bar(label, total))
 
     def advance(done: int, total: int | None = None, *, part: str = "") -> None:
-        text = f"{label} {escape(harmless(part))}: {done}" if part else label
-        bar.update(task, description=text, completed=done, total=whole if total is None else total)
+        for bar in shown:
+            bar.advance(done, total, part)
 
-    if not PROGRESS_DELAY_S:
-        with bar:
-            yield advance
-        return
-    delay = threading.Timer(PROGRESS_DELAY_S, bar.start)
-    delay.start()
+    delay = threading.Timer(PROGRESS_DELAY_S, show)
+    (delay.start if PROGRESS_DELAY_S else show)()
     try:
         yield advance
     finally:
         delay.cancel()
-        delay.join()
-        if bar.live.is_started:
+        if delay.ident is not None:
+            delay.join()
+        for bar in shown:
             bar.stop()
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> Aligned:
+    from retentive.cli.layouts import Aligned  # noqa: PLC0415 - only terminals need it
+
+    return Aligned(rows)
 
 
 def _drawn(pieces: Iterable[Piece]) -> str:
@@ -320,7 +332,9 @@ def _drawn(pieces: Iterable[Piece]) -> str:
 
 def _write_pages(text: str) -> None:
     """Print a text in the pager ($PAGER, or less) if it is longer than the terminal."""
-    lines = shutil.get_terminal_size((80, 0)).lines  # 0: unknown
+    from shutil import get_terminal_size  # noqa: PLC0415 - slow to import
+
+    lines = get_terminal_size((80, 0)).lines  # 0: unknown
     if not lines or text.count("\n") < lines or not _is_terminal(sys.stdin) or os.environ.get("TERM") == "dumb":
         write_text(text)
         return

@@ -12,19 +12,21 @@ import click
 
 from retentive.engine.trust.levels import LEVELS
 from retentive.errors import InvalidInput
-from retentive.history.revisions import TIMES, Revision, parse, parse_time
 from retentive.values.paths import ROOT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMS = TIMES
 _VERSION = "memver_"
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
 def _time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> datetime | None:
+    if given is None:
+        return None
+    from retentive.history.revisions import parse_time  # noqa: PLC0415 - slow to import
+
     try:
-        return None if given is None else parse_time(given, datetime.now(UTC))
+        return parse_time(given, datetime.now(UTC))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -35,6 +37,8 @@ def _moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> 
 
 def revision(text: str) -> Revision:
     """Parse the name of a revision. Raises `BadParameter`."""
+    from retentive.history.revisions import parse  # noqa: PLC0415 - slow to import
+
     try:
         return parse(text, datetime.now(UTC))
     except InvalidInput as error:
@@ -95,6 +99,8 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from retentive.history.revisions import Revision
 
     TextType: TypeAlias = click.ParamType[str]
 else:

@@ -10,12 +10,13 @@ from functools import partial
 
 import click
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, MEMORY_PATH, time_option
+from retentive.cli.parameters import MEMORY_PATH, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
+from retentive.history.revisions import TIMES
 from retentive.history.scope import versions_of
 from retentive.locations import find_store
 from retentive.storage import capabilities
@@ -84,7 +85,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 @click.argument("path", required=False)
 @click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
 @click.option("--whole-store", is_flag=True, help="Erase the memory store that --store names, with all its memories.")
-@time_option("--older-than", f"Only memories whose last change is before this time: {FORMS}.")
+@time_option("--older-than", f"Only memories whose last change is before this time: {TIMES}.")
 @_YES
 def erase(
     location: Location,
@@ -192,7 +193,7 @@ def confirm(question: str, *, declined: Callable[[], object] | None = None) -> N
         raise click.UsageError(
             "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."
         )
-    if not click.confirm(layouts.harmless(question), err=True):
+    if not click.confirm(output.harmless(question), err=True):
         if declined is not None:
             declined()
         click.echo("Nothing was removed.", err=True)

@@ -15,7 +15,8 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
+from retentive.cli.layouts import Aligned, Diff, Hits, Table
+from retentive.cli.output import harmless
 from retentive.search.query import Results, Span
 from retentive.values.diff import NO_NEWLINE, DiffLine
 

@@ -15,10 +15,10 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED, status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
-from retentive.cli.parameters import FORMS, revision_option, revisions_and_path, time_option
+from retentive.cli.parameters import revision_option, revisions_and_path, time_option
 from retentive.errors import RetentiveError
 from retentive.history.operations import Preview, Restore, Undo
-from retentive.history.revisions import Revision, as_revision, parse
+from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import MemoryPath
 
@@ -55,7 +55,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
 @actors_option("Undo all changes of these actors, such as session:*, or of the user of this name.")
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
-@time_option("--since", f"With --by or --session: only changes since this time: {FORMS}.")
+@time_option("--since", f"With --by or --session: only changes since this time: {TIMES}.")
 @click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
 @click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)

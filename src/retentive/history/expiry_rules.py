@@ -16,11 +16,6 @@ EXPIRY = Actor("job", "expiry")
 _DAY_S = 86_400.0
 
 
-def is_on(settings: Settings) -> bool:
-    """Return whether any memory may expire."""
-    return bool(settings.expire_after_days or any(settings.expire_paths.values()))
-
-
 def days_allowed(path: str, settings: Settings) -> int:
     """Number of days that a memory may be idle; 0 means no limit.
 

@@ -17,7 +17,7 @@ from retentive.history.past import PastSnapshot, check_kept
 from retentive.history.plan import Mode, Plan, State, restored, state_of, undone
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import Revision, check_zone, moment, named_change
-from retentive.review.proposals import is_under_review
+from retentive.review.stage import is_under_review
 from retentive.storage.contract import Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions

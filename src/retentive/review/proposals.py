@@ -15,9 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 from retentive.errors import Damaged
 from retentive.storage.contract import Actor, Snapshot, Transaction, to_datetime
 from retentive.values.paths import ancestors
-from retentive.values.patterns import matches_actor
 from retentive.values.records import PROPOSED_TEXT, to_us
-from retentive.values.settings import Settings
 from retentive.values.text import verified
 
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
@@ -28,14 +26,6 @@ ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "rename
 ObstacleKind: TypeAlias = Literal[
     "created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"
 ]
-
-
-def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """Return whether changes of the actor become proposals. Changes of retentive's own jobs never become proposals."""
-    if not settings.review or (actor is not None and actor.kind == "job"):
-        return False
-    name = "" if actor is None else str(actor)
-    return any(matches_actor(pattern, name) for pattern in settings.review)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,19 @@ from typing import Any
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.operation import Outcome
 from retentive.errors import PermissionDenied
-from retentive.review.proposals import PROPOSAL, REVIEWED, is_under_review, pending
 from retentive.storage.contract import Actor, Snapshot, now_us, sortable_id, to_datetime
+from retentive.values.patterns import matches_actor
 from retentive.values.settings import Settings
 
 PREFIX = "prop_"
+
+
+def is_under_review(settings: Settings, actor: Actor | None) -> bool:
+    """Return whether changes of the actor become proposals. Changes of retentive's own jobs never become proposals."""
+    if not settings.review or (actor is not None and actor.kind == "job"):
+        return False
+    name = "" if actor is None else str(actor)
+    return any(matches_actor(pattern, name) for pattern in settings.review)
 
 
 def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
@@ -30,6 +38,7 @@ def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     from retentive.review.overlay import ProposedTransaction  # noqa: PLC0415 - rarely needed
+    from retentive.review.proposals import PROPOSAL, REVIEWED  # noqa: PLC0415 - rarely needed
 
     tx = attempt.tx
     if attempt.proposal is None:
@@ -57,6 +66,7 @@ def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snap
     if not is_under_review(settings, actor):
         return snapshot
     from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed
+    from retentive.review.proposals import pending  # noqa: PLC0415 - rarely needed
 
     own = [proposal for proposal in pending(snapshot) if proposal.actor == actor]
     return ProposedSnapshot(snapshot, own) if own else snapshot

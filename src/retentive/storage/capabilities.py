@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from retentive.errors import InvalidInput, Locked
 from retentive.storage.contract import Backend, StoreInfo
-from retentive.storage.findings import Finding
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 C = TypeVar("C")
 Keep: TypeAlias = Callable[[str, Mapping[str, str | int | bytes | None]], None]

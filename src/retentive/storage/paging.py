@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from itertools import chain
+from itertools import chain, repeat
 
 from retentive.errors import Damaged
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Version
 from retentive.values.paths import ROOT
 
 PAGE_VERSIONS = 500
+FIRST_PAGES = (20, 100)  # smaller, because most readers of a long history want its newest versions
 PAGE_STORES = 200
 FEW_MEMORIES = 20  # up to this number, memories are looked up one at a time
 
@@ -57,8 +58,10 @@ def _readable(snapshot: Snapshot, path: str) -> bytes | None:
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
     """All versions of a store, or of one memory, newest first."""
 
+    sizes = chain(FIRST_PAGES, repeat(PAGE_VERSIONS))
+
     def read(bound: str | None) -> list[Version]:
-        return list(snapshot.versions(memory_id=memory_id, before=bound, limit=PAGE_VERSIONS))
+        return list(snapshot.versions(memory_id=memory_id, before=bound, limit=next(sizes)))
 
     return chain.from_iterable(version_pages(read, before=before))
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Self, TypeAlias
@@ -184,8 +183,11 @@ class Replies:
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for a template with an unknown placeholder."""
         for spec in fields(Replies):
+            template = getattr(self, spec.name)
+            if template == spec.default:
+                continue
             allowed = _placeholders(str(spec.default))
-            extra = _placeholders(getattr(self, spec.name)) - allowed
+            extra = _placeholders(template) - allowed
             if extra:
                 raise InvalidInput(
                     f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; it may use {sorted(allowed)}"
@@ -235,8 +237,10 @@ def echo(text: str) -> str:
 
 
 def _placeholders(template: str) -> set[str]:
+    from string import Formatter  # noqa: PLC0415 - needed only for replaced templates
+
     try:
-        parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
+        parts = [part for part in Formatter().parse(template) if part[1] is not None]
     except ValueError as error:
         raise InvalidInput(f"invalid reply template: {error}") from None
     if any(spec or conversion for _, _, spec, conversion in parts):

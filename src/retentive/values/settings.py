@@ -171,6 +171,11 @@ class Settings:
             checked = spec.metadata["check"](spec.name, getattr(self, spec.name))
             object.__setattr__(self, spec.name, checked)
 
+    @property
+    def expires(self) -> bool:
+        """True if any memory may expire."""
+        return bool(self.expire_after_days or any(self.expire_paths.values()))
+
     def changed(self, changes: Mapping[str, object]) -> Settings:
         """Copy with some settings changed. Raises `InvalidInput`."""
         check_names(changes)

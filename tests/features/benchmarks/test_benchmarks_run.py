@@ -67,14 +67,18 @@ def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_startup_measures_import_and_view(tmp_path: Path) -> None:
-    """The import and the command on both backends have figures, next to an empty Python program."""
-    _, records = tiny("startup.py", tmp_path)
-    assert [record["command"] for record in records] == [
+    """The import and the commands have figures, next to an empty Python program, and the slowest imports are listed."""
+    script("startup.py", "--tiny", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    times, imports = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert [record["command"] for record in times["records"]] == [
         "python -c pass",
         "import retentive",
+        "import, open and view (sqlite)",
         "retentive view (sqlite)",
         "retentive view (directory)",
+        "retentive --help",
     ]
+    assert any(record["module"].startswith("retentive.") for record in imports["records"])
 
 
 def test_figures_reach_the_readme(tmp_path: Path) -> None:
@@ -104,6 +108,19 @@ def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
     for place in places:
         assert what <= {record["what"] for record in records if record["place"] == place}
     assert {record["what"] for record in records if record["ratio"] is not None} == {"edit"}
+
+
+@pytest.mark.long
+def test_growth_measures_every_command(tmp_path: Path) -> None:
+    """Each command has a ratio for a store of many memories and one of many versions; so has the peak memory."""
+    script("growth.py", "--tiny", "--only", "sqlite", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    ratios, peaks = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    found = {(record["what"], record["store"]) for record in ratios["records"]}
+    assert found == {(what, store) for what, _ in found for store in ("memories", "versions")}
+    assert {"view", "view of the root", "create", "str_replace", "insert", "rename", "delete"} <= {
+        what for what, _ in found
+    }
+    assert [len(row) for row in peaks["rows"]] == [4]
 
 
 def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:

@@ -43,13 +43,37 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, cwd=directory, check=True)
     status, *modules = ended.stderr.split()
     assert status == "0"
-    heavy = {"rich", "anthropic", "anyio", "asyncio", "httpx2", "pydantic", "starlette", "uvicorn"}
-    assert heavy & set(modules) == set()
-    shared = {"app", "catalogue", "exits", "layouts", "location", "options", "output", "parameters", "performed"}
+    heavy = {"rich", "anthropic", "anyio", "asyncio", "email", "httpx2", "logging", "pydantic", "starlette", "uvicorn"}
+    slow = {"importlib.metadata", "importlib.resources", "random", "tempfile", "urllib.parse"}
+    assert (heavy | slow) & set(modules) == set()
+    shared = {"app", "catalogue", "exits", "location", "options", "output", "parameters", "performed"}
     assert {name.removeprefix("retentive.cli.") for name in modules if name.startswith("retentive.cli.")} == {
         *shared,
         "memories",
     }
+    unneeded = {
+        "aio",
+        "history",
+        "integrations",
+        "mounts",
+        "review.proposals",
+        "search",
+        "storage.findings",
+        "transfer",
+    }
+    assert not {each for each in unneeded for name in modules if f"{name}.".startswith(f"retentive.{each}.")}
+
+
+@pytest.mark.parametrize("command", ["ls", "view"])
+def test_a_slow_listing_shows_progress(tmp_path: Path, command: str) -> None:
+    """The first listing after many external edits records them, which may take a while."""
+    notes = tmp_path / "memory" / "memories" / "notes.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("put there by an editor")
+    at_once = "from retentive.cli import main, output; output.PROGRESS_DELAY_S = 0; raise SystemExit(main())"
+    shown = terminal(tmp_path, command, program=(sys.executable, "-c", at_once))
+    assert "Reading" in shown
+    assert "/memories/notes.md" in shown
 
 
 def test_location_and_memory_store_from_the_environment(tmp_path: Path) -> None:

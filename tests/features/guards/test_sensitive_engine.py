@@ -11,12 +11,15 @@ from collections import Counter
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retentive.redaction.built_in import BuiltInRules
 from retentive.redaction.detector import KINDS, Detector
 from retentive.redaction.rules import Find
 from retentive.redaction.search import Scanned, Search, alternatives
 from retentive.redaction.vendors import INFIXES, VENDORS
+from retentive.redaction.views import _base64_runs
 from support.profiles import LONG, REQUIRED
 
 from . import sensitive_contexts as contexts
@@ -50,6 +53,15 @@ def test_finds_are_the_same_without_re2() -> None:
         found, others = fast.find(text), slow.find(text)
         assert [_shortened(one) for one in found] == [_shortened(one) for one in others]
         assert len(found) > 60
+
+
+@given(
+    st.lists(st.sampled_from(["A" * 23, "aZ09+/_-" * 3, "=", "==", " ", "\n", "é", "表", "\U0001f600"]), max_size=12)
+)
+def test_runs_of_base64_are_found(parts: list[str]) -> None:
+    """The same as with a regular expression, in text of any language."""
+    text = "".join(parts)
+    assert list(_base64_runs(text)) == [run.span(1) for run in re.finditer("([A-Za-z0-9+/_-]{24,})={0,2}", text)]
 
 
 @NEEDS_RE2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markdown import Markdown
 
-from retentive.cli.layouts import harmless
+from retentive.cli.output import harmless
 
 
 class MarkdownBlocks:

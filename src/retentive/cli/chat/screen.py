@@ -206,7 +206,7 @@ class Screen:
 
     def _write(self, text: str, colour: str | None = None) -> None:
         if self.terminal:
-            text = output.coloured(layouts.harmless(text), colour)
+            text = output.coloured(output.harmless(text), colour)
         output.write_text(text)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from retentive.cli import layouts, output
+from retentive.cli import output
 from retentive.cli.demo.figures import EventRecord, Step
 
 _LABEL_WIDTH = 9
@@ -112,4 +112,4 @@ def _called(call: EventRecord) -> str:
 
 
 def _clean(text: str) -> str:
-    return "\n".join(layouts.harmless(line) for line in text.expandtabs().removesuffix("\n").split("\n"))
+    return "\n".join(output.harmless(line) for line in text.expandtabs().removesuffix("\n").split("\n"))

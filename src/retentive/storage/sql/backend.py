@@ -6,20 +6,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from retentive.errors import NotFound
 from retentive.storage.capabilities import Checkable, Discarding, Keep
 from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, StoreInfo, now_us
-from retentive.storage.findings import Finding
-from retentive.storage.sql import check as sql_check
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.discard import discard
-from retentive.storage.sql.repair import repair_store
 from retentive.storage.sql.schema import Schema
 from retentive.storage.sql.snapshot import select_head
 from retentive.values.records import to_us
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
 
@@ -89,13 +88,20 @@ class SqlBackend(Backend, Checkable, Discarding):
         yield from self.look(self._examine)
 
     def _examine(self, connection: Connection) -> list[Finding]:
-        return list(sql_check.examine(connection, self.schema))
+        from retentive.storage.sql.check import examine  # noqa: PLC0415 - rarely needed, and slow to import
+
+        return list(examine(connection, self.schema))
 
     def repair(self) -> None:
-        self.transact(lambda connection: sql_check.repair_indexes(connection, self.schema))
-        self.transact(sql_check.repair_times)
+        from retentive.storage.sql.check import repair_indexes, repair_times  # noqa: PLC0415 - rarely needed
+        from retentive.storage.sql.repair import repair_store  # noqa: PLC0415 - rarely needed
+
+        self.transact(lambda connection: repair_indexes(connection, self.schema))
+        self.transact(repair_times)
         for store in self.list_stores():
             self.transact(partial(repair_store, store_id=store.id, lock=self.lock))
 
     def discard(self, finding: Finding, keep: Keep) -> None:
+        from retentive.storage.sql.discard import discard  # noqa: PLC0415 - rarely needed
+
         self.transact(partial(discard, finding=finding, keep=keep, lock=self.lock))

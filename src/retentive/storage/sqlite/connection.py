@@ -6,13 +6,13 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
-from urllib.parse import quote
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
 from retentive.storage.backoff import lock_backoff, wait_until
 from retentive.storage.sql.connection import Row, Value
 
 READ_TIMEOUT_S = 30.0
+_ESCAPED = str.maketrans({"%": "%25", "?": "%3f", "#": "%23"})  # Source: sqlite.org/uri.html, section 3.1
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # each commit syncs the log, so a change is durable when the call returns
     "PRAGMA secure_delete = ON",  # overwrites deleted content
@@ -33,7 +33,7 @@ class SqliteConnection:
         options = "mode=ro&immutable=1" if only_looks == "immutable" else "mode=ro"
         with _translated():
             self._raw = sqlite3.connect(
-                f"file:{quote(name)}?{options}" if only_looks else name,
+                f"file:{name.translate(_ESCAPED)}?{options}" if only_looks else name,
                 timeout=timeout_s,
                 isolation_level=None,
                 check_same_thread=False,

@@ -11,12 +11,15 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from retentive.errors import RetentiveError
-from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 _MOST_FINDINGS = 100
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
@@ -78,6 +81,8 @@ def _size(path: str) -> int:
 
 def integrity(connection: Connection) -> Iterator[Finding]:
     """Findings of SQLite's integrity check, which checks pages, rows and indexes."""
+    from retentive.storage.findings import found  # noqa: PLC0415 - rarely needed, and slow to import
+
     try:
         said = [str(row[0]) for row in connection.rows(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
     except RetentiveError as error:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
+from pkgutil import get_data  # importlib.resources is slow to import
 
+SCRIPTS = ("0001_memories.sql",)
 _MARKED = re.compile(r"-- (only|except) (\w+)")
 _TEXT = 'TEXT COLLATE "C"'
 _INNODB = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
@@ -39,8 +40,13 @@ _BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY
 @cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """Number and SQL of every migration of a dialect, in order."""
-    files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
-    return sorted((int(file.name.split("_", 1)[0]), _lines_for(dialect, file.read_text("utf-8"))) for file in files)
+    return [(int(name.split("_", 1)[0]), _lines_for(dialect, _script(name))) for name in SCRIPTS]
+
+
+def _script(name: str) -> str:
+    data = get_data(__name__, name)
+    assert data is not None
+    return data.decode()
 
 
 def _lines_for(dialect: str, script: str) -> str:

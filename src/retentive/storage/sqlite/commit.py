@@ -106,7 +106,10 @@ class Writer:
 
 @dataclass(slots=True)
 class SqliteSharedTransaction:
-    """Open transaction with a savepoint for each job. If `alone` is true, it has one job and no savepoint."""
+    """Open transaction for the jobs of a batch, without savepoints, which cost about 10 us a job.
+
+    If a job fails after a change, the changes of all jobs are undone and each job runs alone.
+    """
 
     writer: Writer
     before_commit: Callable[[Writer, Sequence[SqlTransaction]], None]
@@ -114,14 +117,10 @@ class SqliteSharedTransaction:
     alone: bool
 
     def start(self, job: StoreJob) -> SqlTransaction:
-        if not self.alone:
-            self.writer.connection.run("SAVEPOINT job")
         return self.transaction(job.store_id)
 
     def finish(self, transaction: SqlTransaction) -> None:
         transaction.finish()
-        if not self.alone:
-            self.writer.connection.run("RELEASE job")
 
     def undo(self, transaction: SqlTransaction | None, error: Exception) -> bool:
         if isinstance(error, _STORAGE_ERRORS):
@@ -129,9 +128,10 @@ class SqliteSharedTransaction:
         if isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal:
             self.finish(transaction)
             return True
-        self.writer.connection.run("ROLLBACK" if self.alone else "ROLLBACK TO job")
-        if not self.alone:
-            self.writer.connection.run("RELEASE job")
+        if transaction is not None and transaction.changed:
+            if not self.alone:
+                raise error
+            self.writer.roll_back()
         return False
 
     def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:

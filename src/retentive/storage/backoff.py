@@ -44,19 +44,19 @@ class Backoff:
         return True
 
 
-def lock_backoff(*, timeout_s: float = LOCK_TIMEOUT_S) -> Backoff:
+def lock_backoff(*, deadline: float) -> Backoff:
     """Backoff for a lock that other processes of this machine hold only for milliseconds."""
-    return Backoff(0.0002, 0.002, factor=1.5, deadline=time.monotonic() + timeout_s)
+    return Backoff(0.0002, 0.002, factor=1.5, deadline=deadline)
 
 
-def wait_until(attempt: Callable[[], bool], failure: str) -> None:
+def wait_until(attempt: Callable[[], bool], failure: str, *, deadline: float | None = None) -> None:
     """Repeat `attempt` until it returns True.
 
-    After `LOCK_TIMEOUT_S`, raises `Unavailable` with the message `failure`.
+    At the deadline, by default `LOCK_TIMEOUT_S` from now, raises `Unavailable` with the message `failure`.
     """
     if attempt():
         return
-    backoff = lock_backoff()
+    backoff = lock_backoff(deadline=time.monotonic() + LOCK_TIMEOUT_S if deadline is None else deadline)
     while not attempt():
         if not backoff.wait():
             raise Unavailable(failure)

@@ -12,14 +12,19 @@ batch, and hands the lead to the next waiting caller.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
+from retentive.storage.backoff import LOCK_TIMEOUT_S
 from retentive.storage.contract import Transaction
+
+if TYPE_CHECKING:
+    from retentive.storage.lock_file import LockFile
 
 MAX_BATCH = 256  # limits how long the first job of a batch waits for the last
 _INTERRUPTED = "the command was interrupted before it began"
@@ -35,6 +40,7 @@ class Job:
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
     chosen: bool = field(default=False, init=False)  # true once this job has been made the leader
     turn: threading.Lock | None = field(default=None, init=False)
+    since: float = field(default_factory=time.monotonic, init=False)
 
     def outcome(self) -> object:
         """Return the result or raise the error."""
@@ -56,23 +62,58 @@ J = TypeVar("J", bound=Job)
 
 
 class WriteQueue(Generic[J]):
-    """Runs jobs in batches, in the order of arrival. The function `run_batch` must set the outcome of every job."""
+    """Runs jobs in batches, in the order of arrival. The function `run_batch` must set the outcome of every job.
 
-    def __init__(self, run_batch: Callable[[Sequence[J]], None]) -> None:
+    Each batch runs with the `lock` between processes, if there is one.
+    """
+
+    def __init__(self, run_batch: Callable[[Sequence[J]], None], *, lock: LockFile | None = None) -> None:
         self._run_batch = run_batch
+        self._lock = lock
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._busy = False
 
     def submit(self, job: J) -> object:
         """Wait until this or another thread has run `job`. Returns the result of the job, or raises its error."""
-        if self._must_lead(job):
-            batch = self._take()
+        if not self._must_lead(job):
+            return job.outcome()
+        lock = self._lock
+        if lock is not None:
             try:
-                self._run_batch(batch)
-            finally:
-                self._hand_over(done=[other for other in batch if other is not job])
+                lock.flock(lock.descriptor, lock.AT_ONCE)
+            except (OSError, ValueError):  # another process has the lock, or a thread of this process waits for it
+                return self._wait_for(lock, job)
+        batch = self._take()
+        try:
+            self._run_batch(batch)
+        finally:
+            if lock is not None:
+                lock.flock(lock.descriptor, lock.UNLOCK)
+            self._hand_over(done=[other for other in batch if other is not job])
         return job.outcome()
+
+    def _wait_for(self, lock: LockFile, job: J) -> object:
+        """Let the thread that waits for the lock lead. The batch then has the jobs that arrived during the wait too."""
+        job.chosen = True
+        if job.turn is None:
+            job.turn = threading.Lock()
+            job.turn.acquire()
+        try:
+            lock.call_with_lock(self._lead, ended=job.turn, deadline=job.since + LOCK_TIMEOUT_S)
+        except BaseException:
+            self._abandon(job)
+            raise
+        return job.outcome()
+
+    def _lead(self) -> None:
+        batch = self._take()
+        try:
+            self._run_batch(batch)
+        finally:
+            if self._lock is not None:
+                self._lock.release()  # before the next job, whose thread otherwise finds the lock acquired
+            self._hand_over(done=batch)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

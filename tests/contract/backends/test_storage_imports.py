@@ -18,6 +18,7 @@ WALLS = [
         "disk",
         "findings",
         "forking",
+        "lock_file",
         "lookup",
         "overlay",
         "paging",

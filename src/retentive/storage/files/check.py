@@ -41,7 +41,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
     if (left := _left_over(base)) > 0:
         yield found("files_left", None, f"{left} files")
     behind = paths_changed_since(connection, min(synced, newest))
-    with closing(JournalFile(f"{PRIVATE}/{JournalFile.name}", read_only=True, directory=base)) as lock:
+    with closing(JournalFile(f"{PRIVATE}/{JournalFile.name}", flags=os.O_RDONLY, directory=base)) as lock:
         for info in select_stores(connection, None, None):
             store = _StoreFiles(connection, base, info, lock, behind.get(info.id, set()))
             try:

@@ -10,17 +10,12 @@ directory open without interruption since the journal was written (lock file `li
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import struct
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
-from retentive.storage.backoff import wait_until
-from retentive.storage.disk import FILE_MODE, os_error
+from retentive.storage.lock_file import LockFile
 
 _LAYOUT = struct.Struct("<qqB")
 
@@ -38,50 +33,6 @@ class Journal:
     busy: bool = True
 
 
-class LockFile:
-    """Lock file of one directory, used by all processes."""
-
-    def __init__(self, path: str, *, read_only: bool = False, directory: int | None = None) -> None:
-        mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
-        self._descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=directory)
-
-    def acquire(self, *, shared: bool = False) -> None:
-        """Acquire the lock, or change it between shared and exclusive.
-
-        Raises `Unavailable` if other processes hold it too long.
-        """
-        wait_until(partial(self.try_to_acquire, shared=shared), "another process holds the memory store")
-
-    def try_to_acquire(self, *, shared: bool = False) -> bool:
-        """Acquire the lock if no other process holds it. Returns True on success."""
-        try:
-            fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            raise os_error(error) from None
-        return True
-
-    def release(self) -> None:
-        """Release the lock."""
-        with suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    @contextmanager
-    def held(self, *, shared: bool = False) -> Iterator[None]:
-        """Context that holds the lock. Raises `Unavailable` if another process does not release it in time."""
-        self.acquire(shared=shared)
-        try:
-            yield
-        finally:
-            self.release()
-
-    def close(self) -> None:
-        """Close the file, which also releases the lock."""
-        with suppress(OSError):
-            os.close(self._descriptor)
-
-
 class JournalFile(LockFile):
     """The file with the journal of a directory. Its lock guards the database and the files."""
 
@@ -89,7 +40,7 @@ class JournalFile(LockFile):
 
     def read(self) -> Journal:
         """Read the journal. Raises OSError."""
-        data = os.pread(self._descriptor, _LAYOUT.size, 0)
+        data = os.pread(self.descriptor, _LAYOUT.size, 0)
         if len(data) < _LAYOUT.size:
             return Journal()
         applied, synced, busy = _LAYOUT.unpack(data)
@@ -98,7 +49,7 @@ class JournalFile(LockFile):
     def write(self, journal: Journal) -> None:
         """Replace the journal. Raises OSError."""
         data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy)
-        if os.pwrite(self._descriptor, data, 0) != len(data):
+        if os.pwrite(self.descriptor, data, 0) != len(data):
             raise OSError("only a part of the journal was written")
 
 

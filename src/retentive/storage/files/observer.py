@@ -16,13 +16,14 @@ from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.files.exchange import Scratch
-from retentive.storage.files.journal import Journal, JournalFile, LockFile, sync_file_system
+from retentive.storage.files.journal import Journal, JournalFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
 from retentive.storage.files.layout import parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import SyncPlan, recover, sync
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
 from retentive.storage.files.tree import FileTree
+from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import select_head
 from retentive.storage.sql.stores import find_store
@@ -50,11 +51,11 @@ class FilesObserver(CommitObserver):
         self._newest = 0
         self._plans: dict[str, SyncPlan] = {}
         self._closed = False
-        self._open_locks()
+        self.lock_file = self._journal_file = JournalFile(os.path.join(private, JournalFile.name))
+        self._open_live()
         forking.watch(self)
 
-    def _open_locks(self) -> None:
-        self._journal_file = JournalFile(os.path.join(self._private, JournalFile.name))
+    def _open_live(self) -> None:
         self._live = LockFile(os.path.join(self._private, "live"))  # shared by each process that has the directory open
         self._is_alone = self._live.try_to_acquire()
         if not self._is_alone:
@@ -63,9 +64,9 @@ class FilesObserver(CommitObserver):
     def renew_after_fork(self) -> None:
         """Reopen the lock files in a forked child, which otherwise shares the locks of its parent."""
         if not self._closed:
-            journal_file, live = self._journal_file, self._live
-            self._open_locks()  # before the old locks are closed, so that the directory stays open without a gap
-            journal_file.close()
+            self._journal_file.renew_after_fork()
+            live = self._live
+            self._open_live()  # before the old file is closed, so that the directory stays open without a gap
             live.close()
 
     def close(self) -> None:
@@ -123,22 +124,17 @@ class FilesObserver(CommitObserver):
         known = self._known(connection, store_id)
         return DirectoryTransaction(connection, store_id, head, known, clock=clock, new_id=new_id)
 
-    def lock(self, writer: Writer) -> None:
-        self._journal_file.acquire()
+    def begin(self, writer: Writer) -> None:
         try:
             self._journal = self._journal_file.read()
-            if self._journal.busy:
-                self._recover(writer.connection)
-        except BaseException as error:
-            self._journal_file.release()
-            if isinstance(error, OSError):
-                raise os_error(error) from None
-            raise
+        except OSError as error:
+            raise os_error(error) from None
+        if self._journal.busy:
+            self._recover(writer.connection)
 
-    def unlock(self) -> None:
+    def end(self) -> None:
         for known in tuple(self._stores.values()):
             known.pending = frozenset()
-        self._journal_file.release()
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
         self._plans = {}

@@ -3,6 +3,7 @@
 It adds to SQLite:
 
 - a fair queue with group commit (`queue.py`)
+- turns of processes that write (`lock_file.py`), since a wait for SQLite's lock polls and is not fair
 - a guarantee that a failed commit does not take effect later (`commit.py`)
 - a disk reserve, so that deletions work on a full disk (`space.py`)
 - closing of all connections before a fork (`forking.py`)
@@ -14,15 +15,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
+from retentive.storage.backoff import LOCK_TIMEOUT_S
 from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
+from retentive.storage.lock_file import LockFile, writers_lock
 from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
@@ -32,7 +35,7 @@ from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
-from retentive.storage.sqlite.space import Space
+from retentive.storage.sqlite.space import RESERVE_SUFFIX, Space
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
@@ -52,11 +55,13 @@ class CommitObserver:
     errors.
     """
 
-    def lock(self, writer: Writer) -> None:
-        """Acquire the lock of the observer for a batch. This may recover unfinished work of a killed process first."""
+    lock_file: LockFile | None = None  # lock between processes, instead of the one beside the database
 
-    def unlock(self) -> None:
-        """Release the observer's lock."""
+    def begin(self, writer: Writer) -> None:
+        """Prepare for a batch, with the lock held. This may recover unfinished work of a killed process first."""
+
+    def end(self) -> None:
+        """End a batch."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
         """Create the snapshot for a reader of one store. Any thread may call this method."""
@@ -94,6 +99,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
         self._writer = Writer(self._path, self._space)
+        self._lock = self._observer.lock_file
+        if self._lock is None and self._path is not None:
+            self._lock = writers_lock(self._path + RESERVE_SUFFIX)
         self.renew_after_fork()
         try:
             if not SCHEMA.is_current(self._writer.connection):
@@ -128,6 +136,8 @@ class SqliteBackend(SqlBackend, Purgeable):
             self._closed = True
             self._readers.drop()
             self._writer.close()
+            if self._lock is not None:
+                self._lock.close()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -139,7 +149,8 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def renew_after_fork(self) -> None:
         """Renew locks and connections in a forked child, in which the other threads of the parent do not exist."""
-        self._queue: WriteQueue[StoreJob] = WriteQueue(partial(run_batch, attempt=self._attempt, admit=self._admitted))
+        run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
+        self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
@@ -192,13 +203,13 @@ class SqliteBackend(SqlBackend, Purgeable):
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:
         """Exclusive write access, outside a transaction."""
-        with self._queue.paused():
+        with self._queue.paused(), nullcontext() if self._lock is None else self._lock.held():
             self.check_open()
-            self._observer.lock(self._writer)
+            self._observer.begin(self._writer)
             try:
                 yield self._writer
             finally:
-                self._observer.unlock()
+                self._observer.end()
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
         """Jobs that may run now. While the reserve is incomplete, only jobs that may use it can run."""
@@ -208,15 +219,15 @@ class SqliteBackend(SqlBackend, Purgeable):
             job.error = StoreFull("no space is left for the memory store")
         return [job for job in jobs if job.may_use_reserve]
 
-    def _attempt(self, jobs: Sequence[StoreJob], *, is_locked: bool = False) -> None:
+    def _attempt(self, jobs: Sequence[StoreJob], *, has_begun: bool = False) -> None:
         """Run the jobs and commit. On a full disk, a deletion may use the reserve."""
-        if not is_locked:
+        if not has_begun:
             with _fails_all_jobs():
                 self.check_open()
-                self._observer.lock(self._writer)
+                self._observer.begin(self._writer)
         try:
-            with _fails_all_jobs():  # another process may have locked the database
-                self._writer.begin()
+            with _fails_all_jobs():  # another program may have locked the database
+                self._writer.begin(deadline=jobs[0].since + LOCK_TIMEOUT_S)
             before_commit = self._observer.before_commit
             shared = SqliteSharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
             try:
@@ -228,10 +239,10 @@ class SqliteBackend(SqlBackend, Purgeable):
         except StoreFull:
             if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
                 raise
-            self._attempt(jobs, is_locked=True)  # retried once, since the space of the reserve is now free
+            self._attempt(jobs, has_begun=True)  # retried once, since the space of the reserve is now free
         finally:
-            if not is_locked:
-                self._observer.unlock()
+            if not has_begun:
+                self._observer.end()
 
     def _follow(self) -> None:
         """Notify the observer after a commit, then check the free disk space."""

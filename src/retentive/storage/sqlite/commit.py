@@ -51,11 +51,11 @@ class Writer:
             self.roll_back()
         return done
 
-    def begin(self) -> None:
-        """Start a write transaction, after waiting for write transactions of other processes."""
+    def begin(self, *, deadline: float | None = None) -> None:
+        """Start a write transaction, after waiting for write transactions of other processes until the deadline."""
         if self._overwrite_due:
             self._overwrite_failed_commit()
-        self.connection.begin()
+        self.connection.begin(deadline=deadline)
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
@@ -62,13 +63,17 @@ class SqliteConnection:
         except sqlite3.Error as error:
             raise meaning(error) from None
 
-    def begin(self) -> None:
-        """Start a write transaction. While waiting for the lock, it sleeps at most 2 ms at a time.
+    def begin(self, *, deadline: float | None = None) -> None:
+        """Start a write transaction. While another program has SQLite's lock, sleep at most 2 ms at a time.
 
-        SQLite's own busy handler sleeps up to 100 ms at a time.
+        SQLite's own busy handler sleeps up to 100 ms at a time. At the deadline, raises `Unavailable`.
         """
         if self._answer("BEGIN IMMEDIATE") is None:
-            wait_until(lambda: self._answer("BEGIN IMMEDIATE") is not None, "another process holds the memory store")
+            wait_until(
+                lambda: self._answer("BEGIN IMMEDIATE") is not None,
+                "another process holds the memory store",
+                deadline=deadline,
+            )
 
     def use_log(self) -> None:
         """Enable the write-ahead log, and wait while other processes open the same new file.
@@ -94,7 +99,7 @@ class SqliteConnection:
 
     def clear_log(self, *, wait_s: float) -> bool:
         """Checkpoint and truncate the write-ahead log. Returns False if a reader still uses the log."""
-        backoff = lock_backoff(timeout_s=wait_s)
+        backoff = lock_backoff(deadline=time.monotonic() + wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if not backoff.wait():
                 return False

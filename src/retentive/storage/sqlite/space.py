@@ -10,6 +10,7 @@ from retentive.errors import RetentiveError
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, local_file_system
 from retentive.storage.sqlite.connection import SqliteConnection
 
+RESERVE_SUFFIX = "-reserve"
 RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: about 8 pages of 4 KB
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
@@ -22,7 +23,7 @@ class Space:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._reserve = path + "-reserve"
+        self._reserve = path + RESERVE_SUFFIX
         self.is_reserved = False
         self._file_system = local_file_system(os.path.dirname(path))
 

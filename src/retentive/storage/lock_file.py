@@ -1,0 +1,199 @@
+"""Lock file with which the processes of one host take turns. The kernel wakes the next process.
+
+SQLite cannot wait for its own lock: a process can only try again after a pause, in which others overtake it. A waiter for
+`flock` is woken at once, and the kernel releases the lock of a killed process.
+
+`flock` has no timeout. If the lock is taken, a thread of its own waits for it and does the work, so that the caller can
+give up at a deadline. To hand the lock from that thread to the caller would cost one more switch of threads while other
+processes wait.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from retentive.errors import Unavailable
+from retentive.storage import forking
+from retentive.storage.backoff import LOCK_TIMEOUT_S, wait_until
+from retentive.storage.disk import FILE_MODE, os_error
+
+if sys.platform != "win32":  # which has no flock; there the lock of SQLite suffices
+    import fcntl
+
+BUSY = "another process holds the memory store"
+
+
+class LockFile:
+    """Lock file at `path`. All threads of the process share the lock, so only one at a time may use the object.
+
+    `descriptor` is -1 if the lock cannot be acquired at once, since the file is closed or a thread waits for the lock.
+    A closed file locks nothing, but does not prevent work.
+    """
+
+    if sys.platform != "win32":
+        flock = staticmethod(fcntl.flock)  # with these, the queue acquires and releases a free lock without a frame
+        AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
+        UNLOCK = fcntl.LOCK_UN
+
+    def __init__(self, path: str, *, flags: int = os.O_RDWR | os.O_CREAT, directory: int | None = None) -> None:
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the name may have been planted, for example as a pipe
+        self._open = partial(os.open, path, flags, FILE_MODE, dir_fd=directory)
+        self._renew(self._open())
+
+    def _renew(self, file: int) -> None:
+        self._file = self.descriptor = file
+        self._mutex = threading.Lock()
+        self._waits = self._closed = False
+        self._work: Callable[[], object] | None = None
+
+    def renew_after_fork(self) -> None:
+        """Open the file again. With the inherited descriptor, the child would share the lock of its parent."""
+        inherited = self._file
+        try:
+            self._renew(-1 if self._closed else self._open())
+        except OSError:
+            self._renew(-1)
+        with suppress(OSError):
+            os.close(inherited)
+
+    def try_to_acquire(self, *, shared: bool = False) -> bool:
+        """Acquire the lock, or change it between shared and exclusive, if no other process holds it."""
+        if self.descriptor < 0:
+            return False
+        try:
+            fcntl.flock(self.descriptor, _operation(shared=shared) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise os_error(error) from None
+        return True
+
+    def acquire(self, *, shared: bool = False) -> None:
+        """Acquire the lock, or change it between shared and exclusive. Raises `Unavailable` after `LOCK_TIMEOUT_S`."""
+        if self.try_to_acquire(shared=shared):
+            return
+        granted = threading.Lock()
+        granted.acquire()
+        try:
+            self.call_with_lock(
+                granted.release, ended=granted, deadline=time.monotonic() + LOCK_TIMEOUT_S, shared=shared
+            )
+        except BaseException:  # an interrupt may come when the lock is already acquired
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Release the lock. Does nothing if the file is closed."""
+        with suppress(OSError, ValueError):
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    @contextmanager
+    def held(self, *, shared: bool = False) -> Iterator[None]:
+        """Context that holds the lock. Raises `Unavailable` if another process does not release it in time."""
+        self.acquire(shared=shared)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def call_with_lock(
+        self, work: Callable[[], object], *, ended: threading.Lock, deadline: float, shared: bool = False
+    ) -> None:
+        """Let another thread acquire the lock and call `work`, and wait until `work` releases `ended`.
+
+        The lock stays acquired, unless `work` releases it. At the deadline, a time of `time.monotonic`, raises
+        `Unavailable` if `work` has not been called, and then never calls it. Each object is used for either shared or
+        exclusive locks here, since a thread that waits in vain acquires the lock for the next caller.
+        """
+        is_over = False
+        try:
+            self._start_waiting(work, _operation(shared=shared))
+            is_over = ended.acquire(timeout=max(deadline - time.monotonic(), 0.0))
+        finally:
+            while not is_over and not self._withdrawn():
+                with suppress(BaseException):  # a second interrupt must not return before `work` ends
+                    is_over = ended.acquire()
+        if not is_over:
+            raise Unavailable(BUSY)
+
+    def _start_waiting(self, work: Callable[[], object], operation: int) -> None:
+        with self._mutex:
+            self._work = work
+            if self._waits:
+                return
+            self._waits, self.descriptor = self._file >= 0, -1
+        if not self._waits:  # closed
+            self._work = None
+            work()
+            return
+        try:
+            _thread.start_new_thread(self._wait, (operation,))
+        except RuntimeError:  # too many threads, or the interpreter is ending
+            self._stop_waiting(acquired=False)
+            wait_until(partial(self.try_to_acquire, shared=operation == fcntl.LOCK_SH), BUSY)
+            self._work = None
+            work()
+
+    def _wait(self, operation: int) -> None:
+        try:
+            fcntl.flock(self._file, operation)
+        except OSError:  # no memory for the lock; the caller gives up at its deadline
+            self._stop_waiting(acquired=False)
+            return
+        work = self._stop_waiting(acquired=True)
+        if work is not None:
+            work()
+
+    def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
+        """End the wait. Returns the work to do under the lock; without any, the lock is released again."""
+        work = None
+        with self._mutex:
+            self._waits, self.descriptor = False, self._file
+            if acquired:
+                work, self._work = self._work, None
+                if work is None:
+                    self.release()
+            if self._closed:
+                self._close()
+        return work
+
+    def _withdrawn(self) -> bool:
+        """Withdraw the work. Returns False if it has been called already."""
+        with self._mutex:
+            work, self._work = self._work, None
+            return work is not None
+
+    def close(self) -> None:
+        """Close the file, which also releases the lock. If a thread waits for the lock, it closes the file later."""
+        with self._mutex:
+            self._closed = True
+            if not self._waits:
+                self._close()
+
+    def _close(self) -> None:
+        file, self._file, self.descriptor = self._file, -1, -1
+        with suppress(OSError):
+            os.close(file)
+
+
+def _operation(*, shared: bool) -> int:
+    return fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+
+
+def writers_lock(path: str) -> LockFile | None:
+    """Lock for the writers of a database, on the file at `path`, which must exist. None if there is no such lock."""
+    if sys.platform == "win32":
+        return None
+    try:
+        lock = LockFile(path, flags=os.O_RDONLY)
+    except OSError:
+        return None
+    forking.watch(lock)
+    return lock

@@ -1,6 +1,6 @@
 """Lock file with which the processes of one host take turns. The kernel wakes the next process.
 
-SQLite cannot wait for its own lock: a process can only try again after a pause, in which others overtake it. A waiter for
+SQLite cannot wait for its own lock: a process can only try again after a pause, and others overtake it. A waiter for
 `flock` is woken at once, and the kernel releases the lock of a killed process.
 
 `flock` has no timeout. If the lock is taken, a thread of its own waits for it and does the work, so that the caller can

@@ -1,0 +1,212 @@
+"""Turns of processes at a lock file: a killed holder, a wait in vain, forks, and closing during a wait."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.errors import Unavailable
+from retentive.storage import forking, queue
+from retentive.storage.backoff import Backoff
+from retentive.storage.lock_file import LockFile
+from retentive.storage.sqlite import SqliteBackend
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="this system has no flock")
+
+HOLDER = """
+import sys
+from retentive.storage.lock_file import LockFile
+LockFile(sys.argv[1]).acquire()
+print("holds", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
+    """Two openings of one lock file, as in two processes."""
+    path = str(tmp_path / "lock")
+    with closing(LockFile(path)) as first, closing(LockFile(path)) as second:
+        yield first, second
+
+
+@contextmanager
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Process that holds the lock until it is killed."""
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "holds\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Return when another thread has made `ready` true."""
+    while not ready():
+        os.sched_yield()
+
+
+def create(backend: SqliteBackend) -> str:
+    """Create a memory store, and return its id."""
+    return backend.create_store(key="notes", name="notes").id
+
+
+def in_parallel(pool: ThreadPoolExecutor, backend: SqliteBackend, store: str, lock: LockFile) -> Future[int]:
+    """Write in a thread, and return when a thread waits for the lock."""
+    done = pool.submit(lambda: backend.write(store, lambda tx: tx.revision))
+    until(lambda: lock.descriptor == -1)
+    return done
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
+    with closing(SqliteBackend(str(tmp_path / "m.db"))) as opened:
+        yield opened
+
+
+def test_a_killed_holder_wakes_the_next_process(
+    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel wakes it; nothing polls."""
+
+    def polls(_: Backoff) -> bool:
+        raise AssertionError("the writer polls")
+
+    monkeypatch.setattr(Backoff, "wait", polls)
+    store, lock = create(backend), backend._lock
+    assert lock is not None
+    with ThreadPoolExecutor(2) as pool, holder(tmp_path / "m.db-reserve") as process:
+        done = in_parallel(pool, backend, store, lock)
+        also = pool.submit(lambda: backend.write(store, lambda tx: tx.revision))
+        assert not done.done()
+        process.kill()
+        assert done.result() == also.result() == 0
+    assert lock.try_to_acquire()
+
+
+def test_a_write_that_waits_too_long_is_unavailable(
+    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never takes place, and later writes still can."""
+    ran: list[str] = []
+    store = create(backend)
+    with holder(tmp_path / "m.db-reserve"), monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(queue, "LOCK_TIMEOUT_S", 0.01)
+        for done in [pool.submit(backend.write, store, lambda _: ran.append("too late")) for _ in range(3)]:
+            with pytest.raises(Unavailable, match="another process holds the memory store"):
+                done.result()
+    backend.write(store, lambda _: ran.append("in time"))
+    assert ran == ["in time"]
+
+
+def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
+    """The thread that still waits releases the lock at once, or acquires it for the next caller."""
+    first, second = two
+    first.acquire()
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            second.call_with_lock(pytest.fail, ended=acquired(), deadline=time.monotonic())
+    first.release()
+    first.acquire()
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(Unavailable):
+            second.call_with_lock(pytest.fail, ended=acquired(), deadline=time.monotonic())
+        assert not second.try_to_acquire()
+        next_one = pool.submit(second.acquire)
+        first.release()
+        next_one.result()
+    assert not first.try_to_acquire()
+
+
+def acquired() -> threading.Lock:
+    """A lock that is acquired."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def test_the_thread_ends_when_nobody_waits(two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.storage.lock_file.IDLE_S", 0.001)
+    first, second = two
+    for _ in range(2):
+        first.acquire()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(second.acquire)
+            until(lambda: second.descriptor == -1)
+            first.release()
+            waiting.result()
+        second.release()
+        until(lambda: not second._serves)
+
+
+def test_closing_during_a_wait_releases_the_lock(two: tuple[LockFile, LockFile]) -> None:
+    first, second = two
+    first.acquire()
+    with pytest.raises(Unavailable):
+        second.call_with_lock(pytest.fail, ended=acquired(), deadline=time.monotonic())
+    second.close()
+    first.release()
+    until(lambda: second._file == -1)
+    first.acquire()
+
+
+def test_without_a_thread_it_polls(two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread can be started while the interpreter ends."""
+
+    def refuse(*_: object) -> int:
+        first.release()
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    first, second = two
+    first.acquire()
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    second.acquire()
+    assert not first.try_to_acquire()
+
+
+def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile, LockFile]) -> None:
+    first, second = two
+    forking.watch(first)
+    first.acquire()
+    (from_child, to_parent), (from_parent, to_child) = os.pipe(), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other tests may have left threads
+        pid = os.fork()
+    if pid == 0:
+        first.release()
+        os.write(to_parent, b"y" if first.try_to_acquire() else b"n")
+        os.read(from_parent, 1)
+        os._exit(0)
+    assert os.read(from_child, 1) == b"n"
+    assert not second.try_to_acquire()
+    first.release()
+    assert second.try_to_acquire()
+    os.write(to_child, b".")
+    os.waitpid(pid, 0)
+    for descriptor in (from_child, to_parent, from_parent, to_child):
+        os.close(descriptor)
+
+
+def test_reading_creates_no_file(tmp_path: Path) -> None:
+    location = f"sqlite:///{tmp_path}/m.db"
+    with retentive.open(location) as opened:
+        opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "text"})
+    before = sorted(os.listdir(tmp_path))
+    with retentive.open(location) as opened:
+        assert not opened.store().execute({"command": "view", "path": "/memories/a"}).is_error
+    assert sorted(os.listdir(tmp_path)) == before == ["m.db", "m.db-reserve"]

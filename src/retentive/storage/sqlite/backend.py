@@ -26,7 +26,7 @@ from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.lock_file import LockFile, writers_lock
-from retentive.storage.pool import Pool
+from retentive.storage.pool import Pool, ReadTurns
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
@@ -151,6 +151,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         """Renew locks and connections in a forked child, in which the other threads of the parent do not exist."""
         run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
         self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
+        self._turns = ReadTurns()
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
@@ -170,12 +171,16 @@ class SqliteBackend(SqlBackend, Purgeable):
             return writer.connection.clear_log(wait_s=PURGE_WAIT_S)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        with self.reading() as connection:
-            connection.run("BEGIN")
-            try:
-                return work(self._observer.snapshot(connection, store_id))
-            finally:
-                connection.roll_back()
+        turn = self._turns.take()
+        try:
+            with self.reading() as connection:
+                connection.run("BEGIN")
+                try:
+                    return work(self._observer.snapshot(connection, store_id))
+                finally:
+                    connection.roll_back()
+        finally:
+            turn.release()
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:

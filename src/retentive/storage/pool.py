@@ -105,9 +105,9 @@ class Pool(Generic[C]):
 class ReadTurns:
     """Lets threads do short work one after the other, because they cannot run Python at the same time anyway.
 
-    SQLite's module releases Python's global lock several times in each statement, and each time wakes a thread that wants
-    it too: with 64 threads that read, one view took 90 switches of threads. A thread that waits for its turn does not
-    want the global lock. Work that takes longer than `SLOW_S` loses its turn, so no thread waits for slow work.
+    SQLite's module releases Python's global lock several times in each statement, and each time wakes a thread that
+    wants it too: with 64 threads that read, one view took 90 switches of threads. A thread that waits for its turn does
+    not want the global lock. Work that takes longer than `SLOW_S` loses its turn, so no thread waits for slow work.
     """
 
     def __init__(self) -> None:

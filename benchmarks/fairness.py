@@ -1,0 +1,177 @@
+"""Two source trees of this package with many writers on one memory store: do all of them get their share?
+
+    python benchmarks/fairness.py OLD_TREE NEW_TREE [--tool sqlite] [--only CASE] [--quick] [--json FILE]
+
+Each client has a memory of 1 KB of its own, and edits (or views) it as fast as it can. In each round both trees run
+each case, in rotating order. The table has the medians of the rounds. `share` is the edits of the slowest process (or
+thread) over those of the fastest, `ratio` the median over the rounds of the new rate over the old one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter_ns
+
+from candidates import CANDIDATES, Call, create, edit, memory_text, state
+from figures import (
+    Figures,
+    Sheet,
+    announce,
+    duration,
+    figures,
+    own_folder,
+    parser,
+    rate,
+    steps,
+    surroundings,
+    workplace,
+    write_json,
+)
+
+HERE = Path(__file__)
+TREES = ("old", "new")
+ROUNDS = {"full": 7, "quick": 5, "tiny": 1}
+TURN_S = {"full": 1.0, "quick": 0.5, "tiny": 0.05}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Number of processes, threads of each, and whether they view instead of edit."""
+
+    processes: int
+    threads: int
+    views: bool = False
+
+
+CASES = {
+    **{f"processes-{count}": Case(count, 1) for count in (1, 2, 4, 8)},
+    "processes-4x16": Case(4, 16),
+    "threads-64": Case(1, 64),
+    "views-64": Case(1, 64, views=True),
+}
+
+
+def client(call: Call, path: str, case: Case, *, turn_s: float, times: list[int]) -> None:
+    """Edit or view a memory until the time is over, then check its text."""
+    done = 0
+    before = perf_counter_ns()
+    end = before + int(turn_s * 1e9)
+    while before < end:
+        call({"command": "view", "path": path} if case.views else edit(path, done))
+        done += not case.views
+        now = perf_counter_ns()
+        times.append(now - before)
+        before = now
+    if state(done) not in str(call({"command": "view", "path": path})):
+        raise SystemExit(f"{path} does not hold its {done} edits")
+
+
+def worker(tool: str, folder: str, name: str, prefix: str, turn_s: str) -> None:
+    """One process: open the store, create the memories, wait for a line, run the clients, print the times."""
+    case = CASES[name]
+    paths = [f"/memories/{prefix}-{number}.md" for number in range(case.threads)]
+    times: list[list[int]] = [[] for _ in paths]
+    with CANDIDATES[tool](Path(folder)) as call:
+        for path in [f"/memories/{prefix}-warm.md", *paths]:
+            call(create(path, memory_text(0)))
+        call(edit(f"/memories/{prefix}-warm.md", 0))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        threads = [
+            threading.Thread(target=client, args=(call, path, case), kwargs={"turn_s": float(turn_s), "times": into})
+            for path, into in zip(paths, times, strict=True)
+        ]
+        began = perf_counter_ns()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(json.dumps([began, perf_counter_ns(), times]), flush=True)
+
+
+def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s: float) -> tuple[Figures, float]:
+    """Run a case once. Returns the figures and the share of the slowest process or thread."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree.resolve() / "src"), str(HERE.parent)])}
+    case = CASES[name]
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, str(HERE), "worker", tool, str(folder), name, f"{number}-{each}", str(turn_s)],
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for each in range(case.processes)
+        ]
+        if [each.stdout.readline() for each in processes if each.stdout] != ["ready\n"] * case.processes:
+            raise SystemExit(f"a process of {tree} ended early")
+        os.sync()
+        for process in processes:
+            print("go", file=process.stdin, flush=True)
+        ended = [json.loads(each.stdout.readline()) for each in processes if each.stdout]
+    span = max(end for _, end, _ in ended) - min(began for began, _, _ in ended)
+    by_thread = [times for _, _, threads in ended for times in threads]
+    shares = [sum(map(len, threads)) for _, _, threads in ended] if case.processes > 1 else list(map(len, by_thread))
+    return figures([took for times in by_thread for took in times], span_ns=span), min(shares) / max(shares)
+
+
+def run(trees: dict[str, Path], tool: str, names: list[str], size: str, place: Path) -> Sheet:
+    """Run all cases in all rounds."""
+    found: dict[tuple[str, str], list[tuple[Figures, float]]] = {}
+    folders = {(name, tree): own_folder(place, f"{name}-{tree}") for name in names for tree in trees}
+    with steps(ROUNDS[size] * len(names) * len(trees), "fairness") as step:
+        for number in range(ROUNDS[size]):
+            for name in names:
+                for tree in TREES if number % 2 else reversed(TREES):
+                    measured = turn(trees[tree], tool, folders[name, tree], name, number=number, turn_s=TURN_S[size])
+                    found.setdefault((name, tree), []).append(measured)
+                    step(name)
+    rows, records = [], []
+    for name in names:
+        rates = {tree: [figure.per_second for figure, _ in found[name, tree]] for tree in TREES}
+        ratio = statistics.median(new / old for new, old in zip(rates["new"], rates["old"], strict=True))
+        for tree in TREES:
+            of_all = [asdict(figure) | {"share": share} for figure, share in found[name, tree]]
+            middle = {key: statistics.median(one[key] for one in of_all) for key in of_all[0]}
+            records.append({"case": name, "tree": tree, "ratio": ratio if tree == "new" else None, **middle})
+            times = (duration(middle["median_ms"]), duration(middle["p99_ms"]))
+            compared = f"{ratio:.2f}" if tree == "new" else ""
+            rows.append((name, tree, rate(middle["per_second"]), *times, f"{middle['share']:.2f}", compared))
+    columns = ("case", "tree", "commands/s", "median", "p99", "share", "ratio")
+    return Sheet(f"Many clients of one memory store ({tool})", columns, rows, records)
+
+
+def main() -> None:
+    """Run what the arguments ask for and print it."""
+    options = parser(__doc__)
+    options.add_argument("old", type=Path, help="checkout to compare with")
+    options.add_argument("new", type=Path, help="checkout to measure")
+    options.add_argument("--tool", choices=["sqlite", "directory"], default="sqlite")
+    options.add_argument("--only", action="append", choices=list(CASES), help="only this case (repeatable)")
+    chosen = options.parse_args()
+    around = surroundings(chosen.dir)
+    announce(around)
+    with workplace(chosen.dir) as place:
+        trees = {"old": chosen.old, "new": chosen.new}
+        result = run(trees, chosen.tool, chosen.only or list(CASES), chosen.size, place)
+    result.show()
+    if chosen.json:
+        write_json(chosen.json, "fairness", chosen.size, around, [result])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        worker(*sys.argv[2:])
+    else:
+        main()

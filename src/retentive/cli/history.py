@@ -182,7 +182,7 @@ def _show_change(found: Differences) -> None:
 
 
 def _facts(version: Version) -> dict[str, str]:
-    """Metadata of a version that is the same for all versions of one change."""
+    """Metadata that all versions of a change have in common, from one of them."""
     made = version.provenance
     return {
         "actor": _actor(version),

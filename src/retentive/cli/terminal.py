@@ -102,9 +102,17 @@ def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
 
 
 def _shortened(cell: str, width: int) -> str:
-    """The beginning and the end of a cell, with an ellipsis in place of the middle."""
+    """The beginning and the end of a cell, with an ellipsis in place of the middle.
+
+    Both paths of a rename, `old -> new`, are shortened.
+    """
     if cell_len(cell) <= width:
         return cell
+    old, arrow, new = cell.partition(" -> ")
+    if arrow and width >= _LEAST:
+        room = width - len(arrow)
+        left = min(cell_len(old), max(room // 2, room - cell_len(new)))
+        return f"{_shortened(old, left)}{arrow}{_shortened(new, room - left)}"
     end = _beginning(cell[::-1], (width - 1) // 2)[::-1]
     return f"{_beginning(cell, width - 1 - cell_len(end))}…{end}"
 

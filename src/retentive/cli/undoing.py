@@ -134,8 +134,8 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     """Show the last change and what undoing it would do, and ask. Returns the id of a version of the change."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
-            "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change where retentive"
-            " cannot ask on a terminal, add --yes."
+            "Specify a revision (such as HEAD or r1234), --by or --session. Without a terminal, retentive cannot ask"
+            " for confirmation: add --yes to undo the last change."
         )
     core = core_of(store)
     undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))

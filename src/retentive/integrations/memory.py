@@ -81,8 +81,8 @@ def open_memory(
     kind = "mounts" if isinstance(memory, Mounts) else "a memory store"
     if store is not None:
         raise InvalidInput(
-            f"`store` chooses a store of a location, and has no effect on {kind}; pass the location instead, "
-            f"for example `retentive.open('./memory')`, with `store={store!r}`"
+            f"`store` has no effect on {kind}, since it chooses one of the stores of a location; pass a location "
+            f"instead, for example MemoryTool('./memory', store={store!r})"
         )
     _refuse(given, kind, "store.read_only()" if kind == "a memory store" else "Mounts of stores from store.read_only()")
     return memory, _close_nothing

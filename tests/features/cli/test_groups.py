@@ -61,3 +61,8 @@ def test_the_middle_of_a_cell_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [["a", "b", "c"], ["1" * 30, "界" * 10, "stays"]]
     assert fitted(rows, [0, 1]) == [["a", "b", "c"], ["111111…11111", "界" * 10, "stays"]]
     assert fitted(rows, []) == rows
+    renamed = [
+        ["r1", "renamed /memories/refunds.md -> /memories/policies/refunds-and-returns.md"],
+        ["r2", "created /m"],
+    ]
+    assert fitted(renamed, [1])[0] == ["r1", "renamed …unds.md -> /memorie…urns.md"]

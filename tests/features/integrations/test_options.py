@@ -65,7 +65,7 @@ def test_a_key_of_a_store_is_refused_with_an_open_store(
     """Ignored, it would give two customers the same memories."""
     opened = open_place(place)
     memory = opened.store() if kind == "store" else Mounts({"/memories": opened.store()})
-    with pytest.raises(InvalidInput, match=r"`store` .* has no effect on .*with `store='customer-7'`"):
+    with pytest.raises(InvalidInput, match=r"`store` has no effect on .*, store='customer-7'\)"):
         make(memory, store="customer-7")
     assert [info.key for info in opened.stores()] == ["default"]
 

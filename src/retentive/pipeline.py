@@ -108,8 +108,8 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     """Return the outcome of a refusal that was raised after changes were recorded. The changes are already rolled back.
 
-    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. Failures of storage
-    are raised again.
+    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. An error that is a
+    failure of storage, and no refusal, is raised again.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome

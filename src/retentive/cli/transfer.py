@@ -224,7 +224,9 @@ def migrate(
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
     if "keys" in location.typed:  # ignoring it could leave a copy in plain text
-        raise click.UsageError("migrate takes --from-keys for the location and --to-keys for TO instead of --keys.")
+        raise click.UsageError(
+            "migrate does not take --keys. Use --from-keys for the source location, and --to-keys for TO."
+        )
     with naming("TO", shown(target)):
         if _same(location.url, target):
             raise InvalidInput("TO is the location itself")

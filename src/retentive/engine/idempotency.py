@@ -237,7 +237,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Arguments of the command that an error reply can repeat, keyed by their placeholder in a record."""
+    """Those arguments of a command that its error replies can repeat, keyed by their placeholders in a record."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}

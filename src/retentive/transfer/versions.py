@@ -23,7 +23,7 @@ Range: TypeAlias = "tuple[str | None, str | None]"
 
 @dataclass(frozen=True, slots=True)
 class ImportedVersion:
-    """A version to record: with its text, or with `text_of`, the id of an imported version that has the same text.
+    """A version to record. It has either its text or `text_of`: the id of an imported version with the same text.
 
     If `raw` is true, the bytes are encrypted, and are stored unchanged together with the seal.
     """

@@ -178,9 +178,9 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
 def _touching(
     before: Sequence[str], sides: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
-    """Groups of overlapping or adjacent changes.
+    """Groups of overlapping or adjacent changes, each as start, end and changes.
 
-    A group is the range of lines of `before` that it covers, and its changes, each with the index of its side.
+    Start and end bound the lines of `before` that the changes cover. Each change has the index of the side that made it.
     """
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))

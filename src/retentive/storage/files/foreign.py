@@ -167,7 +167,7 @@ class _FileOrigin:
         return (self.at_us + 0.5) / 1_000_000
 
     def new_id(self, prefix: str, at: int) -> str:
-        """An id as of `sortable_id`, with a digest in place of random bits."""
+        """An id in the form that `sortable_id` makes, with a digest in place of the random bits."""
         return f"{prefix}{at:014x}{sha256(prefix.encode() + self._name).hexdigest()[:18]}"
 
     def record(self, tx: Transaction) -> None:

@@ -180,7 +180,7 @@ def _touching(
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
     """Groups of overlapping or adjacent changes, each as start, end and changes.
 
-    Start and end bound the lines of `before` that the changes cover. Each change has the index of the side that made it.
+    Start and end bound the lines of `before` that the changes cover. Each change has the index of its side.
     """
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))

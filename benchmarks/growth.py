@@ -4,10 +4,9 @@
 
 The location has three memory stores: a small one of 1,000 memories with one version each, one of many memories with one
 version each, and one of 1,000 memories with many versions. Each directory has 100 memories of 1 KB, so that all stores
-answer with texts and listings of the same size, and the commands use 200 memories of each store. A command runs in all
-three in turns, in changing order, so that other load on the machine hits all of them; `ratio` is the median of the
-ratios of adjacent slices. The ratio of the processor time of this process is less disturbed by other load, but leaves
-out the work of a database server.
+answer with texts and listings of the same size. A command runs in all three in turns, in changing order, so that other
+load on the machine hits all of them; `ratio` is the median of the ratios of adjacent slices. The ratio of the processor
+time of this process is less disturbed by other load, but leaves out the work of a database server.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ AT_MOST = 1.3
 STORES = ("small", "memories", "versions")
 SMALL = 1_000
 PER_DIRECTORY = 100
-WORKING_SET = 200
 _BATCH = 500
 _READ_ALL = """
 import sys, retentive
@@ -71,8 +69,8 @@ class Subject:
     made: int = 0
 
     def some_path(self, draw: random.Random) -> str:
-        """A random one of 200 memories from all over the store: as many of each store are in caches."""
-        return path_of(draw.randrange(WORKING_SET) * (self.memories // WORKING_SET))
+        """A random memory."""
+        return path_of(draw.randrange(self.memories))
 
     def edit(self, draw: random.Random) -> None:
         """Edit a random memory of those that the filling left at their first state."""
@@ -173,8 +171,6 @@ def prepared(place: Retentive, scale: Scale, step: Callable[[str], None]) -> lis
     for name, (memories, versions) in sizes.items():
         store = place.store(name)
         fill(store, memories, versions, step)
-        for number in range(WORKING_SET):
-            store.load(path_of(number * (memories // WORKING_SET)))
         for number in range(scale.slices * scale.calls + scale.calls):
             checked(store, create(f"/memories/gone/{number + 1}.md", memory_text(number)))
         found.append(Subject(store, memories))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
 
@@ -15,19 +15,15 @@ from retentive.storage.sqlite import SqliteBackend
 
 
 def test_quick_work_does_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second thread gets its turn only when the first one ends."""
     monkeypatch.setattr(pool, "SLOW_S", 60.0)
-    turns, active, most = ReadTurns(), [0], [0]
-
-    def work(_: int) -> None:
-        turn = turns.take()
-        active[0] += 1
-        most[0] = max(most[0], active[0])
-        active[0] -= 1
-        turn.release()
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(work, range(800)))
-    assert most == [1]
+    turns = ReadTurns()
+    first = turns.take()
+    with ThreadPoolExecutor(1) as threads:
+        second = threads.submit(turns.take)
+        assert not wait([second], timeout=0.1).done
+        first.release()
+        second.result().release()
 
 
 def test_slow_readers_do_not_delay_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from retentive.agent.prompts import LANGUAGES, system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli import output
 from retentive.cli.chat import conversations
-from retentive.cli.chat.connection import connection, import_in_background
+from retentive.cli.chat.connection import LazyClient, connection, import_in_background
 from retentive.cli.chat.conversations import UNSAVED, SavedChat
 from retentive.cli.chat.lines import Lines, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
@@ -103,12 +104,7 @@ def chat(
             if saved.actor and location.actor is None:
                 actor = as_actor(saved.actor) or actor
 
-            def new_agent(messages: list[MessageDict]) -> Agent:
-                from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
-
-                return Agent(connected.client(), memory=store, actor=actor, messages=messages, **settings.options())
-
-            session = Session(new_agent, store, actor, saved)
+            session = Session(partial(_new_agent, connected, store, actor, settings), store, actor, saved)
             prompt = system_prompt(system, language=language)
             commands = Commands(session, ContextCounter(connected.client, model, prompt, settings.context))
             on_keyboard = question is None and not as_json and _is_interactive()
@@ -138,6 +134,14 @@ class _Settings:
         """Arguments of `Agent`."""
         given = {"model": self.model, "system": self.system, "language": self.language, "context": self.context}
         return {**given, "budget": Budget(max_tokens=self.max_tokens), "stream": True}
+
+
+def _new_agent(
+    connected: LazyClient, store: MemoryStore, actor: Actor, settings: _Settings, messages: list[MessageDict]
+) -> Agent:
+    from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
+
+    return Agent(connected.client(), memory=store, actor=actor, messages=messages, **settings.options())
 
 
 def _is_interactive() -> bool:

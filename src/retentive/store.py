@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from typing import TYPE_CHECKING, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from retentive.engine.command_handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
@@ -36,8 +37,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.history.scan import Finding
     from retentive.review.session import Review
     from retentive.review.trust import Trust
-    from retentive.search.index import Corpus
-    from retentive.search.query import Results
+    from retentive.search.results import Results
 
 
 class MemoryStore(Memories):
@@ -49,7 +49,6 @@ class MemoryStore(Memories):
     ("" if there must be no memory). `actor`, `source` and `session` are recorded with the change.
     """
 
-    _corpus: Corpus | None = None
     _through: dict[str, MemoryStore] | None = None
 
     def __init__(self, backend: Backend, info: StoreInfo, **options: Unpack[StoreOptions]) -> None:
@@ -211,40 +210,32 @@ class MemoryStore(Memories):
         self,
         query: str,
         *,
+        mode: Literal["ranked", "all"] = "ranked",
         under: str = ROOT,
         paths: Sequence[str] = (),
         regex: bool = False,
+        at: Named | None = None,
+        history: bool = False,
         source: str | None = None,
         trust: Level | None = None,
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search for memories below a directory that contain all words of a query, newest first, with matching lines.
+        """Search for memories below a directory, best first, with their best lines. docs/search.md has the operators.
 
-        Words match anywhere in texts and paths, in any language, ignoring case; "words in quotes" match as a phrase,
-        and -word excludes memories with that word. `paths` are path patterns, as in settings. With `regex` the query is
-        one regular expression (extra `guards`). `source` is a pattern: only memories with a contributor of such a
-        source; `trust` is a level: only memories at it. Memories hidden from `actor` are not found, except in
+        Any word of a query counts. With `mode="all"`, memories must contain all words as they are written, and the
+        newest change is first; with `regex` the query is one regular expression (extra `guards`). `paths` are path
+        patterns, as in settings. `at` is a revision or a time to search instead of the present; `history` searches all
+        versions, and finds the first version with each text. `source` is a pattern: only memories with a contributor of
+        such a source; `trust` is a level: only memories at it. Memories hidden from `actor` are not found, except in
         quarantine if that is the level asked for. Raises `InvalidInput`.
         """
-        from retentive.search.index import Corpus  # noqa: PLC0415
-        from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
+        from retentive.history.searching import Search  # noqa: PLC0415 - most processes never search
 
-        corpus = self._corpus = self._corpus or Corpus()
-        who = as_actor(actor) or self._core.actor
         with self._core.checking("search", actor):
             target = self._core.parsed(under)
-
-        def work(snapshot: Snapshot) -> Results:
-            parsed = parse_query(query, regex=regex, within=paths)  # here, so that a malformed query has its entry
-            settings, levels = self._core.settings_of(snapshot), None
-            if settings.trust or settings.quarantine or source is not None or trust is not None:
-                from retentive.engine.trust.overlay import levels_by_path  # noqa: PLC0415 - rarely needed
-
-                levels = levels_by_path(snapshot, settings, who, source=source, only=trust)
-            return corpus.search(snapshot, parsed, under=target.text, limit=limit, levels=levels)
-
-        return self._core.found(Read("search", work, target, needs_external_edits=True, sees_all=True), actor)
+        search = Search(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
+        return search.run(self._core, actor, partial(self._core.found, actor=actor))
 
     def usage(self) -> Usage:
         """Number and total size of the memories."""
@@ -322,6 +313,16 @@ class MemoryStore(Memories):
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
         return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin).findings
+
+
+def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
+    """Search as `MemoryStore.search` does, without building an index: for the only search of a process."""
+    from retentive.history.searching import Search  # noqa: PLC0415 - see above
+
+    core = core_of(store)
+    with core.checking("search"):
+        options["under"] = core.parsed(options.get("under", ROOT)).text
+    return Search(query, **options, is_single=True).run(core, None, core.found)
 
 
 def core_of(store: MemoryStore) -> StoreCore:

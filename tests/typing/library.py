@@ -20,7 +20,7 @@ from retentive import (
 )
 from retentive.history.apply import RestoreOutcome
 from retentive.history.history import History
-from retentive.search.query import Results
+from retentive.search.results import Results
 
 PATH = "/memories/a.md"
 

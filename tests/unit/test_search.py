@@ -10,8 +10,9 @@ from itertools import count
 import pytest
 
 from retentive.errors import InvalidInput
-from retentive.search import query as search_module
-from retentive.search.query import Document, Hit, Query, Snippet, fold_document, parse_query, search
+from retentive.search import literal as search_module
+from retentive.search.literal import Literal, parse_literal, search_literal
+from retentive.search.results import Document, Hit, Snippet
 from support.profiles import REQUIRED
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,11 +26,11 @@ needs_re2 = pytest.mark.skipif(
 
 
 def document(path: str, text: str, *, age: int = 0) -> Document:
-    return Document(path, text, fold_document(path, text), START - timedelta(days=age), f"mem_{path}", f"memver_{path}")
+    return Document(path, text.encode(), START - timedelta(days=age), f"mem_{path}", f"memver_{path}")
 
 
 def found(query: str, text: str, *, path: str = PATH, regex: bool = False) -> Hit | None:
-    return next(iter(search(parse_query(query, regex=regex), [document(path, text)]).hits), None)
+    return next(iter(search_literal(parse_literal(query, regex=regex), [document(path, text)]).hits), None)
 
 
 def matching(lines: int, snippets: tuple[Snippet, ...], path_spans: tuple[tuple[int, int], ...]) -> Hit:
@@ -47,18 +48,18 @@ def lines(query: str, text: str, *, regex: bool = False) -> list[tuple[int, list
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Tea  TIME", Query(("tea", "time"))),
-        ("tea tea Tea", Query(("tea",))),
-        ('"green  tea" -black -"too hot"', Query(("green  tea",), ("black", "too hot"))),
-        ("\u3000会議\u3000議事録\n", Query(("会議", "議事録"))),
-        ('say"hi" "-x" it\'s', Query(('say"hi"', "-x", "it's"))),
-        ("--force x", Query(("x",), ("-force",))),
-        ("Ｓtraße ﬁ", Query(("strasse", "fi"))),
-        ("a-b", Query(("a-b",))),
+        ("Tea  TIME", Literal(("tea", "time"))),
+        ("tea tea Tea", Literal(("tea",))),
+        ('"green  tea" -black -"too hot"', Literal(("green  tea",), ("black", "too hot"))),
+        ("\u3000会議\u3000議事録\n", Literal(("会議", "議事録"))),
+        ('say"hi" "-x" it\'s', Literal(('say"hi"', "-x", "it's"))),
+        ("--force x", Literal(("x",), ("-force",))),
+        ("Ｓtraße ﬁ", Literal(("strasse", "fi"))),
+        ("a-b", Literal(("a-b",))),
     ],
 )
-def test_a_query_has_words_phrases_and_exclusions(text: str, expected: Query) -> None:
-    assert parse_query(text) == expected
+def test_a_query_has_words_phrases_and_exclusions(text: str, expected: Literal) -> None:
+    assert parse_literal(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,13 +81,13 @@ def test_a_query_has_words_phrases_and_exclusions(text: str, expected: Query) ->
 )
 def test_an_invalid_query_is_refused_with_the_remedy(text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        parse_query(text)
+        parse_literal(text)
 
 
 def test_a_query_has_path_patterns() -> None:
-    assert parse_query("a", within=["/memories/team/**"]) == Query(("a",), within=("/memories/team/**",))
+    assert parse_literal("a", within=["/memories/team/**"]) == Literal(("a",), within=("/memories/team/**",))
     with pytest.raises(InvalidInput, match="must start with /memories/"):
-        parse_query("a", within=["team"])
+        parse_literal("a", within=["team"])
 
 
 @pytest.mark.parametrize(
@@ -172,9 +173,9 @@ def test_the_lines_with_the_most_words_are_shown_in_their_order() -> None:
 
 
 def test_the_number_and_length_of_snippets_can_be_chosen() -> None:
-    (at,) = search(parse_query("x"), [document(PATH, "x 12345678\nx\n")], snippets=1, snippet_chars=5).hits
+    (at,) = search_literal(parse_literal("x"), [document(PATH, "x 12345678\nx\n")], snippets=1, snippet_chars=5).hits
     assert at == matching(2, (Snippet(1, "x 123…", ((0, 1),)),), ())
-    (at,) = search(parse_query("x"), [document(PATH, "x")], snippets=0).hits
+    (at,) = search_literal(parse_literal("x"), [document(PATH, "x")], snippets=0).hits
     assert at == matching(1, (), ())
 
 
@@ -207,18 +208,18 @@ def test_the_newest_change_comes_first_then_the_path() -> None:
         document("/memories/none", "y"),
         document("/memories/new", "x"),
     ]
-    results = search(parse_query("x"), documents)
+    results = search_literal(parse_literal("x"), documents)
     expected = ["/memories/new", "/memories/Z", "/memories/b", "/memories/é", "/memories/old"]
     assert ([hit.path for hit in results.hits], results.total) == (expected, 5)
-    cut = search(parse_query("x"), documents, limit=2)
+    cut = search_literal(parse_literal("x"), documents, limit=2)
     assert (cut.hits, cut.total) == (results.hits[:2], 5)
-    assert search(parse_query("x"), documents, limit=0).total == 5
+    assert search_literal(parse_literal("x"), documents, limit=0).total == 5
     with pytest.raises(InvalidInput, match="integer of at least 0"):
-        search(parse_query("x"), documents, limit=-1)
+        search_literal(parse_literal("x"), documents, limit=-1)
 
 
 def test_a_hit_names_the_memory_and_its_version() -> None:
-    hit = search(parse_query("tea"), [document("/memories/tea", "a\nTea\n")]).hits[0]
+    hit = search_literal(parse_literal("tea"), [document("/memories/tea", "a\nTea\n")]).hits[0]
     assert (hit.path, hit.memory_id, hit.version_id) == ("/memories/tea", "mem_/memories/tea", "memver_/memories/tea")
     assert (hit.updated_at, hit.lines, hit.path_spans) == (START, 1, ((10, 13),))
     assert hit.snippets == (Snippet(2, "Tea", ((0, 3),)),)
@@ -227,7 +228,7 @@ def test_a_hit_names_the_memory_and_its_version() -> None:
 @pytest.mark.parametrize("regex", [False, pytest.param(True, marks=needs_re2)])
 def test_only_memories_within_the_paths_are_found(regex: bool) -> None:
     documents = [document(f"/memories/{name}", "tea") for name in ("team/a.md", "team/b/c.md", "me/a.md")]
-    results = search(parse_query("tea", regex=regex, within=["/memories/team", "/memories/x"]), documents)
+    results = search_literal(parse_literal("tea", regex=regex, within=["/memories/team", "/memories/x"]), documents)
     assert [hit.path for hit in results.hits] == ["/memories/team/a.md", "/memories/team/b/c.md"]
 
 
@@ -263,7 +264,7 @@ def test_a_pattern_is_case_sensitive_by_default_and_matches_the_path_too() -> No
 )
 def test_a_wrong_pattern_is_refused(pattern: str, message: str | None) -> None:
     with pytest.raises(InvalidInput, match=message or "the query is empty"):
-        parse_query(pattern, regex=True)
+        parse_literal(pattern, regex=True)
 
 
 def test_without_its_library_a_pattern_is_refused_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,8 +272,8 @@ def test_without_its_library_a_pattern_is_refused_with_the_extra(monkeypatch: py
     monkeypatch.setitem(sys.modules, "re2", None)
     search_module._compiled.cache_clear()
     with pytest.raises(InvalidInput, match=r"pip install 'google-re2>=1.1'"):
-        parse_query("not seen before", regex=True)
-    assert parse_query("words need nothing").words
+        parse_literal("not seen before", regex=True)
+    assert parse_literal("words need nothing").words
 
 
 @needs_re2
@@ -289,11 +290,11 @@ def test_a_slow_pattern_is_aborted() -> None:
     ticks = count()
     documents = [document(f"/memories/{number}", "a line\n" * 10) for number in range(10)]
     with pytest.raises(InvalidInput, match="takes too long"):
-        search(parse_query("zz", regex=True), documents, pattern_seconds=7, clock=lambda: float(next(ticks)))
+        search_literal(parse_literal("zz", regex=True), documents, pattern_seconds=7, clock=lambda: float(next(ticks)))
     ticks = count()
     with pytest.raises(InvalidInput, match="takes too long"):
-        search(
-            parse_query("zz", regex=True),
+        search_literal(
+            parse_literal("zz", regex=True),
             [document("/memories/a", "a line\n" * 100_000)],
             pattern_seconds=5,
             clock=lambda: float(next(ticks)),

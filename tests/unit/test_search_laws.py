@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retentive.search.query import Document, Hit, Query, fold, fold_document, parse_query, search
+from retentive.search.literal import Literal, fold, fold_document, parse_literal, search_literal
+from retentive.search.results import Document, Hit
 from support import model
 from support.profiles import REQUIRED
 from support.strategies import any_texts
@@ -37,17 +38,15 @@ def documents(draw: st.DrawFn) -> list[Document]:
     found: list[Document] = []
     for path in (f"/memories/{name}" for name in paths):
         text, age = draw(odd_texts), timedelta(days=draw(st.integers(0, 2)))
-        found.append(
-            Document(path, text, fold_document(path, text), START - age, f"mem_{draw(st.integers(0, 99))}", "v")
-        )
+        found.append(Document(path, text.encode(), START - age, f"mem_{draw(st.integers(0, 99))}", "v"))
     return found
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> Query:
+def queries(draw: st.DrawFn) -> Literal:
     """Queries of words and exclusions from a few characters, so that many memories match."""
     some = st.lists(st.sampled_from(["a", "b", "é", "ss", "fi", "ab", "カ", "i"]) | words.map(fold), max_size=3)
-    return Query(tuple(draw(some.filter(bool))), tuple(draw(some.map(lambda excluded: excluded[:1]))))
+    return Literal(tuple(draw(some.filter(bool))), tuple(draw(some.map(lambda excluded: excluded[:1]))))
 
 
 @given(some_texts)
@@ -64,7 +63,7 @@ def test_folding_keeps_the_lines(path: str, text: str) -> None:
     assert rows == [naive_fold(row) for row in [*f"/{path}".split("\n"), *text.split("\n")]]
 
 
-def holds(query: Query, path: str, text: str) -> bool:
+def holds(query: Literal, path: str, text: str) -> bool:
     parts = [naive_fold(path.removeprefix("/memories")), *(naive_fold(line) for line in text.split("\n"))]
     return all(any(word in part for part in parts) for word in query.words) and not any(
         word in part for word in query.excluded for part in parts
@@ -72,9 +71,9 @@ def holds(query: Query, path: str, text: str) -> bool:
 
 
 @given(documents(), queries(), st.randoms(use_true_random=False))
-def test_matches_are_exact_and_ordered(found_in: list[Document], query: Query, random: object) -> None:
+def test_matches_are_exact_and_ordered(found_in: list[Document], query: Literal, random: object) -> None:
     """Matches are sorted from newest to oldest and then by the bytes of the path, independent of the input order."""
-    results = search(query, found_in)
+    results = search_literal(query, found_in)
     expected = [doc for doc in found_in if holds(query, doc.path, doc.text)]
     expected.sort(key=lambda doc: doc.path.encode())
     expected.sort(key=lambda doc: doc.updated_at, reverse=True)
@@ -84,27 +83,27 @@ def test_matches_are_exact_and_ordered(found_in: list[Document], query: Query, r
     assert results.total == len(expected)
     shuffled = list(found_in)
     random.shuffle(shuffled)  # type: ignore[attr-defined] # hypothesis calls it Any
-    assert search(query, iter(shuffled)) == results
+    assert search_literal(query, iter(shuffled)) == results
 
 
 @given(documents(), queries(), st.integers(0, 6))
-def test_a_limit_only_truncates_the_results(found_in: list[Document], query: Query, limit: int) -> None:
-    whole, cut = search(query, found_in), search(query, found_in, limit=limit)
+def test_a_limit_only_truncates_the_results(found_in: list[Document], query: Literal, limit: int) -> None:
+    whole, cut = search_literal(query, found_in), search_literal(query, found_in, limit=limit)
     assert (cut.hits, cut.total) == (whole.hits[:limit], whole.total)
 
 
-def matched(query: Query, document: Document, *, snippets: int = 3, snippet_chars: int = 200) -> Hit | None:
-    return next(iter(search(query, [document], snippets=snippets, snippet_chars=snippet_chars).hits), None)
+def matched(query: Literal, document: Document, *, snippets: int = 3, snippet_chars: int = 200) -> Hit | None:
+    return next(iter(search_literal(query, [document], snippets=snippets, snippet_chars=snippet_chars).hits), None)
 
 
 def one_document(text: str) -> Document:
     path = "/memories/-"
-    return Document(path, text, fold_document(path, text), datetime(2026, 1, 1, tzinfo=UTC))
+    return Document(path, text.encode(), datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @given(documents(), queries())
-def test_a_match_is_independent_of_other_memories(found_in: list[Document], query: Query) -> None:
-    hits = {hit.path: hit for hit in search(query, found_in).hits}
+def test_a_match_is_independent_of_other_memories(found_in: list[Document], query: Literal) -> None:
+    hits = {hit.path: hit for hit in search_literal(query, found_in).hits}
     for doc in found_in:
         assert matched(query, doc) == hits.get(doc.path)
 
@@ -114,7 +113,7 @@ def test_a_match_is_independent_of_other_memories(found_in: list[Document], quer
 @example("e\u0301\u0323 ẹ́", ["ẹ́"], 40)
 def test_a_snippet_is_its_line_with_marked_matches(text: str, wanted: list[str], chars: int) -> None:
     """Snippets are the lines with the most words of the query. Marks cover whole words unless the line is truncated."""
-    query = Query(tuple(dict.fromkeys(wanted)))
+    query = Literal(tuple(dict.fromkeys(wanted)))
     found = matched(query, one_document(text), snippet_chars=chars)
     if found is None:
         return
@@ -150,7 +149,7 @@ def test_a_query_is_split_into_its_words(terms: list[tuple[bool, bool, str]]) ->
     shown = [
         ("-" if out else "") + (f'"{word.replace(chr(34), "")} x"' if quoted else word) for out, quoted, word in terms
     ]
-    query = parse_query("\u3000 ".join(shown))
+    query = parse_literal("\u3000 ".join(shown))
     meant = [(out, fold(f"{word.replace(chr(34), '')} x" if quoted else word)) for out, quoted, word in terms]
     assert query.words == tuple(dict.fromkeys(word for out, word in meant if not out))
     assert query.excluded == tuple(dict.fromkeys(word for out, word in meant if out))
@@ -164,7 +163,7 @@ PATTERNS = ("a", "ab", "a.b", "^a", "b$", "^b+$", "[^a]b", "a|é", "é", "会.?"
 @given(st.text(alphabet="abéx会 \n", max_size=30), st.sampled_from(PATTERNS))
 def test_a_pattern_matches_like_re(text: str, pattern: str) -> None:
     """The pattern matches the same lines as `re`, with the same marks."""
-    found = matched(parse_query(pattern, regex=True), one_document(text), snippets=50)
+    found = matched(parse_literal(pattern, regex=True), one_document(text), snippets=50)
     spans = {
         at: [match.span() for match in re.finditer(pattern, line.removesuffix("\n"))]
         for at, line in enumerate(model.kept_lines(text), 1)

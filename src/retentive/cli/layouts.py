@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from retentive.search.query import Results
+    from retentive.search.results import Results
     from retentive.values.diff import DiffLine
 
 

@@ -9,11 +9,12 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
 from retentive.cli.parameters import MEMORY_PATH, source_option, trust_option
-from retentive.search.query import Hit, Results
+from retentive.search.results import Hit, Results
+from retentive.store import search_once
 from retentive.values.paths import ROOT
 
 
-@output.command(json='Print a JSON object: {"total", "hits", "damaged"}.')
+@output.command(json='Print a JSON object: {"total", "hits", "damaged", "unknown", "relaxed"}.')
 @click.argument("query", nargs=-1, required=True)
 @click.option("--under", metavar="DIR", default=ROOT, type=MEMORY_PATH, help="Search only below this directory.")
 @click.option(
@@ -25,17 +26,20 @@ from retentive.values.paths import ROOT
 )
 @source_option
 @trust_option
+@click.option("--all", "is_all", is_flag=True, help="Find memories that contain all words as written, newest first.")
+@click.option("--history", is_flag=True, help="Search all versions; show the first version with each text.")
+@click.option("--as-of", "at", metavar="REV", help="Search the memories as of a revision or time, such as 2d.")
 @click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
-def search(location: Location, /, query: tuple[str, ...], *, limit: int, **where: Any) -> None:
-    """Find the memories that contain all words of QUERY in their text or path, most recently changed first.
+def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all: bool, **where: Any) -> None:
+    """Find the memories that answer QUERY best: a question, or words. Any word counts, in any word form.
 
-    Words match anywhere, in any language and case. '"some words"' matches a phrase, -word excludes a word (after --).
-    In a pipe each line has a path, line number and line, separated by tabs; number and line are empty if only the path
-    matches.
+    '"some words"' is a phrase; +word must occur, -word must not (after --). path:TEXT, by:ACTOR, since:TIME,
+    before:TIME and is:proposed limit the search. In a pipe each line has a path, line number and line, separated by
+    tabs; number and line are empty if only the path matches.
     """
     with location.existing() as store:
-        found = store.search(" ".join(query), limit=limit, **where)
+        found = search_once(store, " ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
     is_cut = len(found.hits) < found.total
     total = f"{output.counted(found.total, 'memory')}."
     output.emit(
@@ -45,9 +49,15 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, **where
         shown=[layouts.Hits(found), "" if is_cut else total],
         notes=[
             *([f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else []),
+            *(["No memory contains the whole phrase; these contain words of it."] if found.relaxed else []),
+            *(_unknown(word, near) for word, near in found.unknown.items()),
             *(f"The memory {path} is damaged and was not searched; run `retentive doctor`." for path in found.damaged),
         ],
     )
+
+
+def _unknown(word: str, near: tuple[str, ...]) -> str:
+    return f"No memory contains {word}." + (f" Similar words: {', '.join(near)}." if near else "")
 
 
 def _rows(hit: Hit) -> list[tuple[str, str, str]]:
@@ -55,6 +65,18 @@ def _rows(hit: Hit) -> list[tuple[str, str, str]]:
 
 
 def _object(found: Results) -> dict[str, object]:
-    names = ("path", "memory_id", "version_id", "updated_at", "lines", "path_spans", "snippets", "trust")
+    names = (
+        "path",
+        "memory_id",
+        "version_id",
+        "updated_at",
+        "lines",
+        "path_spans",
+        "snippets",
+        "trust",
+        "score",
+        "actor",
+    )
     hits = [output.attributes(hit, *names) for hit in found.hits]
-    return {"total": found.total, "hits": hits, "damaged": found.damaged}
+    about = {"damaged": found.damaged, "unknown": found.unknown, "relaxed": found.relaxed}
+    return {"total": found.total, "hits": hits, **about}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import accumulate
 
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from retentive.cli.layouts import Aligned, Diff, Hits, Table
 from retentive.cli.output import harmless
-from retentive.search.query import Results, Span
+from retentive.search.results import Results, Span, age
 from retentive.values.diff import NO_NEWLINE, DiffLine
 
 # Styles are only colours, so that NO_COLOR leaves plain text.
@@ -133,11 +134,19 @@ def _diff_lines(rows: Iterable[DiffLine]) -> Iterable[Text]:
 
 
 def _hit_lines(found: Results) -> Iterable[Text]:
+    now = datetime.now(UTC)
     for hit in found.hits:
         path = Text()
         _append(path, hit.path, hit.path_spans, "cyan", _FOUND)
+        by = f", {hit.actor}" if hit.actor else ""
+        score = f"{hit.score:.2f}, " if hit.score else ""
+        path.append(harmless(f"  {score}{age(hit.updated_at, now)}{by}"), "bright_black")
         yield path
+        above: tuple[str, ...] = ()
         for snippet in hit.snippets:
+            if snippet.headings and snippet.headings != above:
+                yield Text(harmless(" " * 8 + " > ".join(snippet.headings)), "bright_black")
+            above = snippet.headings
             line = Text()
             line.append(f"{snippet.line:6}", "green")
             line.append("  ")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from retentive.integrations.function_tool import FunctionTool
 from retentive.integrations.memory import Place, open_memory
 from retentive.integrations.named import named
 from retentive.mounts import Mounts, core_of_tree
-from retentive.search.query import Hit, Results
+from retentive.search.results import Hit, Results, age
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath, visible
@@ -30,22 +31,27 @@ from retentive.values.replies import Reply
 NAME: Final = "memory_search"
 LIMIT, MAX_LIMIT = 10, 20  # memories; 20 with three lines of 200 characters each fill about one page of a view
 
+MAX_REPLY_CHARS = 8_000
+
 DESCRIPTION: Final = """\
-Finds text files below /memories by words in their text or path, when you do not know where to look. Returns the \
-files that contain all the words, last changed first, each with the best matching lines; view a file to read it. \
-Matching ignores case and also finds words inside longer words, so part of a word finds more. "words in quotes" must \
-occur exactly like that in one line, and -word excludes files that contain it. Matching is literal, not by meaning: \
-if nothing is found, try other words."""
+Finds text files below /memories that answer a question, best first, with their best lines; view a file to read more. \
+Ask in your own words: any word counts, rare ones most, in any word form; dates and identifiers are recognised. \
+Operators: "exact phrase", +required, -excluded, path:part/of/path, by:actor, since:2026-05-01, before:2d, and \
+is:proposed for your changes that await review. Matching is by words, not by meaning: if nothing fits, try others."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_QUERY = "a string, the words to look for"
+_QUERY = "a string, a question or words to look for"
 _PATH = "a string, /memories or a path below it"
+_RESERVE = 400  # characters for the lines after the results
 _LIMIT = f"an integer from 1 to {MAX_LIMIT}"
 
 INPUT_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "description": 'The words to look for, as in: refund "30 days" -draft'},
+        "query": {
+            "type": "string",
+            "description": 'Question or words: when are refunds paid? refund "30 days" -draft',
+        },
         "path": {"type": "string", "description": "Search only this directory or file. Starts with /memories."},
         "limit": {
             "type": "integer",
@@ -86,7 +92,8 @@ def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor 
     except Refused as refusal:
         return core.refused("search", refusal, actor=actor)
     try:
-        return Reply(_text(memory.search(query, under=under.text, limit=limit, actor=actor), under))
+        found = memory.search(query, under=under.text, limit=limit, actor=actor)
+        return Reply(_text(found, under, datetime.now(UTC)))
     except InvalidInput as error:
         where = "Invalid `query` parameter: " if error.code == InvalidInput.code else ""
         return Reply(f"Error: {where}{error}", is_error=True, code=error.code)
@@ -122,29 +129,72 @@ def _bad_field(field: str, value: object, expected: str) -> Refused:
     return Refused("bad_field", field=field, value=visible(shown[:200]), expected=expected)
 
 
-def _text(results: Results, under: MemoryPath) -> str:
+def _text(results: Results, under: MemoryPath, now: datetime) -> str:
     """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
-    damaged = [f"[The memory {visible(path)} is damaged and was not searched.]" for path in results.damaged]
+    notes = [
+        *_unknown(results),
+        *(f"[The memory {visible(path)} is damaged and was not searched.]" for path in results.damaged),
+    ]
     if not results.total:
-        none = (
-            f"0 memories{where} contain all of these words. Try fewer or other words, or only part of a word; "
-            f"`view` {under.text} lists the memories."
-        )
-        return "\n".join([none, *damaged])
-    lines = [f"{len(results.hits)} of {results.total} memories{where}, last changed first:"]
+        none = f"0 memories{where} match. Try other words; `view` {under.text} lists the memories."
+        return "\n".join([none, *notes])
+    lines = [f"{{shown}} of {results.total} memories{where}, best first:"]
+    if results.relaxed:
+        lines.append("[No memory contains the whole phrase; these contain words of it.]")
+    room = MAX_REPLY_CHARS - sum(map(len, [*lines, *notes])) - _RESERVE
+    shown = 0
     for hit in results.hits:
-        lines += ["", *_lines(hit)]
-    if len(results.hits) < results.total:
-        more = "" if len(results.hits) >= MAX_LIMIT else ", or a higher `limit`"
-        lines += ["", f"[{results.total - len(results.hits)} more. To see them, use more words, or a `path`{more}.]"]
-    return "\n".join([*lines, *damaged])
+        block = ["", *_lines(hit, now)]
+        room -= sum(len(line) + 1 for line in block)
+        if room < 0:
+            break
+        lines += block
+        shown += 1
+    lines[0] = lines[0].replace("{shown}", str(shown), 1)
+    return "\n".join([*lines, *_next(results, shown), *notes])
 
 
-def _lines(hit: Hit) -> list[str]:
-    path = hit.path if hit.trust == "trusted" else f"{hit.path} ({hit.trust})"
+def _next(results: Results, shown: int) -> list[str]:
+    """Lines that say what to view, and how to see the other results."""
+    first = results.hits[0] if shown else None
+    view = []
+    if first is not None and first.snippets:
+        line = first.snippets[0].line
+        lines = f"[{max(line - 5, 1)}, {line + 15}]"
+        view = [
+            "",
+            f"[Next: view {visible(first.path)} with view_range {lines}, or without it.]",
+        ]
+    rest = results.total - shown
+    if not rest:
+        return view
+    more = "" if shown >= MAX_LIMIT else ", or a higher `limit`"
+    return [*view, *([] if view else [""]), f"[{rest} more. To see them, use more exact words, or a `path`{more}.]"]
+
+
+def _unknown(results: Results) -> list[str]:
+    """Line about words that occur nowhere."""
+    said = [
+        f"{visible(word)} (similar: {', '.join(near)})" if near else visible(word)
+        for word, near in results.unknown.items()
+    ]
+    return [f"[In no memory: {', '.join(said)}]"] if said else []
+
+
+def _lines(hit: Hit, now: datetime) -> list[str]:
+    by = f" by {hit.actor}" if hit.actor else ""
+    trust = "" if hit.trust == "trusted" else f"{hit.trust}; "
+    about = f"{visible(hit.path)} ({trust}score {hit.score:.2f}, changed {age(hit.updated_at, now)}{by})"
     if not hit.snippets:
-        return [f"{path} (only its path matches)"]
+        return [f"{about}: only its path matches"]
     rest = hit.lines - len(hit.snippets)
     more = [f"[{rest} more lines match]" if rest > 1 else "[1 more line matches]"] if rest else []
-    return [path, *(f"{snippet.line}: {snippet.text}" for snippet in hit.snippets), *more]
+    rows: list[str] = []
+    above: tuple[str, ...] = ()
+    for snippet in hit.snippets:
+        if snippet.headings != above and snippet.headings:
+            rows.append(f"[{' > '.join(snippet.headings)}]")
+        above = snippet.headings
+        rows.append(f"{snippet.line}: {snippet.text}")
+    return [about, *rows, *more]

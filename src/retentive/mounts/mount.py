@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retentive.engine.command_handlers import CommandResult
@@ -20,8 +21,10 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 
 if TYPE_CHECKING:
+    from retentive.history.searching import Search
     from retentive.pipeline import StoreCore
-    from retentive.search.query import Hit, Results
+    from retentive.search.ranking import Statistics
+    from retentive.search.results import Hit, Results
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +144,11 @@ class Mount:
         with self.named_outward():
             self.core.read(work)
 
-    def search(self, query: str, under: str, *, regex: bool, actor: Actor | str | None) -> Results:
+    def search(self, search: Search, statistics: Statistics | None, actor: Actor | str | None) -> Results:
         """Visible hits and damaged memories, with their paths in the tree."""
+        core = self.core
         with self.named_outward():
-            found = self.store.search(query, under=under, regex=regex, limit=None, actor=actor)
+            found = search.run(core, actor, partial(core.found, actor=actor), statistics=statistics)
         hits = tuple(self._outward(hit) for hit in found.hits if self.part.shows(hit.path))
         damaged = tuple(self.part.outward(path) for path in found.damaged if self.part.shows(path))
         return replace(found, hits=hits, damaged=damaged)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from operator import attrgetter
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, Unpack
 
 from retentive.engine.command_handlers import RunCommand, Viewed
 from retentive.engine.memories import Memories
@@ -37,14 +36,14 @@ from retentive.values.commands import (
 )
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
-from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.patterns import check_path_pattern
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
 from retentive.values.replies import Replies, Reply
 
 if TYPE_CHECKING:
     from retentive.pipeline import StoreCore
-    from retentive.search.query import Hit, Results
+    from retentive.search.results import Results
 
 _Textual: TypeAlias = Create | StrReplace | Insert | Write | Append
 
@@ -200,31 +199,26 @@ class Mounts(Memories):
         self,
         query: str,
         *,
+        mode: Literal["ranked", "all"] = "ranked",
         under: str = ROOT,
         paths: Sequence[str] = (),
         regex: bool = False,
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search all stores, as `MemoryStore.search` does in one.
+        """Search all stores with one ranking, as `MemoryStore.search` does in one.
 
         Words match in texts and in paths; the paths are those within each store.
         """
-        from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
+        from retentive.mounts.searching import search_mounts  # noqa: PLC0415 - most processes never search
 
         with self._core.checking("search", actor):
-            patterns = [check_path_pattern(pattern) for pattern in paths]
+            patterns = tuple(check_path_pattern(pattern) for pattern in paths)
             if limit is not None and limit < 0:
                 raise InvalidInput("limit must be an integer of at least 0")
             target = self._core.parsed(under)
-        hits: list[Hit] = []
-        damaged: list[str] = []
-        for mount, inner in self._parts(target):
-            shown = mount.search(query, inner, regex=regex, actor=actor)
-            hits += [hit for hit in shown.hits if not patterns or covers(patterns, hit.path)]
-            damaged += [path for path in shown.damaged if not patterns or covers(patterns, path)]
-        ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
-        return Results(tuple(ordered[:limit]), len(hits), tuple(sorted(damaged)))
+        parts = self._parts(target)
+        return search_mounts(parts, query, mode=mode, regex=regex, paths=patterns, limit=limit, actor=actor)
 
     def _mount_of(self, path: MemoryPath) -> Mount:
         for place in (path.text, *reversed(path.ancestors)):

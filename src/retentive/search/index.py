@@ -1,130 +1,260 @@
-"""In-memory search index of one memory store, updated from the versions since the last search.
+"""Indexes of the memory stores that a process searches, kept up to date from the versions since the last search.
 
-A scan of 10,000 memories of 2 KB takes about 20 ms, in any language. An index in the database would more than double
-the time of a write and would retain traces of redacted text. The size of the cache is limited; a store that does not
-fit in it is read again for each search. For an encrypted store, plain text is cached in this process only.
+Nothing of an index is stored: it would double the time of a write and keep traces of redacted text. For an encrypted
+store, plain text is cached in this process only. All indexes of a process together are bounded; the index of the store
+that was not searched for longest is dropped first. A store over the bound is scanned in each search.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
 
 from retentive.errors import Damaged
-from retentive.search.query import Document, Query, Results, fold_document, search
+from retentive.search.literal import Literal, search_literal
+from retentive.search.postings import Index, counted
+from retentive.search.query import Query
+from retentive.search.ranking import Admit, Ranking, Statistics, statistics_of
+from retentive.search.results import Document, Results
+from retentive.search.scan import Scan
+from retentive.search.terms import terms_of
 from retentive.storage import forking
-from retentive.storage.contract import Memory, Snapshot
+from retentive.storage.contract import Backend, Memory, Snapshot
 from retentive.storage.paging import readable_texts
 from retentive.values.paths import ROOT
-from retentive.values.patterns import covers
 from retentive.values.text import decoded
 
-MAX_KEPT_BYTES = 64 * 1024 * 1024
-"""Maximum bytes of text cached for each store; the process needs two to three times as much memory."""
+MAX_KEPT_BYTES = 256 * 1024 * 1024
+"""Maximum bytes of text of all indexes of a process; the indexes need two to three times as much memory."""
 _FEW = 0.2  # share of the memories; if more than this share has changed, all are read again
-
-
-@dataclass(frozen=True, slots=True)
-class _Cache:
-    """Documents of a store at a revision, and the id of the newest version at that revision."""
-
-    revision: int = -1
-    newest: str = ""
-    by_path: Mapping[str, Document] = field(default_factory=dict)
+_LARGE = 2_000  # memories from which building is logged
+_log = logging.getLogger("retentive.search")
 
 
 class Corpus:
-    """Cached texts of one memory store. Threads may share it."""
+    """Index of one memory store. Threads may share it: one at a time uses the index, so all see whole updates."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
-        self._max_kept_bytes = max_kept_bytes
-        self._cache = _Cache()
+        self.max_kept_bytes = max_kept_bytes
         self.renew_after_fork()
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Replace the lock in a forked child, where the thread that acquired the old lock does not exist."""
+        """Start again in a forked child: a thread that does not exist there may have held the lock."""
         self._lock = threading.Lock()
+        self._drop()
+
+    def drop_if_idle(self) -> None:
+        """Forget the index, unless a thread is using it."""
+        if self._lock.acquire(blocking=False):
+            self._drop()
+            self._lock.release()
+
+    def _drop(self) -> None:
+        self._index, self._revision, self._newest = Index(), -1, ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of text in the index."""
+        return self._index.size
+
+    @property
+    def is_built(self) -> bool:
+        """True if a search has built the index."""
+        return self._revision >= 0
 
     def search(
         self,
         snapshot: Snapshot,
-        query: Query,
+        query: Query | Literal,
         *,
-        under: str,
         limit: int | None,
-        levels: Mapping[str, str] | None = None,
-    ) -> Results:
-        """Search the memories below a directory, in one snapshot of the store.
+        languages: tuple[str, ...] = (),
+        admit: Admit | None = None,
+        sees: Admit | None = None,
+        statistics: Statistics | None = None,
+        may_be_newer: bool = True,
+    ) -> tuple[Results, tuple[str, ...]] | None:
+        """Search the memories of a store; return the results and the paths of damaged memories.
 
-        `levels` maps paths to trust levels. If it is given, only memories with a path in `levels` are found.
+        Another thread may have updated the index to a later state than the snapshot. Without `may_be_newer`, the result
+        is then None.
         """
-        damaged: list[str] = []
-        documents = self._documents(snapshot, damaged)
-        found = search(query, (each for each in documents if _is_shown(each.path, under, levels)), limit=limit)
-        within = [path for path in damaged if not query.within or covers(query.within, path)]
-        named = tuple(path for path in within if _is_shown(path, under, levels))
-        hits = found.hits if levels is None else tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits)
-        return replace(found, hits=hits, damaged=named)
-
-    def _documents(self, snapshot: Snapshot, damaged: list[str]) -> Iterable[Document]:
-        """The documents of a store. Once all are read, `damaged` has the paths of the memories that cannot be read."""
-        if snapshot.usage().size_bytes > self._max_kept_bytes:
-            self._cache = _Cache()
-            return _all(snapshot, damaged)
+        if self._is_too_large(snapshot):
+            documents, damaged = all_documents(snapshot)
+            more = {"admit": admit, "sees": sees}
+            return scanned(documents, query, limit, languages, statistics=statistics, **more), damaged
         with self._lock:
-            cache, revision = self._cache, snapshot.revision
-            if cache.revision > revision:  # another thread has cached a later revision
-                return list(_all(snapshot, damaged))
-            if cache.revision < revision:
-                cache = _updated(snapshot, cache, damaged)
-                if not damaged:  # a repair does not change the revision
-                    self._cache = cache
-            return cache.by_path.values()
+            damaged = self._sync(snapshot)
+            if self._revision > snapshot.revision and not may_be_newer:
+                return None
+            index = self._index
+            if isinstance(query, Query):
+                terms = terms_of(query, languages or index.languages())
+                ranking = Ranking(index, terms, query, statistics=statistics, admit=admit, sees=sees)
+                return ranking.results(limit), damaged
+            documents = [each for each in index.documents if each is not None]
+        return scanned(documents, query, limit, admit=admit), damaged
 
+    def statistics(self, snapshot: Snapshot, query: Query, *, languages: tuple[str, ...] = ()) -> Statistics:
+        """Statistics of the store for the terms of a query."""
+        if self._is_too_large(snapshot):
+            return Scan(all_documents(snapshot)[0], query, languages).statistics()
+        with self._lock:
+            self._sync(snapshot)
+            return statistics_of(self._index, terms_of(query, languages or self._index.languages()))
 
-def _updated(snapshot: Snapshot, cache: _Cache, damaged: list[str]) -> _Cache:
-    newest = next((version.id for version in snapshot.versions(limit=1)), "")
-    documents = _changed(snapshot, cache) or {each.path: each for each in _all(snapshot, damaged)}
-    return _Cache(snapshot.revision, newest, documents)
+    def _is_too_large(self, snapshot: Snapshot) -> bool:
+        if snapshot.usage().size_bytes <= self.max_kept_bytes:
+            return False
+        self.drop_if_idle()
+        return True
 
+    # -- updates: first all reads, which may fail, then the changes ---------------------------------------------------
 
-def _changed(snapshot: Snapshot, cache: _Cache) -> dict[str, Document]:
-    """Cached documents, updated with the changes since they were cached. Empty if all memories must be read again."""
-    few = int(len(cache.by_path) * _FEW)
-    changed = list(snapshot.versions(after=cache.newest, limit=few + 1)) if cache.newest else []
-    if len(changed) > few or not cache.newest:
-        return {}
-    ids = {version.memory_id for version in changed}
-    documents = {path: document for path, document in cache.by_path.items() if document.memory_id not in ids}
-    for memory_id in ids:
-        memory = snapshot.find(memory_id)
-        if memory is not None:
+    def _sync(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Update the index to a snapshot; return the paths of memories that cannot be read."""
+        if self._revision >= snapshot.revision:
+            return ()
+        newest = next((version.id for version in snapshot.versions(limit=1)), "")
+        damaged: tuple[str, ...] = ()
+        if not self._follow(snapshot):
+            damaged = self._compare(snapshot)
+        if damaged:  # a repair does not change the revision
+            self._revision, self._newest = -1, ""
+        else:
+            self._revision, self._newest = snapshot.revision, newest
+        return damaged
+
+    def _follow(self, snapshot: Snapshot) -> bool:
+        """Apply the versions since the last update. False if there are too many, or a memory was erased."""
+        if not self._newest:
+            return False
+        few = int(self._index.memories * _FEW) + 1
+        changed = list(snapshot.versions(after=self._newest, limit=few + 1))
+        if len(changed) > few:
+            return False
+        ids = dict.fromkeys(version.memory_id for version in changed)
+        try:
+            present = {each: memory for each in ids if (memory := snapshot.find(each)) is not None}
+            fresh = [document_of(each, snapshot.text(each.version_id) or b"") for each in present.values()]
+        except Damaged:
+            return False
+        self._replace(ids, fresh)
+        return self._index.memories == snapshot.usage().memories  # an erased memory leaves no version
+
+    def _compare(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Bring the index to the state of a snapshot by comparing all memories."""
+        index = self._index
+        memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
+        known = index.version_ids()
+        gone = [each for each in known if each not in memories]
+        stale = [each for each, memory in memories.items() if known.get(each) != memory.version_id]
+        if len(stale) > _FEW * len(memories):
+            fresh, damaged = all_documents(snapshot)
+            self._build(fresh)
+            return damaged
+        damaged_paths: list[str] = []
+        documents: list[Document] = []
+        for each in stale:
             try:
-                documents[memory.path] = _document(memory, snapshot.text(memory.version_id) or b"")
-            except Damaged:
-                return {}
-    return documents if len(documents) == snapshot.usage().memories else {}  # an erased memory leaves no version
+                documents.append(document_of(memories[each], snapshot.text(memories[each].version_id) or b""))
+            except Damaged as error:
+                if error.is_outdated:
+                    raise
+                damaged_paths.append(memories[each].path)
+        self._replace([*gone, *stale], documents)
+        return tuple(sorted(damaged_paths))
+
+    def _build(self, documents: list[Document]) -> None:
+        index = Index()
+        for number, document in enumerate(documents, 1):
+            index.add(document, counted(document.path, document.text))
+            if number % _LARGE == 0:
+                _log.info("indexed %d of %d memories", number, len(documents))
+        self._index = index
+
+    def _replace(self, ids: Iterable[str], documents: list[Document]) -> None:
+        for each in ids:
+            self._index.remove(each)
+        for document in documents:
+            self._index.add(document, counted(document.path, document.text))
 
 
-def _all(snapshot: Snapshot, damaged: list[str]) -> Iterator[Document]:
+def scanned(
+    documents: list[Document],
+    query: Query | Literal,
+    limit: int | None,
+    languages: tuple[str, ...] = (),
+    *,
+    admit: Admit | None = None,
+    sees: Admit | None = None,
+    statistics: Statistics | None = None,
+) -> Results:
+    """Search documents without an index."""
+    if isinstance(query, Query):
+        return Scan(documents, query, languages).results(limit, statistics=statistics, admit=admit, sees=sees)
+    return search_literal(query, [each for each in documents if admit is None or admit(each)], limit=limit)
+
+
+def all_documents(snapshot: Snapshot) -> tuple[list[Document], tuple[str, ...]]:
+    """All readable memories, and the paths of the damaged ones."""
+    damaged: list[str] = []
+    return list(_documents(snapshot, damaged)), tuple(damaged)
+
+
+def _documents(snapshot: Snapshot, damaged: list[str]) -> Iterator[Document]:
     for memory, data in readable_texts(snapshot):
         try:
             if data is not None:
-                yield _document(memory, data)
+                yield document_of(memory, data)
                 continue
         except Damaged:  # the text is not UTF-8
             pass
         damaged.append(memory.path)
 
 
-def _document(memory: Memory, data: bytes) -> Document:
-    text = decoded(data, path=memory.path)
-    folded = fold_document(memory.path, text)
-    return Document(memory.path, text, folded, memory.updated_at, memory.id, memory.version_id)
+def document_of(memory: Memory, data: bytes) -> Document:
+    """The document of a memory. Raises `Damaged` if the bytes are not UTF-8."""
+    decoded(data, path=memory.path)
+    return Document(memory.path, data, memory.updated_at, memory.id, memory.version_id, memory.provenance_text)
 
 
-def _is_shown(path: str, under: str, levels: Mapping[str, str] | None) -> bool:
-    is_below = under in {ROOT, path} or path.startswith(under + "/")
-    return is_below and (levels is None or path in levels)
+class Corpora:
+    """Indexes of all stores that a process searches, bounded in bytes of text."""
+
+    def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._max_kept_bytes = max_kept_bytes
+        self._of_backend: WeakKeyDictionary[Backend, dict[str, Corpus]] = WeakKeyDictionary()
+        self._recent: list[Corpus] = []
+        self.renew_after_fork()
+        forking.watch(self)
+
+    def renew_after_fork(self) -> None:
+        """Replace the lock in a forked child."""
+        self._lock = threading.Lock()
+
+    def of(self, backend: Backend, store_id: str) -> Corpus:
+        """The index of a store. It becomes the last to be dropped."""
+        with self._lock:
+            by_id = self._of_backend.setdefault(backend, {})
+            corpus = by_id.get(store_id)
+            if corpus is None:
+                corpus = by_id[store_id] = Corpus(max_kept_bytes=self._max_kept_bytes)
+            return corpus
+
+    def trim(self, used: Corpus) -> None:
+        """Drop the indexes of other stores until all fit."""
+        with self._lock:
+            living = {id(corpus) for by_id in self._of_backend.values() for corpus in by_id.values()}
+            self._recent = [each for each in self._recent if each is not used and id(each) in living] + [used]
+            kept = sum(each.size for each in self._recent)
+            for each in self._recent[:-1]:
+                if kept > self._max_kept_bytes:
+                    kept -= each.size
+                    each.drop_if_idle()
+
+
+CORPORA = Corpora()

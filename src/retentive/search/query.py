@@ -1,398 +1,146 @@
-r"""Full-text search over memories. It runs in this process, so results are the same on every backend.
+"""Queries of a ranked search: words, required and excluded words, phrases, and filters.
 
-A word matches anywhere, even inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
-no dictionary, and one character is enough. Case and compatibility forms are ignored (NFKC and case folding: `ｅ` equals
-`E`, `ß` equals `SS`). Accents are not ignored, because in many languages a letter with an accent is a different letter.
-A memory matches if all words occur in its text or in its path below `/memories`.
+    refund rules "30 days" +euro -draft path:team/ by:user:ann since:2026-05-01 is:proposed
 
-Folding neither adds nor removes a `\n`, so line n of the folded text is line n of the text. Positions within a line are
-mapped back, and snippets show the original text.
+Any word counts. What is not an operator is text: questions in natural language need no care.
 """
 
 from __future__ import annotations
 
 import re
-import time
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
-from heapq import nlargest
-from itertools import islice
-from operator import attrgetter
-from typing import Protocol, TypeAlias, cast
 
 from retentive.errors import InvalidInput
-from retentive.values.extras import pip_install
+from retentive.search.analysis import normal
+from retentive.search.results import Document
 from retentive.values.paths import ROOT
-from retentive.values.patterns import check_path_pattern, covers
-from retentive.values.records import Clock
-from retentive.values.text import lines_with
-
-Span: TypeAlias = tuple[int, int]
-_Check: TypeAlias = Callable[[], None]
+from retentive.values.patterns import check_path_pattern, covers, matches_actor
+from retentive.values.records import ACTOR_KINDS
 
 MAX_QUERY_CHARS = 1_000
-MAX_WORDS = 32
-SNIPPETS = 3
-SNIPPET_CHARS = 200
-MAX_PROGRAM = 5_000  # RE2 instructions; a pattern with this many takes at most 7 ms per KB of text
-PATTERN_SECONDS = 5.0
-_MAX_SPANS = 50  # limit for the matches of a pattern in one line
-_MAX_FOLDED = 18  # characters that U+FDFA folds to, more than any other character
-_PIECE = 1 << 16
-_TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
+MODES = ("ranked", "all")
+_OPERATOR = re.compile(r"(?<!\S)(path|by|since|before|is):(\S+)")
+_PHRASE = re.compile(r'(?<![^\s(+-])([+-]?)"([^"\n]*\w[^"\n]*)"')
+_SIGNED = re.compile(r"(?<!\S)([+-])(?=\w)(\S+)")
+ParseTime = Callable[[str], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Conditions on the memories of a search. Empty ones hold for all memories."""
+
+    within: tuple[str, ...] = ()
+    """Path patterns; one of them must match."""
+    paths: tuple[str, ...] = ()
+    """Folded texts that the path must contain."""
+    actors: tuple[str, ...] = ()
+    """Patterns; one of them must match an actor whose changes the text builds on."""
+    since: datetime | None = None
+    before: datetime | None = None
+
+    def admit(self, document: Document) -> bool:
+        """Return whether a document meets all conditions."""
+        if self.within and not covers(self.within, document.path):
+            return False
+        if self.paths and not all(each in document.path.casefold() for each in self.paths):
+            return False
+        if self.since is not None and document.updated_at < self.since:
+            return False
+        if self.before is not None and document.updated_at >= self.before:
+            return False
+        return not self.actors or any(
+            matches_actor(pattern, actor) for pattern in self.actors for actor in document.actors
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Search query: folded `words` that must all occur and `excluded` words that must not, or a `pattern`.
+    """Ranked query. `text` has the words that count, with those of phrases and required words.
 
-    If `within` contains path patterns, only memories whose path matches one of them are found.
+    All of `required` and all of `phrases` must occur, none of `excluded` and `excluded_phrases`. With `is_proposed`
+    proposals are searched instead of memories.
     """
 
-    words: tuple[str, ...] = ()
+    text: str
+    required: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    pattern: str | None = None
-    within: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    excluded_phrases: tuple[str, ...] = ()
+    filters: Filters = Filters()
+    is_proposed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Memory to search.
-
-    `folded` is the result of `fold_document`, and can be reused as long as `version_id` is the same.
-    """
-
-    path: str
-    text: str = field(repr=False)
-    folded: str = field(repr=False)
-    updated_at: datetime
-    memory_id: str = ""
-    version_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """Matching line: its number (from 1), its text cut around the first match, and the position of each match in it."""
-
-    line: int
-    text: str = field(repr=False)
-    spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Hit:
-    """Search result: a memory and its matching lines.
-
-    `lines` counts all matching lines; 0 means that only the path matches. `trust` is the trust level of the memory.
-    """
-
-    path: str
-    memory_id: str
-    version_id: str
-    updated_at: datetime
-    lines: int
-    snippets: tuple[Snippet, ...]
-    path_spans: tuple[Span, ...]
-    trust: str = "trusted"
-
-    def __repr__(self) -> str:
-        return f"<Hit {self.path!r}, {self.lines} lines>"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Results:
-    """First hits, newest change first, and the total number of matching memories.
-
-    `damaged` has the paths of memories whose texts are damaged, and were not searched.
-    """
-
-    hits: tuple[Hit, ...]
-    total: int
-    damaged: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"<Results {len(self.hits)} of {self.total} memories>"
-
-
-def fold(text: str) -> str:
-    """Fold a text for comparison. Idempotent."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-
-
-def fold_document(path: str, text: str) -> str:
-    """Fold a path and a text for searching.
-
-    Line 0 of the result is the path below `/memories`, followed by the lines of the text.
-    """
-    return fold(f"{path.removeprefix(ROOT)}\n{text}")
-
-
-def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -> Query:
-    """Parse a query. With `regex`, the query is a pattern. Raises `InvalidInput`.
-
-    Words are separated by white space and must all occur. `"some words"` is a phrase, which matches within one line.
-    `-word` and `-"some words"` must not occur. A quotation mark inside a word is an ordinary character.
-
-    A pattern uses the syntax of RE2 and needs the extra `guards`. Patterns are matched against each line of the text
-    and against the path, without folding. A pattern that starts with `(?i)` ignores case.
-    """
-    patterns = tuple(check_path_pattern(pattern) for pattern in within)
+def check_text(text: str) -> None:
+    """Raise `InvalidInput` for a query that is empty, too long or not valid text."""
     if not text.strip():
         raise InvalidInput("the query is empty; enter at least one word")
     if len(text) > MAX_QUERY_CHARS:
         raise InvalidInput(f"the query is longer than {MAX_QUERY_CHARS:,} characters; shorten it")
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise InvalidInput("the query contains a lone surrogate and is not valid text")
-    if regex:
-        _compiled(text)
-        return Query(pattern=text, within=patterns)
-    terms: dict[bool, dict[str, None]] = {True: {}, False: {}}
-    for is_excluded, term in _terms(text):
-        terms[is_excluded][fold(term)] = None
-    if not terms[False]:
-        raise InvalidInput("the query has only excluded words; enter at least one word to find")
-    if len(terms[False]) + len(terms[True]) > MAX_WORDS:
-        raise InvalidInput(f"the query has more than {MAX_WORDS} words; put phrases in quotes")
-    return Query(tuple(terms[False]), tuple(terms[True]), within=patterns)
 
 
-def _terms(text: str) -> Iterator[tuple[bool, str]]:
-    for minus, phrase, closing, behind, word in _TERM.findall(text):
-        if word == "-":
-            raise InvalidInput(
-                "a single '-' excludes nothing; write it directly before a word, or search for \"-\" in quotes"
-            )
-        if not word and not closing:
-            raise InvalidInput('a phrase has no closing quotation mark; end it with "')
-        if behind:
-            raise InvalidInput('a closing quotation mark is followed by text; put a space after the "')
-        if not word and (not phrase.strip() or "\n" in phrase):
-            raise InvalidInput("a quoted phrase must contain at least one word and no line break")
-        yield bool(minus), word or phrase
+def parse_query(text: str, parse_time: ParseTime, *, within: Iterable[str] = ()) -> Query:
+    """Parse a query. Raises `InvalidInput`."""
+    check_text(text)
+    operators: dict[str, list[str]] = {name: [] for name in ("path", "by", "since", "before", "is")}
+
+    def operator(found: re.Match[str]) -> str:
+        operators[found[1]].append(found[2])
+        return " "
+
+    rest = _OPERATOR.sub(operator, text)
+    signed: dict[str, list[str]] = {"": [], "+": [], "-": []}
+    rest = _PHRASE.sub(lambda found: _kept(signed["-" if found[1] == "-" else ""], found[1], found[2]), rest)
+    words: dict[str, list[str]] = {"+": [], "-": []}
+    rest = _SIGNED.sub(lambda found: _kept(words[found[1]], found[1], found[2]), rest)
+    if not re.search(r"\w", rest):
+        raise InvalidInput("the query has only excluded words or operators; enter at least one word to find")
+    return Query(
+        normal(rest),
+        tuple(map(normal, words["+"])),
+        tuple(map(normal, words["-"])),
+        tuple(map(normal, signed[""])),
+        tuple(map(normal, signed["-"])),
+        _filters(operators, parse_time, within),
+        _is_proposed(operators["is"]),
+    )
 
 
-def search(
-    query: Query,
-    documents: Iterable[Document],
-    *,
-    limit: int | None = None,
-    snippets: int = SNIPPETS,
-    snippet_chars: int = SNIPPET_CHARS,
-    pattern_seconds: float = PATTERN_SECONDS,
-    clock: Clock = time.monotonic,
-) -> Results:
-    """Search memories, and return at most `limit` of the matching memories.
-
-    Matching memories are ordered by newest change, then by path. Each has at most `snippets` lines: those that contain
-    the most words, in the order of the text, each cut to about `snippet_chars` characters. Raises `InvalidInput` if a
-    pattern takes longer than `pattern_seconds`. A search for words has no time limit.
-    """
-    if limit is not None and limit < 0:
-        raise InvalidInput("limit must be an integer of at least 0")
-    check = _until(pattern_seconds, clock)
-    matching = _filter(query, documents, check)
-    shown = _newest(matching, len(matching) if limit is None else limit)
-    return Results(tuple(_hit(query, document, snippets, snippet_chars, check) for document in shown), len(matching))
+def _kept(kept: list[str], sign: str, words: str) -> str:
+    """Keep the words of an operator; return them as text of the query unless they are excluded."""
+    kept.append(words)
+    return " " if sign == "-" else f" {words} "
 
 
-def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """The first `limit` documents in the order of results.
-
-    The other documents are dropped before sorting to save time.
-    """
-    if 0 < limit < len(documents):
-        oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
-        documents = [document for document in documents if document.updated_at >= oldest]
-    ordered = sorted(documents, key=lambda document: (document.path, document.memory_id, document.version_id))
-    return sorted(ordered, key=attrgetter("updated_at"), reverse=True)[:limit]
-
-
-def _filter(query: Query, documents: Iterable[Document], check: _Check) -> list[Document]:
-    if query.pattern is None:
-        matching = list(documents)
-        for word in sorted(query.words, key=len, reverse=True):  # the longest word is usually the rarest
-            matching = [document for document in matching if word in document.folded]
-        for word in query.excluded:
-            matching = [document for document in matching if word not in document.folded]
-    else:
-        pattern = _compiled(query.pattern)
-        matching = [document for document in documents if _has_match(pattern, document, check)]
-    return [document for document in matching if covers(query.within, document.path)] if query.within else matching
+def _filters(operators: dict[str, list[str]], parse_time: ParseTime, within: Iterable[str]) -> Filters:
+    patterns = [check_path_pattern(pattern) for pattern in within]
+    given = operators["path"]
+    patterns += [check_path_pattern(_rooted(each)) for each in given if "*" in each or each.startswith("/")]
+    parts = [normal(each).casefold() for each in given if "*" not in each and not each.startswith("/")]
+    return Filters(
+        tuple(patterns),
+        tuple(parts),
+        tuple(map(_actor_pattern, operators["by"])),
+        max(map(parse_time, operators["since"]), default=None),
+        min(map(parse_time, operators["before"]), default=None),
+    )
 
 
-def _hit(query: Query, document: Document, count: int, chars: int, check: _Check) -> Hit:
-    spans_of: Callable[[str], list[Span]]
-    if query.pattern is None:
-        counts = Counter(line - 1 for word in query.words for line in lines_with(document.folded, word))
-        spans_of = partial(_word_spans, query.words, chars)
-    else:
-        pattern = _compiled(query.pattern)
-        counts = Counter(_matching_lines(pattern, _data(document.text), check))
-        spans_of = partial(_pattern_spans, pattern, check)
-    in_text = [line for line in counts if line]  # line 0 is the path, not text
-    best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[: max(count, 0)])
-    rows = document.text.split("\n") if best else []
-    shown = tuple(_snippet(line, rows[line - 1], spans_of(rows[line - 1]), chars) for line in best)
-    in_path = spans_of(document.path.removeprefix(ROOT))
-    path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
-    memory = (document.path, document.memory_id, document.version_id, document.updated_at)
-    return Hit(*memory, len(in_text), shown, path_spans)
+def _rooted(pattern: str) -> str:
+    below = pattern if pattern.startswith("/") else f"{ROOT}/{pattern}"
+    return below.rstrip("/") or ROOT
 
 
-def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
-    """Make a snippet of a row.
-
-    If the row is too long, it is cut so that a quarter of the snippet precedes the first match.
-    """
-    first = spans[0][0] if spans else 0
-    start = max(min(first - chars // 4, len(row) - chars), 0)
-    end = min(start + chars, len(row))
-    before, after = "…" if start else "", "…" if end < len(row) else ""
-    shift = len(before) - start
-    shown = ((max(left, start) + shift, min(right, end) + shift) for left, right in spans if left < end)
-    return Snippet(line, before + row[start:end] + after, tuple(shown))
+def _actor_pattern(given: str) -> str:
+    """Pattern for an actor; a name without a kind matches any kind."""
+    return given if given.partition(":")[0] in ACTOR_KINDS or "*" in given.partition(":")[0] else f"*:{given}"
 
 
-def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """Matches in a line, in order. Matches beyond the end of the longest possible snippet are left out."""
-    folded = fold(row)
-    places = [at for at in map(folded.find, words) if at != -1]
-    if not places:
-        return []
-    reach = min(places) + _MAX_FOLDED * chars
-    finds = sorted(span for word in words for span in _finds(folded, word, min(places), reach))
-    if not row.isascii():
-        origins = _origins(row, folded)
-        finds = [(origins[start][0], origins[end - 1][1]) for start, end in finds] if origins else []
-    return _united(finds)
-
-
-def _finds(folded: str, word: str, start: int, end: int) -> Iterator[Span]:
-    at = folded.find(word, start)
-    while -1 < at < end:
-        yield at, at + len(word)
-        at = folded.find(word, at + len(word))
-
-
-def _united(spans: Iterable[Span]) -> list[Span]:
-    """Merge sorted spans that overlap or touch."""
-    united: list[Span] = []
-    for start, end in spans:
-        if united and start <= united[-1][1]:
-            united[-1] = (united[-1][0], max(end, united[-1][1]))
-        else:
-            united.append((start, end))
-    return united
-
-
-def _origins(row: str, folded: str) -> list[Span]:
-    """Span in the original row for each character of the folded row. Empty if the mapping is ambiguous."""
-    clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
-    origins: list[Span] = []
-    at = 0
-    for cluster in clusters:
-        origins += [(at, at + len(cluster))] * len(_folded_char(cluster))
-        at += len(cluster)
-    return origins if len(origins) == len(folded) else []
-
-
-@lru_cache(maxsize=4_096)
-def _folded_char(char: str) -> str:
-    return fold(char)
-
-
-def _clusters(row: str) -> list[str]:
-    """Split a row into parts that can be folded separately. A part is a character with its combining characters."""
-    clusters: list[str] = []
-    for char in row:
-        if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
-            clusters[-1] += char
-        else:
-            clusters.append(char)
-    return clusters
-
-
-class _Match(Protocol):
-    def start(self) -> int: ...
-    def span(self) -> Span: ...
-
-
-class _Pattern(Protocol):
-    programsize: int
-
-    def search(self, text: bytes, pos: int = 0, endpos: int = ...) -> _Match | None: ...
-    def finditer(self, text: str) -> Iterator[_Match]: ...
-
-
-@lru_cache(maxsize=16)
-def _compiled(pattern: str) -> _Pattern:
-    """Compile a pattern with RE2, which runs in linear time. Python's `re` can take exponential time."""
-    try:
-        import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
-    except ImportError:
-        raise InvalidInput(f"patterns need google-re2: {pip_install('guards')}") from None
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.never_nl = True  # a match never spans lines
-    try:
-        compiled = cast("_Pattern", re2.compile("(?m)" + pattern, options))
-    except re2.error as error:
-        reason = bytes(error.args[0]).decode("utf-8", "replace").replace("(?m)", "", 1)
-        raise InvalidInput(f"invalid RE2 pattern: {reason}") from None
-    if compiled.programsize > MAX_PROGRAM:
-        raise InvalidInput("the pattern is too large; use fewer repetitions or smaller character classes")
-    if compiled.search(b"") is not None:
-        raise InvalidInput("the pattern matches empty text, so it matches every memory; require at least one character")
-    return compiled
-
-
-def _until(seconds: float, clock: Clock) -> _Check:
-    """Return a function that raises `InvalidInput` after the deadline."""
-    end = clock() + seconds
-
-    def check() -> None:
-        if clock() > end:
-            raise InvalidInput("the pattern takes too long; simplify it or search fewer paths")
-
-    return check
-
-
-def _has_match(pattern: _Pattern, document: Document, check: _Check) -> bool:
-    texts = (document.path.removeprefix(ROOT), document.text)
-    return any(True for text in texts for _ in _matching_lines(pattern, _data(text), check))
-
-
-def _data(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
-def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[int]:
-    """Numbers of the matching lines, in order. Calls `check` for each piece of the text."""
-    line, counted, at = 1, 0, 0
-    while at < len(data):
-        check()
-        end = data.find(b"\n", at + _PIECE) + 1 or len(data)
-        match = pattern.search(data, at, end)
-        if match is None:
-            at = end
-            continue
-        line += data.count(b"\n", counted, match.start())
-        counted = match.start()
-        yield line
-        at = data.find(b"\n", counted) + 1 or len(data)
-
-
-def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
-    """Spans of the first matches of a pattern in a line. Empty matches are left out."""
-    spans: list[Span] = []
-    for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
-        check()
-        spans.append(match.span())
-    return _united(span for span in spans if span[0] < span[1])
+def _is_proposed(given: Sequence[str]) -> bool:
+    unknown = [each for each in given if each != "proposed"]
+    if unknown:
+        raise InvalidInput(f"is:{unknown[0][:80]} is unknown; the only form is is:proposed")
+    return bool(given)

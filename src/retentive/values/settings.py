@@ -17,6 +17,10 @@ from retentive.values.patterns import check_actor_pattern, check_path_pattern, c
 
 SENSITIVE_MODES = ("off", "flag", "redact", "reject")
 TRUST_LEVELS = ("trusted", "unconfirmed", "quarantined")
+_LANGUAGES = """arabic armenian basque catalan czech danish dutch english esperanto estonian finnish french german greek
+hindi hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
+sesotho spanish swedish tamil turkish yiddish"""
+SEARCH_LANGUAGES = tuple(_LANGUAGES.split())
 _ALLOWANCE = re.compile(r"value:[0-9a-f]{32}:[0-9a-f]{64}|[a-z][a-z0-9_-]{0,39}")
 MAX_SETTINGS_BYTES = 64 * 1024
 _MAX_NUMBER = 2**53
@@ -113,6 +117,12 @@ def _trust_patterns(name: str, value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_pattern(name, check_trust_pattern, each) for each in value))
 
 
+def _languages(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(each in SEARCH_LANGUAGES for each in value):
+        raise InvalidInput(f"{name} must be a list of languages: {', '.join(SEARCH_LANGUAGES)}")
+    return tuple(dict.fromkeys(value))
+
+
 def _setting(default: Any, check: Checker, text: str) -> Any:
     metadata = {"check": check, "text": text}
     return field(default_factory=lambda: default, metadata=metadata)  # a mapping is mutable, so it cannot be a default
@@ -164,6 +174,9 @@ class Settings:
         (), _actor_patterns, "patterns of actors who do not see the unconfirmed memories of others"
     )
     flag_instructions: bool = _setting(False, _flag, "flag text that reads as instructions to the model")
+    search_languages: tuple[str, ...] = _setting(
+        (), _languages, "languages whose word endings a search ignores; empty = detected from the memories"
+    )
     audit: bool = _setting(False, _flag, "record every command: actor, time and outcome, without contents")
 
     def __post_init__(self) -> None:
@@ -222,6 +235,7 @@ class Pins(TypedDict, total=False):
     quarantine: Sequence[str]
     hide_unconfirmed: Sequence[str]
     flag_instructions: bool
+    search_languages: Sequence[str]
     audit: bool
 
 

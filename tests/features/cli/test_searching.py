@@ -27,13 +27,13 @@ def location(tmp_path: Path) -> str:
 
 
 def test_in_a_pipe_each_line_has_its_path_and_number(location: str) -> None:
-    """The newest match comes first. A match in the path alone has no line."""
+    """The best match comes first. A match in the path alone has no line."""
     ended = here(location, "search", "refund")
     assert ended.stdout.splitlines() == [
-        "/memories/team/refund/other.md\t\t",
-        "/memories/team/rules.md\t1\tAsk before a REFUND.",
         "/memories/refunds.md\t1\tRefunds within 30 days.",
         "/memories/refunds.md\t3\tNo refund for refund fees.",
+        "/memories/team/rules.md\t1\tAsk before a REFUND.",
+        "/memories/team/refund/other.md\t\t",
     ]
     assert ended.stderr == ""
 
@@ -41,9 +41,13 @@ def test_in_a_pipe_each_line_has_its_path_and_number(location: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (("refund", "fees"), ["/memories/refunds.md"]),
+        (("refund", "+fees"), ["/memories/refunds.md"]),
+        (("--all", "fund", "fees"), ["/memories/refunds.md"]),
+        (("what", "fees", "are", "there?"), ["/memories/refunds.md"]),
+        (("--history", "days"), ["/memories/refunds.md"]),
+        (("--as-of", "r1", "refund"), ["/memories/refunds.md"]),
         (('"before a refund"',), ["/memories/team/rules.md"]),
-        (("--", "refund", "-fees"), ["/memories/team/refund/other.md", "/memories/team/rules.md"]),
+        (("--", "refund", "-fees"), ["/memories/team/rules.md", "/memories/team/refund/other.md"]),
         (("refund", "--under", "/memories/team/refund"), ["/memories/team/refund/other.md"]),
         (("refund", "--path", "/memories/*.md"), ["/memories/refunds.md"]),
         (("--regex", r"^Ref.*\d+ days"), ["/memories/refunds.md"]),
@@ -59,20 +63,23 @@ def test_search_filters(location: str, arguments: tuple[str, ...], found: list[s
 def test_omitted_results_are_counted(location: str, tmp_path: Path) -> None:
     """In a pipe, the number of omitted results is printed to standard error."""
     ended = process(tmp_path, "--at", location, "search", "refund", "-n", "1")
-    assert (ended.out.count(b"\n"), ended.err) == (1, "1 of 3 memories; -n shows more.\n")
+    assert (ended.out.count(b"\n"), ended.err) == (2, "1 of 3 memories; -n shows more.\n")
     assert terminal(tmp_path, "--at", location, "search", "refund", "-n", "2").endswith(
         "2 of 3 memories; -n shows more.\r\n"
     )
     assert terminal(tmp_path, "--at", location, "search", "refund").endswith("3 memories.\r\n")
-    assert terminal(tmp_path, "--at", location, "search", "nowhere") == "0 memories.\r\n"
+    assert terminal(tmp_path, "--at", location, "search", "nowhere") == (
+        "0 memories.\r\nNo memory contains nowhere.\r\n"
+    )
 
 
 def test_on_a_terminal_what_matches_is_marked(location: str, tmp_path: Path) -> None:
     shown = terminal(tmp_path, "--at", location, "search", "refund").replace("\r\n", "\n").splitlines()
-    assert shown[0] == "\x1b[36m/memories/team/\x1b[0m\x1b[30;43mrefund\x1b[0m\x1b[36m/other.md\x1b[0m"
-    assert shown[2] == "\x1b[32m     1\x1b[0m  Ask before a \x1b[30;43mREFUND\x1b[0m."
+    assert shown[0].startswith("\x1b[36m/memories/\x1b[0m\x1b[30;43mrefunds\x1b[0m\x1b[36m.md\x1b[0m\x1b[90m  0.")
+    assert shown[4] == "\x1b[32m     1\x1b[0m  Ask before a \x1b[30;43mREFUND\x1b[0m."
     plain = terminal(tmp_path, "--at", location, "search", "days", NO_COLOR="1").replace("\r\n", "\n").splitlines()
-    assert plain == ["/memories/refunds.md", "     1  Refunds within 30 days.", "1 memory."]
+    assert plain[0].startswith("/memories/refunds.md  ")
+    assert plain[1:] == ["     1  Refunds within 30 days.", "1 memory."]
 
 
 def test_omitted_lines_are_counted(location: str, tmp_path: Path) -> None:
@@ -83,13 +90,18 @@ def test_omitted_lines_are_counted(location: str, tmp_path: Path) -> None:
 def test_json_has_the_spans_of_matches(location: str) -> None:
     found = json.loads(here(location, "search", "refund", "--json").stdout)
     assert found["total"] == 3
-    hit = found["hits"][2]
-    assert (hit["path"], hit["lines"], hit["path_spans"]) == ("/memories/refunds.md", 2, [[10, 16]])
-    assert hit["snippets"][1] == {"line": 3, "text": "No refund for refund fees.", "spans": [[3, 9], [14, 20]]}
+    hit = found["hits"][0]
+    assert (hit["path"], hit["lines"], hit["path_spans"]) == ("/memories/refunds.md", 2, [[10, 17]])
+    assert hit["snippets"][1] == {
+        "line": 3,
+        "text": "No refund for refund fees.",
+        "spans": [[3, 9], [14, 20]],
+        "headings": [],
+    }
     with retentive.open(location) as opened:
         assert opened.store().load(hit["path"])[0].version_id == hit["version_id"]
     limited = json.loads(here(location, "search", "refund", "--json", "-n", "0").stdout)
-    assert limited == {"total": 3, "hits": [], "damaged": []}
+    assert limited == {"total": 3, "hits": [], "damaged": [], "unknown": {}, "relaxed": False}
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), ("--regex", "("), ("x", "--under", "/etc"), ("x", "--path", "notes")])

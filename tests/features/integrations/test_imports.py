@@ -52,7 +52,7 @@ DRIVERS = {
     "anyio": {"aio.py", "integrations/anthropic", "agent"},
     "click": {"cli"},
     "rich": {"cli"},
-    "re2": {"redaction", "search/query.py"},
+    "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
     "starlette": {"testing/scripted_claude"},
     "uvicorn": {"testing/scripted_claude"},

@@ -17,7 +17,15 @@ from jsonschema import Draft202012Validator
 
 import retentive
 from retentive import AsyncMemorySearchTool, MemorySearchTool, MemoryStore, MemoryTool, Mounts
-from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, MAX_LIMIT, NAME, search_reply, search_tool
+from retentive.integrations.search_tool import (
+    DESCRIPTION,
+    INPUT_SCHEMA,
+    MAX_LIMIT,
+    MAX_REPLY_CHARS,
+    NAME,
+    search_reply,
+    search_tool,
+)
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
 
 TEXTS = {
@@ -26,32 +34,33 @@ TEXTS = {
     "/memories/team/refund/other.md": "Nothing of it.\n",
 }
 FOUND = """\
-3 of 3 memories, last changed first:
+3 of 3 memories, best first:
 
-/memories/team/refund/other.md (only its path matches)
+/memories/refunds.md (score 0.17, changed just now)
+4: refund
+5: refund
+6: refund
+[2 more lines match]
 
-/memories/team/rules.md
+/memories/team/rules.md (score 0.13, changed just now)
 1: Ask before a REFUND.\r
 
-/memories/refunds.md
-1: Refunds within 30 days.
-3: No refund for fees.
-4: refund
-[2 more lines match]"""
-NOTHING = (
-    "0 memories contain all of these words. Try fewer or other words, or only part of a word; "
-    "`view` /memories lists the memories."
-)
+/memories/team/refund/other.md (score 0.11, changed just now): only its path matches
+
+[Next: view /memories/refunds.md with view_range [1, 19], or without it.]"""
+NOTHING = "0 memories match. Try other words; `view` /memories lists the memories.\n[In no memory: nowhere]"
 ASK: dict[str, Any] = {
     "model": "claude-sonnet-5-5",
     "max_tokens": 1_000,
     "messages": [{"role": "user", "content": "What do I know about refunds?"}],
 }
-UNFINISHED = 'Error: Invalid `query` parameter: a phrase has no closing quotation mark; end it with "'
+EXCLUDED = (
+    "Error: Invalid `query` parameter: the query has only excluded words or operators; enter at least one word to find"
+)
 CALLS: tuple[tuple[dict[str, Any], Check], ...] = (
     ({"query": "refund"}, Check(FOUND)),
     ({"query": "nowhere"}, Check(NOTHING)),
-    ({"query": '"before a'}, Check(UNFINISHED, is_error=True)),
+    ({"query": "-before"}, Check(EXCLUDED, is_error=True)),
     (
         {"query": "refund", "path": "/etc"},
         Check(contains=("Error: Path must start with /memories, got: /etc",), is_error=True),
@@ -114,7 +123,8 @@ def test_the_tools_have_the_base_classes_of_the_sdk(store: MemoryStore) -> None:
     with pytest.raises(ToolError) as caught:
         tool.call({})
     assert caught.value.content == (
-        "Error: Missing `query` parameter of the memory_search command. It should be a string, the words to look for"
+        "Error: Missing `query` parameter of the memory_search command. "
+        "It should be a string, a question or words to look for"
     )
 
 
@@ -163,24 +173,25 @@ def test_the_function_accepts_objects_and_json(store: MemoryStore) -> None:
 
 def test_the_number_of_omitted_matches_is_shown(store: MemoryStore) -> None:
     assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": "1"}).text == (
-        "1 of 2 memories below /memories/team, last changed first:\n\n"
-        "/memories/team/refund/other.md (only its path matches)\n\n"
-        "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
+        "1 of 2 memories below /memories/team, best first:\n\n"
+        "/memories/team/rules.md (score 0.13, changed just now)\n1: Ask before a REFUND.\r\n\n"
+        "[Next: view /memories/team/rules.md with view_range [1, 16], or without it.]\n"
+        "[1 more. To see them, use more exact words, or a `path`, or a higher `limit`.]"
     )
     for number in range(MAX_LIMIT + 3):
         store.execute({"command": "create", "path": f"/memories/many/{number}", "file_text": "word"})
     reply = search_reply(store, {"query": "word", "limit": 1_000})
     assert reply.text.startswith(f"{MAX_LIMIT} of {MAX_LIMIT + 3} memories, ")
-    assert reply.text.endswith("[3 more. To see them, use more words, or a `path`.]")
-    one = search_reply(store, {"query": "REFUND ask", "limit": None, "path": None, "other": 1})
-    assert one.text.startswith("1 of 1 memories, last changed first:\n\n/memories/team/rules.md\n1: Ask")
+    assert reply.text.endswith("[3 more. To see them, use more exact words, or a `path`.]")
+    one = search_reply(store, {"query": "REFUND +ask", "limit": None, "path": None, "other": 1})
+    assert one.text.startswith("1 of 1 memories, best first:\n\n/memories/team/rules.md (score ")
     lines = search_reply(store, {"query": "refund", "path": "/memories/refunds.md"}).text
     assert lines.startswith("1 of 1 memories below /memories/refunds.md, ")
 
 
 def test_a_word_in_four_lines_shows_three(store: MemoryStore) -> None:
     store.execute({"command": "create", "path": "/memories/four", "file_text": "w0rd\n" * 4})
-    assert search_reply(store, {"query": "w0rd"}).text.endswith("3: w0rd\n[1 more line matches]")
+    assert search_reply(store, {"query": "w0rd"}).text.count("w0rd\n[1 more line matches]\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -246,17 +257,42 @@ def test_several_stores_are_searched_as_one_tree() -> None:
         ):
             store.execute({"command": "create", "path": path, "file_text": "a word\n"})
         found = tree.search("word")
-        assert [hit.path for hit in found.hits] == ["/memories/c", "/memories/team/word/b", "/memories/a"]
-        assert (found.total, found.hits[1].path_spans) == (3, ((15, 19),))
+        assert [hit.path for hit in found.hits] == ["/memories/team/word/b", "/memories/c", "/memories/a"]
+        assert (found.total, found.hits[0].path_spans) == (3, ((15, 19),))
         assert [hit.path for hit in tree.search("word", under="/memories/team").hits] == ["/memories/team/word/b"]
-        assert [hit.path for hit in tree.search("word", paths=["/memories/*"], limit=1).hits] == ["/memories/c"]
+        assert [hit.path for hit in tree.search("word", paths=["/memories/?"], limit=1).hits] == ["/memories/c"]
         assert [hit.path for hit in tree.search("word", paths=["/memories/team"]).hits] == ["/memories/team/word/b"]
         assert tree.search("word", limit=0) == type(found)((), 3)
         with pytest.raises(retentive.InvalidInput):
             tree.search("word", limit=-1)
-        assert search_reply(tree, {"query": "word", "limit": 2}).text == (
-            "2 of 3 memories, last changed first:\n\n"
-            "/memories/c\n1: a word\n\n/memories/team/word/b\n1: a word\n\n"
-            "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
-        )
+        reply = search_reply(tree, {"query": "word", "limit": 2}).text
+        assert reply.startswith("2 of 3 memories, best first:\n\n/memories/team/word/b (score ")
+        assert "[1 more. " in reply
         assert MemorySearchTool(tree).call({"query": "word", "path": "/memories/a"}).startswith("1 of 1 memories")
+
+
+def test_one_ranking_over_several_stores_is_that_of_one_store() -> None:
+    """Each store uses the statistics of all of them."""
+    texts = {"a/1": "tea", "a/2": "tea coffee", "b/1": "tea and tea", "b/2": "coffee coffee beans", "b/3": "beans"}
+    with retentive.open("sqlite://") as opened:
+        one, left, right = (opened.store(name) for name in ("one", "left", "right"))
+        tree = Mounts({"/memories": opened.store("root"), "/memories/a": left, "/memories/b": right})
+        for path, text in texts.items():
+            one.create(f"/memories/{path}", text)
+            tree.create(f"/memories/{path}", text)
+        for query in ("tea", "coffee", "beans tea", "tea coffee beans"):
+            expected = [(hit.path, hit.score) for hit in one.search(query).hits]
+            found = tree.search(query)
+            assert [hit.path for hit in found.hits] == [path for path, _ in expected]
+            assert [hit.score for hit in found.hits] == pytest.approx([score for _, score in expected], abs=1e-3)
+
+
+def test_a_reply_is_bounded(store: MemoryStore) -> None:
+    """The description is short too, and a reply says how many results it leaves out."""
+    for number in range(MAX_LIMIT):
+        rows = "\n".join(f"w0rd {'x' * 190}" for _ in range(4))
+        store.execute({"command": "create", "path": f"/memories/{'long' * 40}{number}", "file_text": rows})
+    reply = search_reply(store, {"query": "w0rd", "limit": MAX_LIMIT})
+    assert len(reply.text) <= MAX_REPLY_CHARS
+    assert " more. To see them" in reply.text
+    assert len(DESCRIPTION) < 600

@@ -1,0 +1,253 @@
+"""Searches of one store: its memories now or at an earlier moment, all versions, and the pending proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from retentive.engine.operation import Read
+from retentive.engine.trust.levels import Level
+from retentive.engine.trust.overlay import Assessment, levels_by_path
+from retentive.errors import Damaged, InvalidInput
+from retentive.history.past import past_of
+from retentive.history.revisions import Named, parse_time
+from retentive.review.proposals import AFTER, pending, text_key, text_of
+from retentive.review.stage import is_under_review
+from retentive.search.index import CORPORA, Corpus, all_documents, scanned
+from retentive.search.literal import Literal as LiteralQuery
+from retentive.search.literal import parse_literal
+from retentive.search.query import MODES, Query, parse_query
+from retentive.search.ranking import Admit, Statistics
+from retentive.search.results import Document, Hit, Results
+from retentive.storage.contract import Actor, Snapshot, as_actor
+from retentive.storage.paging import all_versions
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.patterns import covers
+from retentive.values.settings import Settings
+
+if TYPE_CHECKING:
+    from retentive.engine.context import StoreContext
+
+_OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
+_ATTEMPTS = 20  # readings before a search that must not see a later state than its snapshot scans
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Parameters of a search, as of `MemoryStore.search`. `is_single` is the only search of its process."""
+
+    query: str
+    mode: Literal["ranked", "all"] = "ranked"
+    regex: bool = False
+    under: str = ROOT
+    paths: tuple[str, ...] = ()
+    at: Named | None = None
+    history: bool = False
+    source: str | None = None
+    trust: Level | None = None
+    limit: int | None = 20
+    is_single: bool = False
+    must_scan: bool = False
+
+    def run(
+        self,
+        context: StoreContext,
+        actor: Actor | str | None,
+        ask: Callable[[Read[Results | None]], Results | None],
+        *,
+        statistics: Statistics | None = None,
+    ) -> Results:
+        """Run the search in a store; `ask` runs a read operation there.
+
+        `statistics` are those of all collections that are ranked together.
+        """
+        corpus = CORPORA.of(context.backend, context.id)
+        who = as_actor(actor) or context.actor
+        is_person = context.integration in _OF_PEOPLE
+
+        def work(snapshot: Snapshot) -> Results | None:
+            parsed = self._parsed()  # here, so that a malformed query has its entry in the audit log
+            settings = context.settings_of(snapshot)
+            run = _Run(self, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
+            return run.results(corpus)
+
+        for _ in range(_ATTEMPTS):
+            found = ask(Read("search", work, MemoryPath.known(self.under), needs_external_edits=True, sees_all=True))
+            if found is not None:
+                break
+        else:
+            found = replace(self, must_scan=True).run(context, actor, ask, statistics=statistics)
+        CORPORA.trim(corpus)
+        return found
+
+    def statistics(self, context: StoreContext, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
+        """Statistics of a store for the terms of the query. Raises `InvalidInput`."""
+        parsed = self._parsed()
+        if not isinstance(parsed, Query):
+            return Statistics()
+        corpus = CORPORA.of(context.backend, context.id)
+
+        def work(snapshot: Snapshot) -> Statistics:
+            return corpus.statistics(snapshot, parsed, languages=context.settings_of(snapshot).search_languages)
+
+        return ask(Read("search", work, needs_external_edits=True, sees_all=True))
+
+    def _parsed(self) -> Query | LiteralQuery:
+        if self.limit is not None and self.limit < 0:
+            raise InvalidInput("limit must be an integer of at least 0")
+        if self.mode not in MODES:
+            raise InvalidInput(f"mode must be one of {', '.join(MODES)}")
+        if self.regex or self.mode == "all":
+            return parse_literal(self.query, regex=self.regex, within=self.paths)
+        return parse_query(self.query, _time, within=self.paths)
+
+
+class _Run:
+    """One search in one snapshot."""
+
+    def __init__(
+        self,
+        search: Search,
+        query: Query | LiteralQuery,
+        snapshot: Snapshot,
+        *,
+        settings: Settings,
+        who: Actor | None,
+        statistics: Statistics | None,
+        is_person: bool,
+    ) -> None:
+        self._is_person = is_person
+        self._search, self._query, self._snapshot = search, query, snapshot
+        self._settings, self._who, self._statistics = settings, who, statistics
+        self._languages = settings.search_languages
+
+    def results(self, corpus: Corpus) -> Results | None:
+        """The results; None if the index is of a later state, and the snapshot must be read again."""
+        search, query = self._search, self._query
+        is_proposed = isinstance(query, Query) and query.is_proposed
+        if is_proposed + search.history + (search.at is not None) > 1:
+            raise InvalidInput("search either proposals, the history or an earlier moment")
+        if is_proposed:
+            return self._scan(self._proposals())
+        if search.history:
+            return _first_versions(self._scan(self._versions(), limit=None), search.limit)
+        snapshot = self._snapshot if search.at is None else past_of(self._snapshot, search.at)
+        levels = self._levels(snapshot)
+        if search.at is not None or search.must_scan or (search.is_single and not corpus.is_built):
+            documents, damaged = all_documents(snapshot)
+            return self._completed(self._scan(documents, levels), levels, damaged)
+        found = corpus.search(
+            snapshot,
+            query,
+            limit=search.limit,
+            languages=self._languages,
+            admit=self._admit(levels),
+            sees=_sees(levels),
+            statistics=self._statistics,
+            may_be_newer=levels is None,
+        )
+        return None if found is None else self._completed(found[0], levels, found[1])
+
+    def _scan(
+        self, documents: Iterable[Document], levels: Mapping[str, Level] | None = None, *, limit: int | None = -1
+    ) -> Results:
+        return scanned(
+            list(documents),
+            self._query,
+            self._search.limit if limit == -1 else limit,
+            self._languages,
+            admit=self._admit(levels),
+            sees=_sees(levels),
+            statistics=self._statistics,
+        )
+
+    def _levels(self, snapshot: Snapshot) -> Mapping[str, Level] | None:
+        search, settings = self._search, self._settings
+        if not (settings.trust or settings.quarantine or search.source is not None or search.trust is not None):
+            return None
+        return levels_by_path(snapshot, settings, self._who, source=search.source, only=search.trust)
+
+    def _admit(self, levels: Mapping[str, Level] | None) -> Admit | None:
+        """Condition on documents; None if all may be found."""
+        under, has_filters = self._search.under, isinstance(self._query, Query) and self._query.filters != _NO_FILTERS
+        if under == ROOT and levels is None and not has_filters:
+            return None
+
+        def admit(document: Document) -> bool:
+            if not _is_below(document.path, under) or (levels is not None and document.path not in levels):
+                return False
+            return not isinstance(self._query, Query) or self._query.filters.admit(document)
+
+        return admit
+
+    def _completed(self, found: Results, levels: Mapping[str, Level] | None, damaged: Iterable[str]) -> Results:
+        """Results with the trust levels, and the damaged memories that the search would have covered."""
+        within = self._query.within if isinstance(self._query, LiteralQuery) else self._query.filters.within
+        named = tuple(
+            path
+            for path in damaged
+            if _is_below(path, self._search.under)
+            and (levels is None or path in levels)
+            and (not within or covers(within, path))
+        )
+        hits = found.hits if levels is None else tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits)
+        return replace(found, hits=hits, damaged=named)
+
+    def _versions(self) -> Iterator[Document]:
+        """Texts of all versions that the actor may see."""
+        assessed = Assessment(self._snapshot, self._settings, self._who)
+        for version in all_versions(self._snapshot):
+            if version.operation == "deleted" or version.redacted_at is not None or not assessed.shows(version):
+                continue
+            try:
+                data = self._snapshot.text(version.id) or b""
+            except Damaged as error:
+                if error.is_outdated:
+                    raise
+                continue
+            provenance = version.provenance_text
+            yield Document(version.path, data, version.created_at, version.memory_id, version.id, provenance)
+
+    def _proposals(self) -> Iterator[Document]:
+        """Texts of pending proposals: all for people and programs, their own for models and actors under review."""
+        own_only = not self._is_person or is_under_review(self._settings, self._who)
+        for proposal in pending(self._snapshot):
+            if own_only and proposal.actor != self._who:
+                continue
+            for number, change in enumerate(proposal.changes):
+                if change.has_text and change.path is not None:
+                    name = text_key(proposal.id, number)
+                    data = text_of(self._snapshot, AFTER, name, change.sha256 or "").encode()
+                    yield Document(change.path, data, proposal.at, change.memory_id, name, change.provenance_text)
+
+
+def _sees(levels: Mapping[str, Level] | None) -> Admit | None:
+    return None if levels is None else lambda document: document.path in levels
+
+
+_NO_FILTERS = Query("").filters
+
+
+def _time(text: str) -> datetime:
+    try:
+        return parse_time(text, datetime.now(UTC))
+    except ValueError as error:
+        raise InvalidInput(str(error).rstrip(".")) from None
+
+
+def _is_below(path: str, under: str) -> bool:
+    return under in {ROOT, path} or path.startswith(under + "/")
+
+
+def _first_versions(found: Results, limit: int | None) -> Results:
+    """Of the versions of a memory with the same matching lines, only the oldest."""
+    oldest: dict[tuple[str, tuple[str, ...]], Hit] = {}
+    for hit in found.hits:
+        said = hit.memory_id, tuple(each.text for each in hit.snippets)
+        known = oldest.get(said)
+        if known is None or hit.updated_at < known.updated_at:
+            oldest[said] = replace(hit, score=max(hit.score, known.score if known else 0.0))
+    hits = sorted(oldest.values(), key=lambda hit: (-hit.score, -hit.updated_at.timestamp(), hit.path))
+    return replace(found, hits=tuple(hits[:limit]), total=len(hits))

@@ -1,0 +1,53 @@
+"""Search over the stores of a tree, with one ranking: all stores use the statistics of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from retentive.history.searching import Search
+from retentive.mounts.mount import Mount
+from retentive.search.ranking import Statistics, order
+from retentive.search.results import Results
+from retentive.storage.contract import Actor
+from retentive.values.patterns import covers
+
+
+def search_mounts(
+    parts: Sequence[tuple[Mount, str]],
+    query: str,
+    *,
+    mode: Literal["ranked", "all"],
+    regex: bool,
+    paths: Sequence[str],
+    limit: int | None,
+    actor: Actor | str | None,
+) -> Results:
+    """Search parts of the tree: stores, each with the directory to search in it. Raises `InvalidInput`."""
+    searches = [(mount, Search(query, mode, regex, under, limit=None)) for mount, under in parts]
+    statistics = None
+    if mode == "ranked" and not regex and len(parts) > 1:
+        statistics = sum((search.statistics(mount.core, mount.core.peek) for mount, search in searches), Statistics())
+    found = [mount.search(search, statistics, actor) for mount, search in searches]
+    hits = [hit for each in found for hit in each.hits if not paths or covers(paths, hit.path)]
+    damaged = [path for each in found for path in each.damaged if not paths or covers(paths, path)]
+    exact = any(each.hits and not each.relaxed for each in found)
+    if exact:  # a phrase that one store has is not relaxed in the others
+        relaxed = {hit.path for each in found if each.relaxed for hit in each.hits}
+        hits = [hit for hit in hits if hit.path not in relaxed]
+    hits.sort(key=lambda hit: order(hit.score, hit.updated_at, hit.path))
+    unknown = _unknown_everywhere(found)
+    return Results(
+        tuple(hits[:limit]),
+        len(hits),
+        tuple(sorted(damaged)),
+        unknown,
+        not exact and any(each.relaxed for each in found),
+    )
+
+
+def _unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
+    """Words that no store has, with similar words of all stores."""
+    first, *others = (each.unknown for each in found)
+    shared = [word for word in first if all(word in each for each in others)]
+    return {word: tuple(dict.fromkeys(near for each in (first, *others) for near in each[word]))[:3] for word in shared}

@@ -1,0 +1,165 @@
+"""Text analysis for ranked search: words as they are written, their parts, stems, and the prefixes that stems share.
+
+Words are runs of letters, marks, digits and `_` (UAX 29 without its rules for apostrophes and dots, which would keep
+`l'équipe` and `main.py` together). Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese text is split into
+overlapping pairs of characters. Compatibility forms are equal (NFKC), and so are upper and lower case.
+
+The index stores words as written (*surfaces*). Only the few words that may match a query are stemmed, because a stemmer
+in Python takes 40 us per word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from typing import Protocol
+
+import snowballstemmer
+
+from retentive.search.stopwords import LATIN, stop_words
+
+_MARKS = (
+    r"\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    r"\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u08d3-\u08e1\u08e3-\u0963"
+    r"\u0971-\u0df3\u0f35-\u0f84\u135d-\u135f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
+)
+_DENSE = (  # scripts without spaces between words, and Hangul, whose words carry particles
+    r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0edf\u1000-\u109f\u1100-\u11ff\u1780-\u17d3\u17d7\u17dc\u17dd"
+    r"\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d\u309e\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
+    r"\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff"
+    r"\U0001b000-\U0001b16f\U00020000-\U000323af"
+)
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_WORD = re.compile(rf"[^\W{_DENSE}][^\W{_DENSE}{_MARKS}]*(?:[{_MARKS}]+[^\W{_DENSE}]*)*")
+DENSE_RUN = re.compile(rf"[{_DENSE}]+")
+_TOKEN = re.compile(rf"[{_DENSE}]+|{_WORD.pattern}")
+_PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
+_SCRIPTS = (  # first character, last character, language of the stemmer
+    ("Ͱ", "Ͽ", "greek"),
+    ("Ѐ", "ӿ", "russian"),
+    ("Ա", "֏", "armenian"),
+    ("ء", "ۿ", "arabic"),
+    ("ऀ", "ॿ", "hindi"),
+    ("஀", "௿", "tamil"),
+)
+LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
+_OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if the setting names them
+_CHANGED = frozenset("aeiouy")  # a stemmer may change the last letter of a stem to one of these: happy, happi
+_MIN_STEMMED = 4  # characters; shorter words are their own stems
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the name of snowballstemmer
+
+
+def normal(text: str) -> str:
+    """Text in Unicode NFKC."""
+    return text if text.isascii() or unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+
+
+def surfaces(text: str) -> list[str]:
+    """Words of a text as written, and the character pairs of scripts without spaces. In no particular order."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
+    text = normal(text)
+    found: list[str] = _WORD.findall(text)
+    for run in DENSE_RUN.findall(text):
+        found += pairs(run)
+    return found
+
+
+def pairs(run: str) -> list[str]:
+    """Overlapping pairs of the characters of a run, and its last character."""
+    return [run[at : at + 2] for at in range(len(run) - 1)] + [run[-1]]
+
+
+def spans(text: str) -> list[tuple[str, int, int]]:
+    """Surfaces with their positions in the normal text, in the order of the text."""
+    found: list[tuple[str, int, int]] = []
+    for match in (_ASCII_WORD if text.isascii() else _TOKEN).finditer(text):
+        start, token = match.start(), match.group()
+        if is_dense(token):
+            found += [(piece, start + at, start + at + len(piece)) for at, piece in enumerate(pairs(token))]
+        else:
+            found.append((token, start, match.end()))
+    return found
+
+
+def is_dense(surface: str) -> bool:
+    """Return whether a surface belongs to a script that is split into pairs."""
+    return not surface.isascii() and DENSE_RUN.match(surface) is not None
+
+
+@lru_cache(maxsize=65_536)
+def parts(surface: str) -> tuple[str, ...]:
+    """Folded words of a surface: itself, and the parts of an identifier such as `parseDate` or `max_size`."""
+    if surface.islower() and "_" not in surface and surface.isascii():
+        return (surface,)
+    pieces = [piece.casefold() for piece in _PART.split(surface) if piece]
+    if len(pieces) < 2:
+        return tuple(pieces)
+    return ("".join(pieces), *dict.fromkeys(pieces))
+
+
+@cache
+def _stemmer(language: str) -> _Stemmer:
+    stemmer: _Stemmer = snowballstemmer.stemmer(language)
+    return stemmer
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str, language: str) -> str:
+    """Stem of a folded word. A stem that changes the beginning of the word is not used: `prefix` would not find it."""
+    if len(word) < _MIN_STEMMED or (not word.isalpha() and word.isascii()):
+        return word
+    found = _stemmer(language).stemWord(word)
+    return found if key(word).startswith(_shared(found)) else word
+
+
+@lru_cache(maxsize=65_536)
+def key(word: str) -> str:
+    """Folded word without accents, and without the Arabic article."""
+    if word.isascii():
+        return word
+    letters = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+    return letters[2:] if letters.startswith("ال") and len(letters) > _MIN_STEMMED else letters
+
+
+def _shared(stemmed: str) -> str:
+    found = key(stemmed)
+    return found[:-1] if found[-1:] in _CHANGED and len(found) > 3 else found
+
+
+def languages_of(word: str, latin: Sequence[str]) -> Sequence[str]:
+    """Languages whose stemmers apply to a word, by its script; `latin` are those of the Latin script in the store."""
+    first = word[0]
+    if first < "ɐ":
+        return latin
+    named = [language for low, high, language in _SCRIPTS if low <= first <= high]
+    return [*named, *(language for language in latin if language in _OTHER_SCRIPTS)]
+
+
+@lru_cache(maxsize=65_536)
+def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
+    """The folded word and its stems."""
+    return frozenset((word, *(stem(word, language) for language in languages_of(word, latin))))
+
+
+def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
+    """Beginnings of the keys of all words that share a stem with the word, or are equal to it."""
+    found = sorted({_shared(each) for each in stems(word, latin)})
+    return [each for at, each in enumerate(found) if not any(each.startswith(one) for one in found[:at])]
+
+
+def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
+    """Languages in Latin script of some texts, given as sets of folded words; English if none is recognised."""
+    votes: dict[str, int] = {}
+    for each in words:
+        counts = {language: len(stop_words(language) & each) for language in LATIN}
+        best = max(LATIN, key=counts.__getitem__)
+        if counts[best] >= 2:
+            votes[best] = votes.get(best, 0) + 1
+    enough = sum(votes.values()) / 10
+    return tuple(language for language in LATIN if votes.get(language, 0) > enough) or ("english",)

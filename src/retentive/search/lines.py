@@ -1,0 +1,115 @@
+"""Lines of a memory that contain terms of a query: their scores, and snippets with marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from retentive.search.analysis import normal, spans, surfaces
+from retentive.search.dates import dates
+from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Snippet, Span, snippet, united
+
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*\r?\Z", re.DOTALL)
+FROM_HEADING = 0.8  # share of the weight of a term that occurs in a heading above the line only
+LONG_LINE = 400  # characters; a line of this length gets half the score of a short one
+_MAX_SPANS = 50
+MAX_HEADING_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to find in lines: the numbers of the terms by surface, and the weight of each term."""
+
+    by_surface: Mapping[str, tuple[int, ...]]
+    weights: Sequence[float]
+    has_dates: bool
+    pattern: re.Pattern[str]
+    """Matches any surface in ASCII text, also inside other words, and every beginning of a heading."""
+
+    @classmethod
+    def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:
+        """What to find, from the numbers of the terms by surface."""
+        words = sorted(each for each in by_surface if each[0] != "@" and each.isascii())
+        has_dates = len(words) < len(by_surface) and any(each[0] == "@" for each in by_surface)
+        return cls(by_surface, weights, has_dates, re.compile("|".join(["^#", *map(re.escape, words)]), re.MULTILINE))
+
+    def rows(self, text: str) -> Iterable[tuple[int, str]]:
+        """The rows that may have a term, and all headings, with their numbers."""
+        if self.has_dates or not text.isascii():
+            return enumerate(text.split("\n"), 1)
+        return self._rows_with_words(text)
+
+    def _rows_with_words(self, text: str) -> Iterator[tuple[int, str]]:
+        number, counted, found = 1, 0, self.pattern.search(text)
+        while found is not None:
+            start = text.rfind("\n", 0, found.start()) + 1
+            number += text.count("\n", counted, start)
+            counted = start
+            end = text.find("\n", start)
+            yield number, text[start:] if end < 0 else text[start:end]
+            found = self.pattern.search(text, end + 1) if end >= 0 else None
+
+    def in_row(self, row: str) -> set[int]:
+        """Numbers of the terms in a row."""
+        found = self.by_surface.keys() & surfaces(row)
+        if self.has_dates:
+            found |= {surface for date in dates(row) for surface in date.surfaces if surface in self.by_surface}
+        return {number for surface in found for number in self.by_surface[surface]}
+
+    def spans(self, row: str) -> list[Span]:
+        """Positions of the terms in a row."""
+        found = [(start, end) for surface, start, end in spans(row) if normal(surface) in self.by_surface]
+        if self.has_dates:
+            found += [
+                (date.start, date.end) for date in dates(row) if not self.by_surface.keys().isdisjoint(date.surfaces)
+            ]
+        return united(sorted(found)[:_MAX_SPANS])
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Matching line: its number, its score, and the headings above it."""
+
+    number: int
+    score: float
+    headings: tuple[str, ...]
+
+
+def matching_lines(text: str, wanted: Wanted) -> list[Line]:
+    """All lines with a term of the query, in the order of the text."""
+    found: list[Line] = []
+    headings: list[tuple[int, str, set[int]]] = []
+    above: set[int] = set()
+    weights = wanted.weights
+    for number, row in wanted.rows(text):
+        if not row:
+            continue
+        terms = wanted.in_row(row)
+        heading = _HEADING.match(row) if row[0] == "#" else None
+        if terms:
+            score = sum(weights[each] for each in terms) + FROM_HEADING * sum(weights[each] for each in above - terms)
+            names = tuple(name for _, name, _ in headings)
+            found.append(Line(number, score / (1 + len(row) / LONG_LINE), names))
+        if heading:
+            level = len(heading[1])
+            headings = [each for each in headings if each[0] < level]
+            headings.append((level, heading[2][:MAX_HEADING_CHARS], terms))
+            above = set().union(*(each[2] for each in headings))
+    return found
+
+
+def best_score(lines: Sequence[Line]) -> float:
+    """Score of the best line; 0 without lines."""
+    return max((line.score for line in lines), default=0.0)
+
+
+def snippets_of(text: str, lines: Sequence[Line], wanted: Wanted) -> tuple[Snippet, ...]:
+    """The best lines, in the order of the text."""
+    best = sorted(nsmallest(SNIPPETS, lines, key=lambda line: (-line.score, line.number)), key=lambda line: line.number)
+    rows = text.split("\n")
+    return tuple(
+        snippet(line.number, rows[line.number - 1], wanted.spans(rows[line.number - 1]), SNIPPET_CHARS, line.headings)
+        for line in best
+    )

@@ -1,0 +1,134 @@
+"""Results of searches: memories with their best lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from retentive.values.provenance import provenance_of
+
+Span: TypeAlias = tuple[int, int]
+SNIPPETS = 3
+SNIPPET_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Memory to search, or an earlier version or a proposal of one. `data` is the text in UTF-8."""
+
+    path: str
+    data: bytes = field(repr=False)
+    updated_at: datetime
+    memory_id: str = ""
+    version_id: str = ""
+    provenance_text: str | None = field(default=None, repr=False)
+
+    @property
+    def text(self) -> str:
+        """Text of the memory."""
+        return self.data.decode()
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Actors whose changes the text builds on, newest last."""
+        return tuple(each.actor for each in provenance_of(self).contributors)
+
+    @property
+    def actor(self) -> str | None:
+        """Actor of the newest change, or None if none was recorded."""
+        return next((actor for actor in reversed(self.actors) if actor), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Matching line: its number (from 1), its text cut around the first match, and the position of each match in it.
+
+    `headings` are the Markdown headings above the line, outermost first.
+    """
+
+    line: int
+    text: str = field(repr=False)
+    spans: tuple[Span, ...]
+    headings: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Hit:
+    """Search result: a memory and its matching lines.
+
+    `lines` counts all matching lines; 0 means that only the path matches. `trust` is the trust level of the memory,
+    `score` orders ranked results and is 0 in others, and `actor` made the newest change.
+    """
+
+    path: str
+    memory_id: str
+    version_id: str
+    updated_at: datetime
+    lines: int
+    snippets: tuple[Snippet, ...]
+    path_spans: tuple[Span, ...]
+    trust: str = "trusted"
+    score: float = 0.0
+    actor: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.path!r}, {self.lines} lines>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Results:
+    """First hits, best first, and the total number of matching memories.
+
+    `damaged` has the paths of memories whose texts are damaged, and were not searched. `unknown` has the words of a
+    ranked query that occur in no memory, each with similar words that do. `relaxed` is True if no memory contains all
+    phrases of the query, so that their words were searched instead.
+    """
+
+    hits: tuple[Hit, ...]
+    total: int
+    damaged: tuple[str, ...] = ()
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    relaxed: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Results {len(self.hits)} of {self.total} memories>"
+
+
+_UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60))
+
+
+def age(at: datetime, now: datetime) -> str:
+    """Age of a change in its largest unit, such as `3 days ago`."""
+    seconds = (now - at).total_seconds()
+    for name, length in _UNITS:
+        count = int(seconds // length)
+        if count > 0:
+            return f"{count} {name}{'s' * (count > 1)} ago"
+    return "just now"
+
+
+def snippet(line: int, row: str, spans: Sequence[Span], chars: int, headings: tuple[str, ...] = ()) -> Snippet:
+    """Make a snippet of a row.
+
+    If the row is too long, it is cut so that a quarter of the snippet precedes the first match.
+    """
+    first = spans[0][0] if spans else 0
+    start = max(min(first - chars // 4, len(row) - chars), 0)
+    end = min(start + chars, len(row))
+    before, after = "…" if start else "", "…" if end < len(row) else ""
+    shift = len(before) - start
+    shown = ((max(left, start) + shift, min(right, end) + shift) for left, right in spans if left < end)
+    return Snippet(line, before + row[start:end] + after, tuple(shown), headings)
+
+
+def united(spans: Iterable[Span]) -> list[Span]:
+    """Merge sorted spans that overlap or touch."""
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

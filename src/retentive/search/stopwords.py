@@ -1,0 +1,67 @@
+"""Function words by language: left out of queries, and used to detect the languages of a store."""
+
+from __future__ import annotations
+
+from functools import cache
+
+_WORDS = {
+    "english": """a about above after again against all am an and any are aren as at be because been before being below
+between both but by can could couldn d did didn do does doesn doing don down during each few for from further had hadn
+has hasn have haven having he her here hers herself him himself his how i if in into is isn it its itself just ll m me
+more most my myself no nor not of off on once only or other our ours ourselves out over own re s same she should
+shouldn so some such t than that the their theirs them themselves then there these they this those through to too
+under until up ve very was wasn we were weren what when where which while who whom why will with won would wouldn you
+your yours yourself yourselves""",
+    "german": """aber alle allem allen aller alles als also am an ander andere anderem anderen anderer anderes auch auf
+aus bei bin bis bist da damit dann das dass dein deine dem den denn der des dich die dies diese diesem diesen dieser
+dieses dir doch dort du durch ein eine einem einen einer eines einige er es etwas euch euer für gegen hab habe haben
+hat hatte hatten hier hin hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in indem ins ist ja jede jedem jeden
+jeder jedes jene kann kein keine keinem keinen keiner können könnte man manche mein meine meinem meinen meiner mich
+mir mit muss musste nach nicht nichts noch nun nur ob oder ohne sehr sein seine seinem seinen seiner selbst sich sie
+sind so solche soll sollte sondern sonst über um und uns unser unsere unter viel vom von vor während war waren warst
+warum was weg weil weiter welche welchem welchen welcher welches wem wen wenn wer werde werden wie wieder will wir
+wird wirst wo wofür woher wohin wollen wollte worüber würde würden wurde wurden zu zum zur zwar zwischen""",
+    "french": """a à ai aient ait as au aucun aura aurait aux avaient avait avec avez avoir avons c ce ceci cela celle
+ces cet cette ceux chez comme comment d dans de des donc dont du elle elles en encore entre es est et étaient était
+été être eu eux faut fut il ils j je l la là le les leur leurs lui m ma mais me même mes moi mon n ne ni nos notre
+nous on ont or ou où par pas peut plus pour pourquoi pu qu quand que quel quelle quelles quels qui quoi s sa sans se
+sera ses si soit son sont sous sur t ta te tes toi ton tous tout toute toutes tu un une vers voici vos votre vous y""",
+    "spanish": """a adónde al algo algunas algunos ante antes aquí así aún aunque bajo bien cada como cómo con contra
+cual cuál cuáles cuando cuándo cuánto cuántos cuántas de del desde donde dónde dos e el él ella ellas ellos en entre
+era eran es esa esas ese eso esos esta está estaba están estar estas este esto estos fue fueron ha había habían han
+hasta hay la las le les lo los más me mi mí mis mucho muchos muy nada ni no nos nosotros nuestra nuestro o os otra
+otras otro otros para pero poco por porque qué que quien quién quiénes se sea ser si sí sido sin sobre son su sus
+también tan tanto te tener ti tiene tienen todo todos tu tú tus un una uno unos usted y ya yo""",
+    "italian": """a ad agli ai al alla alle allo anche c che chi ci come con contro cosa cui da dagli dai dal dalla
+dalle de dei del della delle dello di dove e è ed era erano essere fra gli ha hai hanno ho i il in io l la le lei li
+lo loro lui ma mi mia mio ne negli nei nel nella nelle noi non nostro o per perché più quale quando quanto quella
+quelle quelli quello questa queste questi questo se sei si sia sono sta su sua sue sugli sui sul sulla suo te ti tra
+tu tutti tutto un una uno vi voi""",
+    "portuguese": """a à ao aos aquela aquele aquilo as às até com como da das de dela dele deles depois do dos e é
+ela elas ele eles em entre era eram essa esse esta está estava este eu foi foram há isso isto já lhe lhes mais mas me
+mesmo meu minha muito na nas não nem no nos nós num numa o onde os ou para pela pelas pelo pelos por porque qual
+quando quanto que quem são se sem ser seu seus só sua suas também te tem têm tinha tu um uma você vocês""",
+    "dutch": """aan al alles als altijd andere ben bij daar dan dat de der deze die dit doch doen door dus een en er
+ge geen had heb hebben heeft hem het hier hij hoe hun iemand iets ik in is ja je kan kon maar me meer men met mij
+mijn moet na naar niet niets nog nu of om omdat ons ook op over te tegen toch toen tot uit uw van veel voor waar
+waarom wanneer want waren was wat we wel werd wie wij wil worden zal ze zelf zich zij zijn zo zonder zou""",
+    "swedish": """alla allt att av blev bli blir de dem den denna deras dess det detta dig din dina ditt du där efter
+ej eller en er ett från för ha hade han hans har henne hennes hon honom hur här i icke inom inte jag ju kan kunde med
+mellan men mig min mina mitt mot mycket ni nu när någon något några och om oss på samma sedan sig sin sina sitta sitt
+skulle så sådan till under upp ut utan vad var vara varför varit varje vars vart vem vi vid vilka vilken vilket är
+även över""",
+    "russian": """а без более бы был была были было быть в вам вас весь во вот все всего всех вы где да даже для до
+его ее если есть ещё еще же за здесь и из или им их к как какая какой когда кого кто куда ли мне может мы на над надо
+нас не него нее нет ни них но ну о об он она они оно от очень по под почему при с сам свою себя со так также такой
+там те тебя тем то того тоже только том тот ты у уже хотя чего чем что чтобы эта эти этого этой этом этот эту я""",
+}
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Function words of a language, folded. Empty if there is no list for the language."""
+    return frozenset(_WORDS.get(language, "").split())
+
+
+LATIN = tuple(language for language in _WORDS if language != "russian")
+"""Languages in Latin script that are detected."""

@@ -1,0 +1,120 @@
+"""Terms of a query: the words that count, without function words, and the surfaces of an index that match them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from retentive.search.analysis import DENSE_RUN, is_dense, key, parts, prefixes, spans, stems
+from retentive.search.dates import dates
+from retentive.search.query import Query
+from retentive.search.stopwords import stop_words
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing to find: a folded word (`stems` match it too), a pair or a single character, or a date.
+
+    `shown` is the word of the query that it comes from.
+    """
+
+    text: str
+    shown: str = field(compare=False)
+    stems: frozenset[str] = frozenset()
+    languages: tuple[str, ...] = ()
+    beginnings: tuple[str, ...] = field(default=(), compare=False)
+    """What the key of every matching word begins with; few words need a stemmer to be told apart."""
+
+    def matches(self, surface: str) -> bool:
+        """Return whether a surface counts as an occurrence of the term."""
+        if not self.stems or surface[0] == "@":
+            return surface == self.text or (self.is_character and surface[0] == self.text)
+        return not is_dense(surface) and any(map(self._matches_part, parts(surface)))
+
+    def _matches_part(self, part: str) -> bool:
+        if not key(part).startswith(self.beginnings):
+            return False
+        return not self.stems.isdisjoint(stems(part, self.languages))
+
+    @property
+    def is_character(self) -> bool:
+        """True for a single character of a script without spaces: it is the beginning of pairs."""
+        return len(self.text) == 1 and not self.stems
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Terms of a query. Each group of `required` must occur in full, no group of `excluded` may.
+
+    `phrases` and `excluded_phrases` are verified in the text; `required` and `excluded` do not repeat them.
+    """
+
+    words: tuple[Term, ...]
+    required: tuple[tuple[Term, ...], ...]
+    excluded: tuple[tuple[Term, ...], ...]
+    phrase_words: tuple[tuple[Term, ...], ...]
+    excluded_phrase_words: tuple[tuple[Term, ...], ...]
+
+    @property
+    def all(self) -> tuple[Term, ...]:
+        """All terms, each once."""
+        groups = chain(self.required, self.excluded, self.phrase_words, self.excluded_phrase_words)
+        return tuple(dict.fromkeys(chain(self.words, chain.from_iterable(groups))))
+
+
+def terms_of(query: Query, languages: tuple[str, ...]) -> Terms:
+    """Terms of a query for a store with texts in these languages."""
+
+    def each(texts: Iterable[str]) -> tuple[tuple[Term, ...], ...]:
+        return tuple(tuple(_terms(text, languages)) for text in texts)
+
+    def whole(texts: Iterable[str]) -> tuple[tuple[Term, ...], ...]:
+        return tuple(tuple(_words(text, languages)) for text in texts)
+
+    words = _terms(query.text, languages)
+    kept = _without_function_words(words, languages)
+    must = {term for group in each(query.required) for term in group}
+    chosen = tuple(dict.fromkeys(term for term in words if term in kept or term in must))
+    phrases, excluded_phrases = whole(query.phrases), whole(query.excluded_phrases)
+    return Terms(chosen, each(query.required), each(query.excluded), phrases, excluded_phrases)
+
+
+def _terms(text: str, languages: tuple[str, ...]) -> list[Term]:
+    found: list[Term] = []
+    covered: list[tuple[int, int]] = []
+    for date in dates(text):
+        covered.append((date.start, date.end))
+        shown = text[date.start : date.end]
+        found += [Term(surface, shown) for surface in date.surfaces]
+    for surface, start, end in spans(text):
+        is_number = surface.isdigit() and any(low <= start and end <= high for low, high in covered)
+        if not is_number:
+            found += _of_surface(surface, text, start, languages)
+    return list(dict.fromkeys(found))
+
+
+def _words(text: str, languages: tuple[str, ...]) -> Iterator[Term]:
+    """Terms of a phrase: its words without the parts of identifiers."""
+    for surface, start, _ in spans(text):
+        yield from _of_surface(surface, text, start, languages)[:1]
+
+
+def _of_surface(surface: str, text: str, start: int, languages: tuple[str, ...]) -> list[Term]:
+    if is_dense(surface):
+        run = DENSE_RUN.match(text, start)
+        is_last_of_run = len(surface) == 1 and start > 0 and is_dense(text[start - 1])
+        return [] if is_last_of_run else [Term(surface, run[0] if run else surface)]
+    return [
+        Term(part, surface, stems(part, languages), languages, tuple(prefixes(part, languages)))
+        for part in parts(surface)
+    ]
+
+
+def _without_function_words(words: Sequence[Term], languages: tuple[str, ...]) -> set[Term]:
+    """Terms that are not function words of the language of the query. If all are, all are kept."""
+    texts = {term.text for term in words}
+    best = max(languages, key=lambda language: len(stop_words(language) & texts), default="english")
+    left_out = stop_words(best) | stop_words("russian")
+    kept = {term for term in words if term.text not in left_out}
+    return kept or set(words)

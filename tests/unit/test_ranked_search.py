@@ -1,0 +1,274 @@
+"""Ranked search: operators, languages, dates, and laws that hold for any texts and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retentive
+from retentive import InvalidInput, MemoryStore
+from retentive.integrations.search_tool import search_tool
+from retentive.search.analysis import parts, stems, surfaces
+from retentive.search.dates import dates
+from retentive.search.index import scanned
+from retentive.search.near import distance
+from retentive.search.postings import Index, counted
+from retentive.search.query import parse_query
+from retentive.search.ranking import Ranking
+from retentive.search.results import Document, Results
+from retentive.search.terms import terms_of
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WORDS = [
+    "refund",
+    "refunds",
+    "Customer",
+    "customers",
+    "parseDate",
+    "2023-05-07",
+    "May 7",
+    "会議",
+    "予算の会議",
+    "l'été",
+    "\n",
+]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
+QUERIES = st.lists(st.sampled_from(WORDS[:-1]), min_size=1, max_size=4).map(" ".join)
+
+
+def document(path: str, text: str, number: int = 0) -> Document:
+    return Document(f"/memories/{path}", text.encode(), START + timedelta(days=number), f"mem_{path}", f"v{path}{text}")
+
+
+def ranked(index: Index, query: str) -> Results:
+    parsed = parse_query(query, datetime.fromisoformat)
+    terms = terms_of(parsed, index.languages())
+    return Ranking(index, terms, parsed, statistics=None, admit=None, sees=None).results(None)
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with retentive.open("sqlite://", sensitive="off") as opened:
+        store = opened.store()
+        store.create(
+            "/memories/refunds.md", "# Refunds\n\n## 7 May 2023\nRefunds within 30 days.\nNo refund of fees.\n"
+        )
+        store.create("/memories/team/rules.md", "Ask Ann before a REFUND over 500 euros.\n", actor="user:ann")
+        store.create("/memories/code.md", "`parseInvoiceDate` fails; see src/app/main_loop.py\n")
+        yield store
+
+
+def found(store: MemoryStore, query: str, **options: object) -> list[str]:
+    return [hit.path.removeprefix("/memories/") for hit in store.search(query, **options).hits]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("when is a refund possible", ["refunds.md", "team/rules.md"]),
+        ("refund +euro", ["team/rules.md"]),
+        ("refund -fees", ["team/rules.md"]),
+        ('"refund over 500"', ["team/rules.md"]),
+        ('refund -"over 500"', ["refunds.md"]),
+        ('"REFUND  of fees"', ["refunds.md"]),
+        ("refund path:team", ["team/rules.md"]),
+        ("refund path:/memories/team/**", ["team/rules.md"]),
+        ("refund by:user:ann", ["team/rules.md"]),
+        ("refund by:ann", ["team/rules.md"]),
+        ("refund since:2026-01-01", ["refunds.md", "team/rules.md"]),
+        ("refund before:2020-01-01", []),
+        ("refund is:proposed", []),
+        ("parse_invoice_date", ["code.md"]),
+        ("invoice", ["code.md"]),
+        ("main loop", ["code.md"]),
+        ("May 7", ["refunds.md"]),
+        ("what happened on 2023-05-07?", ["refunds.md"]),
+        ("nowhere", []),
+        ('what says "', []),
+    ],
+)
+def test_operators(store: MemoryStore, query: str, expected: list[str]) -> None:
+    assert found(store, query) == expected
+
+
+@pytest.mark.parametrize("query", ["", "-refund", "path:team", "refund is:odd", "refund since:someday", "a" * 1_001])
+def test_invalid_queries_are_rejected(store: MemoryStore, query: str) -> None:
+    with pytest.raises(InvalidInput):
+        store.search(query)
+
+
+def test_a_phrase_that_no_memory_has_is_searched_by_its_words(store: MemoryStore) -> None:
+    results = store.search('"refund of euros"')
+    assert results.relaxed
+    assert len(results.hits) == 2
+
+
+def test_unknown_words_are_named_with_similar_words(store: MemoryStore) -> None:
+    assert store.search("refnud xyzzy").unknown == {"refnud": ("refund", "refunds"), "xyzzy": ()}
+
+
+def test_a_line_has_the_headings_above_it(store: MemoryStore) -> None:
+    (hit,) = store.search("fees").hits
+    assert hit.snippets[0].headings == ("Refunds", "7 May 2023")
+    assert (hit.lines, hit.score > 0, hit.actor) == (1, True, None)
+
+
+def test_newer_memories_come_first_only_among_equals() -> None:
+    old, new = document("a", "tea"), document("b", "tea", 1)
+    better = document("c", "tea tea", -9)
+    results = scanned([old, better, new], parse_query("tea", datetime.fromisoformat), None)
+    assert [hit.path for hit in results.hits] == ["/memories/c", "/memories/b", "/memories/a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "language"),
+    [
+        ("changes", "changed", "english"),
+        ("Häuser", "Haus", "german"),
+        ("livraisons", "livraison", "french"),
+        ("contraseñas", "contraseña", "spanish"),
+        ("книгами", "книга", "english"),
+        ("ΒΙΒΛΊΑ", "βιβλία", "english"),
+    ],
+)
+def test_word_forms_are_equal(one: str, other: str, language: str) -> None:
+    forms = [stems(parts(each)[0], (language,)) for each in (one, other)]
+    assert forms[0] & forms[1]
+
+
+@pytest.mark.parametrize("text", ["ภาษาไทยง่าย", "ភាសាខ្មែរ", "日本語の文", "한국어를", "हिन्दी में", "Ｓｔｒａße ﬁn"])
+def test_texts_of_all_scripts_are_found(text: str) -> None:
+    results = scanned([document("a", f"x {text} y")], parse_query(text, datetime.fromisoformat), None)
+    assert [hit.path for hit in results.hits] == ["/memories/a"]
+
+
+@pytest.mark.parametrize(
+    "text", ["7 May 2023", "May 7, 2023", "2023-05-07", "07.05.2023", "7. Mai 2023", "le 7 mai 2023", "2023年5月7日"]
+)
+def test_dates_have_one_form(text: str) -> None:
+    (date,) = dates(f"am {text}, x")
+    assert date.surfaces == ("@2023-05-07", "@2023-05", "@05-07")
+
+
+@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
+def test_the_distance_is_symmetric_and_bounded(one: str, other: str) -> None:
+    assert distance(one, other, 2) == distance(other, one, 2) <= 3
+    assert (distance(one, other, 2) == 0) == (one == other)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
+def test_each_result_has_a_term_of_the_query(texts: list[str], query: str) -> None:
+    """In its text, headings or path, in normal form."""
+    documents = [document(f"{number}", text, number) for number, text in enumerate(texts)]
+    parsed = parse_query(query, datetime.fromisoformat)
+    terms = terms_of(parsed, ("english",))
+    for hit in scanned(documents, parsed, None, ("english",)).hits:
+        text = next(each.text for each in documents if each.path == hit.path)
+        known = counted(hit.path, text)
+        assert any(term.matches(surface) for term in terms.words for surface in known)
+        assert hit.snippets or hit.path_spans
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), TEXTS | st.none()), max_size=12), QUERIES)
+def test_an_index_equals_a_scan_after_any_edits(edits: list[tuple[int, str | None]], query: str) -> None:
+    index, present = Index(), dict[int, Document]()
+    for at, (number, text) in enumerate(edits):
+        index.remove(f"mem_{number}")
+        present.pop(number, None)
+        if text is not None:
+            present[number] = document(f"{number}", text, at)
+            index.add(present[number], counted(present[number].path, text))
+    documents = list(present.values())
+    assert ranked(index, query) == scanned(documents, parse_query(query, datetime.fromisoformat), None)
+    for number in list(present):
+        index.remove(f"mem_{number}")
+    assert not index._postings
+    assert not index._variants
+    assert not index._sorted_keys()
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_indexed_and_searched(text: str) -> None:
+    words = surfaces(text)
+    index = Index()
+    index.add(document("a", text.replace("\ud800", "")), counted("/memories/a", text))
+    for word in words[:3]:
+        if any(parts(word)):
+            ranked(index, f"{word} x")
+    index.remove("mem_a")
+    assert not index._postings
+
+
+def test_hidden_redacted_and_erased_texts_appear_nowhere() -> None:
+    """Neither in results nor among similar words, also in the history and as of earlier."""
+    with retentive.open("sqlite://", sensitive="off") as opened:
+        store = opened.store()
+        store.create("/memories/open.md", "plain words\n", actor="user:ann")
+        store.create("/memories/hidden.md", "zebrafish\n", actor="session:web")
+        store.create("/memories/gone.md", "armadillo\n")
+        store.write("/memories/open.md", "chinchilla\n")
+        store.write("/memories/open.md", "plain words\n")
+        old = next(each for each in store.versions("/memories/open.md") if "chin" in store.version_text(each.id))
+        assert len(store.search("chinchilla", history=True).hits) == 1
+        assert store.search("zebrafihs").unknown == {"zebrafihs": ("zebrafish",)}
+        store.history.redact([old.id])
+        store.history.erase("/memories/gone.md")
+        store.change_settings({"quarantine": ["session:web"]})
+        for word in ("zebrafish", "armadillo", "chinchilla"):
+            for options in ({}, {"history": True}, {"mode": "all"}):
+                assert store.search(word, **options).hits == ()
+            mistyped = word[:-2] + word[-1] + word[-2]
+            assert store.search(mistyped).unknown == {mistyped: ()}
+
+
+def test_versions_and_earlier_moments_are_searched(store: MemoryStore) -> None:
+    """The history names the first version that has a text."""
+    first = store.load("/memories/code.md")[0].version_id
+    store.write("/memories/code.md", "`parseInvoiceDate` fails; see src/app/main_loop.py\nMore.\n")
+    store.write("/memories/code.md", "Nothing.\n")
+    assert found(store, "parseInvoiceDate") == []
+    (hit,) = store.search("parseInvoiceDate", history=True).hits
+    assert hit.version_id == first
+    assert found(store, "parseInvoiceDate", at="HEAD~1") == ["code.md"]
+
+
+def test_proposals_are_searched_by_reviewers_and_their_authors(store: MemoryStore) -> None:
+    store.change_settings({"review": ["session:*"]})
+    store.execute({"command": "create", "path": "/memories/p", "file_text": "walrus"}, actor="session:s1")
+    assert found(store, "walrus") == []
+    assert found(store, "walrus is:proposed") == ["p"]
+    assert found(store, "walrus is:proposed", actor="session:s1") == ["p"]
+    assert found(store, "walrus is:proposed", actor="session:s2") == []
+    for actor, total in (("session:s1", 1), ("user:bot", 0), (None, 0)):
+        assert search_tool(store, actor=actor).call({"query": "walrus is:proposed"}).startswith(f"{total} ")
+
+
+def test_threads_search_while_others_write(tmp_path: Path) -> None:
+    """A search finds what was there before it, and nothing that was never there."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        store = opened.store()
+        done: dict[int, int] = dict.fromkeys(range(2), 0)
+
+        def write(writer: int) -> None:
+            for number in range(1, 11):
+                store.create(f"/memories/{writer}/{number}", f"writer{writer} text{number}")
+                done[writer] = number
+
+        def look(reader: int) -> None:
+            while True:
+                least = done[reader % 2]
+                total = store.search(f"+writer{reader % 2}", limit=3).total
+                assert least <= total <= 10
+                if least == 10:
+                    return
+
+        with ThreadPoolExecutor(10) as pool:
+            running = [pool.submit(write, each) for each in range(2)] + [pool.submit(look, each) for each in range(8)]
+            for each in running:
+                each.result()

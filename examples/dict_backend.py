@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Unpack
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage.contract import UNCHANGED, Backend, Metadata, Selection, Snapshot, T, Transaction, verify_version
+from retentive.storage import contract
+from retentive.storage.contract import Backend, NewStore, Selection, Snapshot, StoreSelection, T, Transaction
 from retentive.values import records
 from retentive.values.records import Actor, Change, Clock, Entry, Memory, NewId, Recorded, StoreInfo, Usage, Version
 
@@ -23,6 +23,7 @@ class DictSnapshot(Snapshot):
     revision: int = 0
     seal: str | None = None
     settings: str | None = None
+    properties: str | None = None
     last_us: int = 0  # time of the newest version
     present: dict[str, Memory] = field(default_factory=dict)  # by path
     history: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)  # by version id, oldest first
@@ -44,19 +45,20 @@ class DictSnapshot(Snapshot):
         revisions = {one.revision for one in found if change in {None, one.id}}
         found = [one for one in found if one.revision in revisions and one.id > after]
         found = [one for one in found if memory_id in {None, one.memory_id} and path in {None, one.path}]
-        found = found if before is None else [one for one in found if one.id < before]
-        return iter(found[: selection.get("limit")])
+        found = [one for one in found if one.id < (before or "~")]
+        return iter((found[::-1] if selection.get("oldest_first") else found)[: selection.get("limit")])
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         if version_id not in self.history:
             raise NotFound(f"there is no version {version_id}")
-        return verify_version(*self.history[version_id])
+        return contract.verify_version(*self.history[version_id])
 
     def usage(self) -> Usage:
         return Usage(len(self.present), sum(memory.size_bytes for memory in self.present.values()))
 
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return iter(sorted((key, value) for (each, key), value in self.kept.items() if each == kind))
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        found = sorted((key, value) for (each, key), value in self.kept.items() if each == kind and key > after)
+        return iter(found[:limit])
 
 
 class DictTransaction(DictSnapshot, Transaction):
@@ -64,7 +66,8 @@ class DictTransaction(DictSnapshot, Transaction):
 
     def __init__(self, old: DictSnapshot, clock: Clock, new_id: NewId) -> None:
         present, history, kept = dict(old.present), dict(old.history), dict(old.kept)
-        super().__init__(old.info, old.revision, old.seal, old.settings, old.last_us, present, history, kept)
+        texts = old.seal, old.settings, old.properties
+        super().__init__(old.info, old.revision, *texts, old.last_us, present, history, kept)
         self._next_revision, self._clock, self._new_id = old.revision + 1, clock, new_id
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -97,9 +100,8 @@ class DictTransaction(DictSnapshot, Transaction):
     def drop(self, memories: Sequence[Memory]) -> None:
         self.present = {path: memory for path, memory in self.present.items() if memory not in memories}
 
-    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
-        self.settings = self.settings if settings is UNCHANGED else settings
-        self.seal = self.seal if seal is UNCHANGED else seal
+    def set_metadata(self, **texts: Unpack[contract.NewMetadata]) -> None:
+        vars(self).update({name: text for name, text in texts.items() if text is not contract.UNCHANGED})
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.kept.pop((kind, key), None)
@@ -132,30 +134,27 @@ class DictBackend(Backend):
         self._all: dict[str, DictSnapshot] = {}  # by id
         self._beside: dict[tuple[str, str], dict[str, str]] = {}  # side records by store id and kind
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
+        key, seal, properties = new["key"], new.get("seal"), new.get("properties")
+        given_id, workspace = new.get("store_id"), new.get("workspace", records.DEFAULT_WORKSPACE)
         with self._lock:
-            if (taken := self.get_store(key or "") or self.get_store(store_id or "")) is not None:
+            if taken := self.get_store(key or "", workspace=workspace) or self.get_store(given_id or ""):
                 return taken
             now = records.now_us(self._clock)
-            new_id, at = store_id or self._new_id("memstore_", now), created_at or records.to_datetime(now)
-            self._all[new_id] = DictSnapshot(StoreInfo(new_id, key, name, at, 0, 0, seal), seal=seal)
-            return self._all[new_id].info
+            new_id, at = given_id or self._new_id("memstore_", now), new.get("created_at") or records.to_datetime(now)
+            info = StoreInfo(new_id, key, new["name"], at, 0, 0, seal, None, workspace, properties)
+            self._all[new_id] = DictSnapshot(info, seal=seal, properties=properties)
+            return info
 
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        with_key = (info for info in self.list_stores() if info.key == id_or_key)
+    def get_store(self, id_or_key: str, *, workspace: str = records.DEFAULT_WORKSPACE) -> StoreInfo | None:
+        with_key = (info for info in self.list_stores(workspace=workspace) if info.key == id_or_key)
         return self._all[id_or_key].info if id_or_key in self._all else next(with_key, None)
 
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        infos = [store.info for store_id, store in sorted(self._open().items()) if store_id > (after or "")]
-        return [info for info in infos if info.erased_at is None][:limit]
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        after, before, workspace = chosen.get("after") or "", chosen.get("before"), chosen.get("workspace")
+        infos = [store.info for store in self._open().values() if store.info.erased_at is None]
+        infos = [one for one in infos if after < one.id < (before or "~") and workspace in {None, one.workspace_id}]
+        return sorted(infos, key=lambda one: one.id, reverse=chosen.get("newest_first", False))[: chosen.get("limit")]
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         with self._lock:
@@ -172,7 +171,8 @@ class DictBackend(Backend):
         with self._lock:
             tx = DictTransaction(self._store(store_id), self._clock, self._new_id)
             result, usage = work(tx), tx.usage()  # an exception leaves the old snapshot in place
-            tx.info = replace(tx.info, seal=tx.seal, memories=usage.memories, size_bytes=usage.size_bytes)
+            tx.info = replace(tx.info, seal=tx.seal, properties=tx.properties, memories=usage.memories)
+            tx.info = replace(tx.info, size_bytes=usage.size_bytes)
             self._all[store_id] = tx
             return result
 

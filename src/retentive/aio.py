@@ -15,7 +15,7 @@ from anyio import to_thread
 from retentive import opening
 from retentive.mounts import MemoryTree, Mounts
 from retentive.opening import Retentive
-from retentive.storage.contract import Actor
+from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.store import MemoryStore
 from retentive.values.provenance import Origin
 from retentive.values.replies import Replies, Reply
@@ -170,11 +170,22 @@ class AsyncMounts(_Async[Mounts]):
 class AsyncRetentive(_Async[Retentive]):
     """Async face of `Retentive`, an open location. `open_async` opens one."""
 
-    async def store(self, id_or_key: str | None = None, *, name: str | None = None) -> AsyncMemoryStore:
+    async def store(
+        self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
+    ) -> AsyncMemoryStore:
         """Open a memory store by id or key. See `Retentive.store`."""
-        return AsyncMemoryStore(await self.call(lambda opened: opened.store(id_or_key, name=name)))
+        return AsyncMemoryStore(await self.call(lambda opened: opened.store(id_or_key, name=name, workspace=workspace)))
+
+    def through(self, integration: str) -> AsyncRetentive:
+        """The same location with this integration in the audit entries of changes to its stores."""
+        return AsyncRetentive(self.sync.through(integration))
 
     stores = _twin(Retentive.stores)
+    create_store = _twin(Retentive.create_store)
+    get_store = _twin(Retentive.get_store)
+    list_stores = _twin(Retentive.list_stores)
+    update_store = _twin(Retentive.update_store)
+    archive_store = _twin(Retentive.archive_store)
     erase = _twin(Retentive.erase)
     close = _twin(Retentive.close)
 

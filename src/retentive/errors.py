@@ -38,6 +38,12 @@ class ReadOnly(InvalidInput):
     code = "read_only"
 
 
+class Archived(InvalidInput):
+    """The memory store is archived: it can be read, and memories in it can be deleted."""
+
+    code = "archived"
+
+
 class TooLarge(InvalidInput):
     """The change would exceed a limit of the memory store."""
 

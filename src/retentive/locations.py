@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
-from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
+from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
 from retentive.storage.disk import expanded
 from retentive.values.extras import pip_install
+from retentive.values.properties import named
+from retentive.values.records import SYSTEM_STORE
 
 if TYPE_CHECKING:
     from retentive.storage.server import ServerBackend
@@ -176,18 +178,21 @@ def _has_files(directory: str) -> bool:
         return os.path.lexists(memories)  # opening says why it cannot be read
 
 
-def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
-    """Find a memory store by id or key. An id also finds an erased store.
+def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
+    """Find a memory store by id, or by its key in a workspace. An id also finds an erased store.
 
     All callers look up ids and keys with this function. It raises `InvalidInput` for an invalid id or key, such as a
-    string with a lone surrogate, before the storage gets it.
+    string with a lone surrogate, before the storage gets it, and `NotFound` for the store of the location's records.
     """
-    return backend.get_store(plain_name("a store key", id_or_key))
+    if id_or_key == SYSTEM_STORE:
+        raise NotFound(f"there is no memory store {id_or_key!r}")
+    found = backend.get_store(plain_name("a store key", id_or_key), workspace=plain_name("a workspace id", workspace))
+    return None if found is None else named(found)
 
 
-def existing_store(backend: Backend, id_or_key: str) -> StoreInfo:
-    """Find a memory store by id or key. Raises `NotFound` for an unknown or erased store, and `InvalidInput`."""
-    info = find_store(backend, id_or_key)
+def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
+    """Find a memory store as `find_store`. Raises `NotFound` for an unknown or erased store, and `InvalidInput`."""
+    info = find_store(backend, id_or_key, workspace=workspace)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {id_or_key!r}")
     return info

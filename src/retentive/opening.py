@@ -7,6 +7,8 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from retentive.engine.access_times import Accesses
@@ -14,13 +16,30 @@ from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
 from retentive.locations import existing_store, find_store, location_exists, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
+from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
+    Actor,
+    Backend,
+    Clock,
+    NewId,
+    StoreInfo,
+    as_actor,
+    now_us,
+    plain_name,
+    sortable_id,
+)
 from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
+from retentive.values.pages import ListPage
+from retentive.values.properties import Properties, named
+from retentive.values.records import SYSTEM_STORE
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, NAMES, Pins
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from retentive.engine.operation import WriteOperation
     from retentive.history.removal import Removed
     from retentive.redaction.detector import Rule
     from retentive.storage.sealed.keys import KeyWrapper
@@ -56,12 +75,17 @@ class Retentive:
         self._actor = actor
         self._clock = clock
         self._accesses = Accesses(backend, clock=clock)
+        self._integration = "python"
 
     def __repr__(self) -> str:
         return f"<Retentive on {type(self.backend).__name__}>"
 
-    def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
-        """Open a memory store by id or key. A store with a new key is created, unless opened with `create=False`.
+    def store(
+        self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
+    ) -> MemoryStore:
+        """Open a memory store by id, or by its key in a workspace.
+
+        A store with a new key is created, unless the location was opened with `create=False`.
 
         A store key has 1 to 255 characters without control characters. None means the key `default`. `name` is a
         display name, recorded when the store is created. If the settings of the store expire idle memories, they are
@@ -71,13 +95,13 @@ class Retentive:
         for an encrypted store whose encryption key is missing.
         """
         key = DEFAULT_KEY if id_or_key is None else id_or_key
-        info = find_store(self.backend, key)
+        info = find_store(self.backend, key, workspace=workspace)
         if info is not None and info.erased_at is not None:
             raise NotFound(f"the memory store {key} was erased")
         if info is None:
             if _ID.fullmatch(key) or not self._creates:
                 raise NotFound(f"there is no memory store {key!r}")
-            info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
+            info = self.backend.create_store(key=key, name=plain_name("a store name", name or key), workspace=workspace)
         capabilities.unlock(self.backend, info)
         store = self._store_of(info)
         if self._sweeps:
@@ -96,9 +120,100 @@ class Retentive:
             accesses=self._accesses,
         )
 
+    def through(self, integration: str) -> Retentive:
+        """The same location with this integration in the audit entries of changes to its stores."""
+        other = copy(self)
+        other._integration = integration  # noqa: SLF001 - the same class
+        return other
+
     def stores(self) -> list[StoreInfo]:
-        """All memory stores, oldest first."""
-        return self.backend.list_stores()
+        """All memory stores of all workspaces, oldest first."""
+        return [named(info) for info in self.backend.list_stores() if info.id != SYSTEM_STORE]
+
+    def create_store(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        metadata: Mapping[str, str] | None = None,
+        key: str | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+    ) -> StoreInfo:
+        """Create a memory store. If the workspace has a store with this key, return that store unchanged.
+
+        Names need not be unique. Without a key the store is found by its id. Raises `InvalidInput`.
+        """
+        new = Properties().changed(name=name, description=description, metadata=metadata)
+        made = self.backend.create_store(
+            key=None if key is None else plain_name("a store key", key),
+            name=name,
+            workspace=plain_name("a workspace id", workspace),
+            properties=new.to_text(),
+        )
+        return named(made)
+
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
+        """The memory store with an id, or with a key in a workspace. Raises `NotFound`, also for an erased store."""
+        return existing_store(self.backend, id_or_key, workspace=workspace)
+
+    def list_stores(
+        self,
+        *,
+        workspace: str | None = None,
+        include_archived: bool = False,
+        created_from: datetime | None = None,
+        created_to: datetime | None = None,
+        after: str | None = None,
+        limit: int = 20,
+    ) -> ListPage[StoreInfo, str]:
+        """One page of the memory stores, newest first. The times are inclusive.
+
+        `after` is the cursor of the previous page. Raises `InvalidInput`.
+        """
+        from retentive.engine.store_lists import StoreFilter, list_stores  # noqa: PLC0415 - rarely needed
+
+        chosen = StoreFilter(workspace, include_archived, created_from, created_to)
+        return list_stores(self.backend, chosen, after, limit)
+
+    def update_store(
+        self,
+        id_or_key: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+        actor: Actor | str | None = None,
+    ) -> StoreInfo:
+        """Change the name, the description or the metadata; None keeps a value, and removes one from the metadata.
+
+        Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
+        """
+        from retentive.engine.store_properties import ChangeProperties  # noqa: PLC0415 - rarely needed
+
+        is_pinned, now = bool(self._pins.get("read_only")), now_us(self._clock)
+        change = ChangeProperties(now, name, description, metadata, is_pinned)
+        return self._changed(id_or_key, workspace, change, actor)
+
+    def archive_store(
+        self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
+    ) -> StoreInfo:
+        """Archive a memory store, which cannot be reversed. It refuses changes, but can be read, and its memories
+        can be deleted, redacted and erased. Archiving it again changes nothing. Raises `NotFound`, `ReadOnly`.
+        """
+        from retentive.engine.store_properties import ArchiveStore  # noqa: PLC0415 - rarely needed
+
+        return self._changed(
+            id_or_key, workspace, ArchiveStore(now_us(self._clock), bool(self._pins.get("read_only"))), actor
+        )
+
+    def _changed(
+        self, id_or_key: str, workspace: str, change: WriteOperation[Properties], actor: Actor | str | None
+    ) -> StoreInfo:
+        info = existing_store(self.backend, id_or_key, workspace=workspace)
+        capabilities.unlock(self.backend, info)
+        after = core_of(self._store_of(info).through(self._integration)).found(change, actor)
+        return named(replace(info, properties=after.to_text()))
 
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
         """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.

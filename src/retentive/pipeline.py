@@ -23,6 +23,7 @@ from retentive.errors import Refused, RetentiveError, StoreFull, error_of
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review
 from retentive.storage.contract import Actor, Snapshot, Transaction
+from retentive.values.properties import properties_of
 from retentive.values.records import Invocation, Written
 from retentive.values.replies import Reply
 
@@ -38,6 +39,10 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
     if attempt.failure is not None:
         raise attempt.failure
+    if attempt.tx.properties is not None and properties_of(attempt.tx.properties).archived_at is not None:
+        if not operation.allowed_when_archived:
+            raise Refused("archived")
+        writer.is_archived = True
     if attempt.settings.trust or attempt.settings.quarantine:
         from retentive.engine.trust.overlay import HiddenMemories  # noqa: PLC0415 - rarely needed
 

@@ -24,6 +24,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "invalid_input": False,
         "invalid_path": False,
         "read_only": False,
+        "archived": False,
         "too_large": False,
         "sensitive": False,
         "already_exists": False,

@@ -41,8 +41,8 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "encryption": ("encryption", "Create, rotate and destroy encryption keys"),
     },
     "Run memory stores": {
-        "init": ("stores", "Create a memory store, and print code that uses it"),
-        "stores": ("stores", "List the memory stores"),
+        "init": ("init", "Create a memory store, and print code that uses it"),
+        "stores": ("stores", "List, create, describe and archive memory stores"),
         "settings": ("settings", "Show and change limits and permissions"),
         "status": ("status", "Show limits, pending work and the last change"),
         "stats": ("stats", "Show sizes and activity"),

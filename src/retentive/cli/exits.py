@@ -36,7 +36,11 @@ EXITS: tuple[Exit, ...] = (
         ("root_protected", "into_itself", "across_mounts"),
     ),
     Exit(8, "A size limit would be exceeded.", ("too_large",)),
-    Exit(9, "Permission denied by the operating system or server, or read-only.", ("permission_denied", "read_only")),
+    Exit(
+        9,
+        "Permission denied by the operating system or server, or read-only or archived.",
+        ("permission_denied", "read_only", "archived"),
+    ),
     Exit(10, "No space left on the storage.", ("store_full",)),
     Exit(11, "The storage is unavailable or busy; nothing was written. Try again.", ("unavailable",)),
     Exit(

@@ -1,75 +1,62 @@
-"""`stores` and `init`: list memory stores, and create one that is empty or has the record of a project."""
+"""`stores`: list, create, describe and archive memory stores."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-from retentive.agent.projects import DIRECTORY, Feature, start_project
 from retentive.cli import layouts, output
-from retentive.cli.location import Location, shown, take_over
-from retentive.cli.parameters import MEMORY_PATH
-from retentive.errors import NotFound
-from retentive.locations import find_store, is_foreign, location_exists
-from retentive.opening import DEFAULT_KEY
-from retentive.storage.contract import StoreInfo
-from retentive.store import MemoryStore
+from retentive.cli.location import INTEGRATION, Location
+from retentive.errors import InvalidInput
+from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.values.listing import human_size
-from retentive.values.replies import Reply
 
-NAMES = ("progress.md", "features.json", "setup.md")
-_NO_GOAL = "not written yet; describe the purpose of the project here"
-_FEATURE = re.compile(r"(?P<id>[\w.-]+):\s+(?P<text>\S.*)", re.DOTALL)
-_PROJECT_CODE = """\
-import os
-
-import retentive
-from retentive.agent import Agent, close_session, open_session
-
-with retentive.open({location}) as opened:
-    memory = opened.store({key!r})
-    with Agent(memory=memory) as agent:
-        print(agent.ask(open_session(memory{directory})))
-    close_session(memory, done="...", next="..."{directory})
-"""
-_EMPTY_CODE = """\
-import os
-
-import retentive
-
-store = retentive.open({location}).store({key!r})
-"""
+_JSON = "Print a JSON object with id, key, name, description, metadata, workspace_id, memories, size_bytes and times."
+_FIELDS = (
+    *("id", "key", "name", "memories", "size_bytes", "created_at", "workspace_id", "description", "metadata"),
+    *("updated_at", "archived_at"),
+)
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """Result of `init`: the location without its password, the store, the new memories, and code that uses it.
-
-    `took_over` is true if the memories were plain files.
-    """
-
-    at: str
-    store: str
-    is_new: bool
-    memories: int
-    made: tuple[str, ...]
-    code: str
-    took_over: bool = False
+@output.group("stores", default="list")
+def stores() -> None:
+    """List, create, describe and archive memory stores."""
 
 
-@output.command(json="Print a JSON list.")
-def stores(location: Location) -> None:
+def _options(*, name: bool) -> _Decorator:
+    """Add the options for the description of a store, and with `name` for its name."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        text = "Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry."
+        command = click.option("--meta", "metadata", metavar="NAME=VALUE", multiple=True, help=text)(command)
+        command = click.option("--description", metavar="TEXT", help="What the store is for.")(command)
+        return click.option("--name", metavar="TEXT", help="New display name.")(command) if name else command
+
+    return add
+
+
+_workspace_option: _Decorator = click.option(
+    "--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace in which the key is looked up."
+)
+
+
+@output.command("list", group=stores, json="Print a JSON list.")
+@click.option("--workspace", metavar="ID", help="Only the stores of this workspace.")
+@click.option("--archived", "only_archived", is_flag=True, help="Only archived stores.")
+def list_(location: Location, *, workspace: str | None, only_archived: bool) -> None:
     """List the memory stores, oldest first.
 
     Prints a table on a terminal. In a pipe each line has an id, key, name, number of memories, size in bytes and
     creation time, separated by tabs.
     """
     with location.opened() as found:
-        infos = found.stores()
+        infos = [info for info in found.stores() if workspace in {None, info.workspace_id}]
+    infos = [info for info in infos if info.archived_at is not None or not only_archived]
     output.emit(
-        [output.attributes(info, "id", "key", "name", "memories", "size_bytes", "created_at") for info in infos],
+        [output.attributes(info, *_FIELDS) for info in infos],
         plain=map(_row, infos),
         shown=[
             layouts.Table(
@@ -81,100 +68,90 @@ def stores(location: Location) -> None:
     )
 
 
-@output.command(json="Print a JSON object.")
-@click.option("--pattern", type=click.Choice(["project"]), help="Add the record of a project to the store.")
-@click.option("--goal", metavar="TEXT", help="Purpose of the project. Without it, progress.md has a line to fill in.")
-@click.option(
-    "--feature",
-    "features",
-    metavar='"ID: TEXT"',
-    multiple=True,
-    help="A feature the project needs; may be repeated. Without an id they are f1, f2 and so on.",
-)
-@click.option("--setup", metavar="COMMAND", help="Command that starts and tests the project.")
-@click.option("--directory", metavar="PATH", type=MEMORY_PATH, help=f"Directory of the record.  [default: {DIRECTORY}]")
-def init(
+@output.command("create", group=stores, json=_JSON)
+@click.argument("name")
+@_options(name=False)
+@click.option("--key", metavar="KEY", help="Key of the store. If it is taken, the store with this key is printed.")
+@_workspace_option
+def create(
     location: Location,
+    name: str,
     *,
-    pattern: str | None,
-    goal: str | None,
-    features: tuple[str, ...],
-    setup: str | None,
-    directory: str | None,
+    description: str | None,
+    metadata: tuple[str, ...],
+    key: str | None,
+    workspace: str,
 ) -> None:
-    """Create the location and the memory store, and print code that uses them. Existing memories are kept.
+    """Create a memory store with a display name, which need not be unique, and print it.
 
-    With --pattern project, also create the record of a project that takes many sessions: three memories in
-    /memories/project with the progress and the next step, the features and which of them pass, and how to start. If
-    the record exists, init changes nothing and exits with status 4.
+    Creates the location if it does not exist. Without --key, the store is found by its id.
     """
-    given = {"--goal": goal, "--feature": features or None, "--setup": setup, "--directory": directory}
-    if pattern is None and (alone := [name for name, value in given.items() if value is not None]):
-        raise click.UsageError(f"{alone[0]} needs --pattern project.")
-    if goal is not None and not goal.strip():
-        raise click.UsageError("--goal must not be empty: describe the purpose of the project.")
-    is_new, took_over = not _exists(location), is_foreign(location.url)
-    with location.created() as store:
-        if took_over:
-            take_over(store)
-        target = None if pattern is None else (directory or DIRECTORY).rstrip("/")
-        if target is not None:
-            _refuse_second(store, target)
-            listed = [_feature(number, text) for number, text in enumerate(features, 1)]
-            start_project(store, goal=goal or _NO_GOAL, features=listed, setup=setup or "", directory=target)
-        key, memories = store.key or location.store_key, store.usage().memories
-    paths = () if target is None else tuple(f"{target}/{name}" for name in NAMES)
-    code = _code(location, key, target)
-    made = Made(location.shown, key, is_new, memories, paths, code, took_over=took_over and bool(memories))
-    output.emit(made, plain=_report(made, has_goal=goal is not None))
+    given = {key: value for key, value in _metadata(metadata).items() if value is not None}
+    with location.opened(create=True) as found:
+        info = found.create_store(name, description=description or "", metadata=given, key=key, workspace=workspace)
+    _emit(info)
 
 
-def _exists(location: Location) -> bool:
-    if not location_exists(location.url):
-        return False
+@output.command("show", group=stores, json=_JSON)
+@click.argument("store")
+@_workspace_option
+def show(location: Location, store: str, *, workspace: str) -> None:
+    """Show the memory store with an id or a key."""
     with location.opened() as found:
-        return find_store(found.backend, location.store_key) is not None
+        _emit(found.get_store(store, workspace=workspace))
 
 
-def _refuse_second(store: MemoryStore, directory: str) -> None:
-    try:
-        store.load(f"{directory}/{NAMES[0]}")
-    except NotFound:
-        return
-    text = f"Error: {directory} already has a project, and nothing was changed; open_session continues it"
-    output.end(Reply(text, is_error=True, code="already_exists"))
+@output.command("update", group=stores, json=_JSON)
+@click.argument("store")
+@_options(name=True)
+@_workspace_option
+def update(
+    location: Location,
+    store: str,
+    *,
+    name: str | None,
+    description: str | None,
+    metadata: tuple[str, ...],
+    workspace: str,
+) -> None:
+    """Change the name, the description or the metadata of a memory store. An archived store is not changed."""
+    if name is None and description is None and not metadata:
+        raise click.UsageError("Specify --name, --description or --meta.")
+    given = {"name": name, "description": description, "workspace": workspace}
+    with location.opened() as found:
+        info = found.through(INTEGRATION).update_store(store, metadata=_metadata(metadata), **given)  # type: ignore[arg-type]
+    _emit(info)
 
 
-def _feature(number: int, given: str) -> Feature:
-    found = _FEATURE.fullmatch(given.strip())
-    return Feature(found["id"], found["text"]) if found else Feature(f"f{number}", given.strip())
+@output.command("archive", group=stores, json=_JSON)
+@click.argument("store")
+@_workspace_option
+def archive(location: Location, store: str, *, workspace: str) -> None:
+    """Archive a memory store, permanently.
+
+    It can then be read, and its memories can be deleted, redacted and erased. Everything else is refused.
+    """
+    with location.opened() as found:
+        _emit(found.through(INTEGRATION).archive_store(store, workspace=workspace))
 
 
-def _code(location: Location, key: str, directory: str | None) -> str:
-    """A program that uses the memory store. It reads a URL that contains a password from the environment."""
-    opened = repr(location.url) if shown(location.url) == location.url else 'os.environ["RETENTIVE_AT"]'
-    opened += f", keys={location.keys!r}" if location.keys is not None else ""
-    elsewhere = "" if directory in {None, DIRECTORY} else f", directory={directory!r}"
-    form = _EMPTY_CODE if directory is None else _PROJECT_CODE
-    code = form.format(location=opened, key=key, directory=elsewhere)
-    if "os.environ" not in code:
-        code = code.removeprefix("import os\n\n")
-    return code.replace(f"store({key!r})", "store()") if key == DEFAULT_KEY else code
+def _metadata(given: tuple[str, ...]) -> dict[str, str | None]:
+    pairs = [each.partition("=") for each in given]
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise InvalidInput("an entry of the metadata is given more than once")
+    return {name: value if equals else None for name, equals, value in pairs}
 
 
-def _report(made: Made, *, has_goal: bool) -> str:
-    memories = output.counted(made.memories, "memory")
-    if made.took_over:
-        lines = [f"Took over the plain files at {made.at}: the memory store {made.store} has {memories}."]
-    elif made.is_new:
-        lines = [f"Created the memory store {made.store} at {made.at}, with {memories}."]
-    else:
-        lines = [f"The memory store {made.store} exists at {made.at}, with {memories}."]
-    if made.made:
-        lines += ["Created the record of a project:", *(f"  {path}" for path in made.made)]
-        lines += [] if has_goal else [f"Write the goal of the project into {made.made[0]}."]
-    lines += ["", "To work on it:" if made.made else "To use it:", ""]
-    return "\n".join([*lines, *(f"    {line}".rstrip() for line in made.code.splitlines()), ""])
+def _emit(info: StoreInfo) -> None:
+    value = output.attributes(info, *_FIELDS)
+    rows = [(name, _cell(each)) for name, each in value.items()]
+    output.emit(value, plain=rows, shown=[layouts.Table(("property", "value"), rows, folds=True)])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={each}" for name, each in value.items())
+    return "" if value is None else str(value)
 
 
 def _shown_row(info: StoreInfo) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def _is_found(backend: Backend, info: StoreInfo) -> bool:
     if info.key is None or info.key.startswith("memstore_"):
         return True
     try:
-        named = backend.get_store(info.key)
+        named = backend.get_store(info.key, workspace=info.workspace_id)
     except RetentiveError:
         return False
     return named is not None and named.id == info.id

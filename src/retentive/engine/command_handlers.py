@@ -69,6 +69,11 @@ class RunCommand(WriteOperation[CommandResult]):
         """Name of the command in the tool protocol."""
         return self.command.name
 
+    @property
+    def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the command
+        """True for commands that only delete."""
+        return isinstance(self.command, Delete | Clear)
+
     def paths(self) -> tuple[str, ...]:
         """Canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))

@@ -125,11 +125,13 @@ class WriteOperation(Operation[R_co]):
     - `under_review`: effect of the operation for an actor under review: it becomes a proposal (`propose`), is refused
       (`refuse`), or runs as usual (`skip`).
     - `switches_audit`: the operation may turn the audit log on.
+    - `allowed_when_archived`: the operation also runs on an archived store. It removes, or changes no memory.
     - `is_replayable`: if the operation is repeated under the same tool_use id, it returns its first outcome.
     """
 
     __slots__ = ()
     may_use_reserve: bool = False
+    allowed_when_archived: bool = False
     under_review: ClassVar[Literal["propose", "refuse", "skip"]] = "propose"
     switches_audit: ClassVar[bool] = False
     is_replayable: ClassVar[bool] = False

@@ -21,6 +21,7 @@ class ChangeSettings(WriteOperation[Settings]):
     name = "settings"
     under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed
     switches_audit = True
+    allowed_when_archived = True
     changes: Mapping[str, object]
     examiner: TextExaminer
     is_read_only: bool = False  # true if this process pinned read_only; stored settings can always be changed

@@ -121,13 +121,14 @@ class GuardedWriter(WriteRules):
         self._call = call
         self.recorded: list[Recorded] = []
         self.tried = False
+        self.is_archived = False
         self.cause = ""  # what an undo or a restore does, for the provenance
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
         """Return a writer for another actor in the same transaction. Both writers share `recorded`."""
         call = replace(self._call, source=source, session=session)
         other = GuardedWriter(self._tx, self.settings, actor, self._examiner, call)
-        other.recorded, other.hidden = self.recorded, self.hidden
+        other.recorded, other.hidden, other.is_archived = self.recorded, self.hidden, self.is_archived
         self.tried = True
         return other
 
@@ -150,6 +151,8 @@ class GuardedWriter(WriteRules):
         data = text.encode()
         if data == entry.data:
             return Stored(text, "" if entry.memory is None else entry.memory.version_id)
+        if self.is_archived:
+            raise Refused("archived")
         if not is_removal:
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
@@ -190,6 +193,8 @@ class GuardedWriter(WriteRules):
 
     def move(self, changes: Sequence[Change]) -> None:
         """Rename memories."""
+        if self.is_archived:
+            raise Refused("archived")
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:

@@ -65,6 +65,7 @@ class Sweep(WriteOperation[Swept]):
     """
 
     name = "sweep"
+    allowed_when_archived = True
     may_use_reserve = True
     under_review = "skip"
     idle: tuple[tuple[Memory, float], ...]

@@ -51,6 +51,7 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
     needs_external_edits = True
     may_use_reserve = True
     under_review = "refuse"
+    allowed_when_archived = True
     version_ids: tuple[str, ...]
     now: float
     all_of: MemoryPath | None = None
@@ -106,6 +107,7 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
     name = "erase"
     may_use_reserve = True
     under_review = "refuse"
+    allowed_when_archived = True
     target: MemoryPath | str  # path or id of the memory
 
     def facts(self, result: Any) -> Mapping[str, object]:
@@ -134,6 +136,7 @@ class EraseStore(WriteOperation[None]):
     name = "erase.store"
     may_use_reserve = True
     under_review = "refuse"
+    allowed_when_archived = True
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
         """Raise `ReadOnly` if the rules forbid it."""

@@ -66,6 +66,7 @@ class ClearPart(WriteOperation[CommandResult]):
     """Delete all visible memories of a store."""
 
     name = "clear"
+    allowed_when_archived = True
     may_use_reserve = True
     part: VisiblePart
 

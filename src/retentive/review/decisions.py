@@ -56,6 +56,7 @@ class Decide(WriteOperation[DecisionOutcome]):
     """
 
     under_review = "refuse"
+    allowed_when_archived = True
     wanted: tuple[str, ...] | None
     is_accepted: bool
     at: datetime

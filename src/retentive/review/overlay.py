@@ -239,7 +239,9 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_record(kind, key, value)
 
-    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
+    def set_metadata(
+        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
+    ) -> None:
         self._deny()
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:

@@ -102,6 +102,7 @@ class Confirm(WriteOperation[list[str]]):
     """Record that a person trusts the present texts at or below a path."""
 
     name = "trust.confirm"
+    allowed_when_archived = True
     needs_external_edits = True
     under_review = "refuse"
     path: MemoryPath
@@ -132,6 +133,7 @@ class ChangeQuarantine(WriteOperation[bool]):
     """Add a pattern to the setting `quarantine`, or remove it."""
 
     under_review = "refuse"
+    allowed_when_archived = True
     pattern: str
     is_released: bool
     is_read_only: bool

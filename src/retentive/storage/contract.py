@@ -28,6 +28,7 @@ from retentive.values.names import plain_name
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
+    DEFAULT_WORKSPACE,
     EXTERNAL,
     Actor,
     Change,
@@ -50,9 +51,10 @@ from retentive.values.records import (
 from retentive.values.text import verified
 
 __all__ = [
-    "ACTOR_KINDS", "EXTERNAL", "Actor", "Backend", "Change", "Clock", "Entry", "Kept", "Memory", "NewId",
-    "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "StoreInfo", "Transaction", "Usage",
-    "Version", "as_actor", "now_us", "plain_name", "sortable_id", "to_datetime", "verified", "verify_version",
+    "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Backend", "Change", "Clock", "Entry", "Kept", "Memory",
+    "NewId", "NewMetadata", "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "StoreInfo",
+    "StoreSelection", "Transaction", "Usage", "Version", "as_actor", "now_us", "plain_name", "sortable_id",
+    "to_datetime", "verified", "verify_version",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -77,6 +79,15 @@ class Selection(TypedDict, total=False):
     after: str | None
     before: str | None
     limit: int | None
+    oldest_first: bool
+
+
+class NewMetadata(TypedDict, total=False):
+    """Types of the keyword arguments of `Transaction.set_metadata`, for implementations."""
+
+    settings: Metadata
+    seal: Metadata
+    properties: Metadata
 
 
 class NewStore(TypedDict, total=False):
@@ -87,6 +98,18 @@ class NewStore(TypedDict, total=False):
     seal: str | None
     store_id: str | None
     created_at: datetime | None
+    workspace: str
+    properties: str | None
+
+
+class StoreSelection(TypedDict, total=False):
+    """Types of the keyword arguments of `Backend.list_stores`, for implementations."""
+
+    after: str | None
+    before: str | None
+    workspace: str | None
+    newest_first: bool
+    limit: int | None
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
@@ -122,6 +145,11 @@ class Snapshot(ABC):
     def settings(self) -> str | None:
         """Settings of the store as text, which the backend does not interpret."""
 
+    @property
+    @abstractmethod
+    def properties(self) -> str | None:
+        """The current value of `StoreInfo.properties`."""
+
     @abstractmethod
     def get(self, path: str) -> Entry:
         """Entry at a canonical path other than the root, read in one round trip."""
@@ -140,8 +168,9 @@ class Snapshot(ABC):
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
+        oldest_first: bool = False,
     ) -> Iterator[Version]:
-        """Versions, newest first. They can be limited to one memory (across its renames), one path or one revision.
+        """Versions, newest first unless `oldest_first`: all, or of one memory (across its renames), path or revision.
 
         `revision_of` is a version id. It selects all versions of the revision to which this version belongs, or no
         versions if the id is unknown. `after` and `before` are exclusive bounds: version ids, or any strings to compare
@@ -160,8 +189,8 @@ class Snapshot(ABC):
         """
 
     @abstractmethod
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Keys and values of all records of a kind, in key order."""
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        """Keys and values of at most `limit` records of a kind, in key order, for keys greater than `after`."""
 
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
@@ -207,8 +236,10 @@ class Transaction(Snapshot):
         """Write memories, versions and usage together. Returns the memory id and version id of each change."""
 
     @abstractmethod
-    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
-        """Replace the settings (at most 64 KB) or `StoreInfo.seal`. The revision does not change."""
+    def set_metadata(
+        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
+    ) -> None:
+        """Replace the settings (at most 64 KB), `StoreInfo.seal` or the properties. The revision does not change."""
 
     @abstractmethod
     def put_record(self, kind: str, key: str, value: str | None) -> None:
@@ -264,19 +295,32 @@ class Backend(ABC):
         seal: str | None = None,
         store_id: str | None = None,
         created_at: datetime | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+        properties: str | None = None,
     ) -> StoreInfo:
-        """Create a memory store. If a store with this key or id exists, return the existing store unchanged.
+        """Create a memory store. If the workspace has a store with this key, or the id exists, return it unchanged.
 
         `store_id` and `created_at` preserve the identity of a store that is copied from another location.
         """
 
     @abstractmethod
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        """Return the store with this id, otherwise the store with this key, otherwise None."""
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
+        """Return the store with this id, otherwise the store of the workspace with this key, otherwise None."""
 
     @abstractmethod
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        """At most `limit` stores with an id greater than `after`, in order of their ids, which is oldest first."""
+    def list_stores(
+        self,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        workspace: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> list[StoreInfo]:
+        """At most `limit` stores in order of their ids, which is oldest first, unless `newest_first`.
+
+        `after` and `before` are exclusive bounds: ids, or any strings to compare with ids.
+        """
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:

@@ -31,6 +31,10 @@ class Overlay(Snapshot):
     def settings(self) -> str | None:
         return self._inner.settings
 
+    @property
+    def properties(self) -> str | None:
+        return self._inner.properties
+
     def get(self, path: str) -> Entry:
         return self._inner.get(path)
 
@@ -52,8 +56,8 @@ class Overlay(Snapshot):
     def get_record(self, kind: str, key: str) -> str | None:
         return self._inner.get_record(kind, key)
 
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return self._inner.records(kind)
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        return self._inner.records(kind, after=after, limit=limit)
 
     def text(self, version_id: str) -> bytes | None:
         return self._inner.text(version_id)

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from retentive.errors import Damaged
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Version
 from retentive.values.paths import ROOT
+from retentive.values.records import SYSTEM_STORE
 
 PAGE_VERSIONS = 500
 FIRST_PAGES = (20, 100)  # smaller, because most readers of a long history want its newest versions
@@ -21,6 +22,11 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
     while page := backend.list_stores(after=after, limit=PAGE_STORES):
         yield from page
         after = page[-1].id
+
+
+def stores_of_users(backend: Backend) -> Iterator[StoreInfo]:
+    """All memory stores, oldest first, without the one that holds the records of the location."""
+    return (info for info in all_stores(backend) if info.id != SYSTEM_STORE)
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:

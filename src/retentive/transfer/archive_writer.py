@@ -174,6 +174,8 @@ class SectionWriter:
             memories=usage.memories,
             size_bytes=usage.size_bytes,
             versions=versions,
+            workspace_id=info.workspace_id,
+            properties=snapshot.properties,
         )
 
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Self, TypeAlias
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
-from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Transaction, Usage
+from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Memory, Snapshot, StoreInfo, Transaction, Usage
 from retentive.values.paths import ROOT
 
 RECORD_KINDS: tuple[str, ...] = (
@@ -28,19 +28,21 @@ Record: TypeAlias = tuple[str, str, str]
 class Contents:
     """Contents of a copied memory store other than its versions.
 
-    The contents are the present memories by id, the settings, the records by kind and key, and in a raw copy the seal.
+    The contents are the present memories by id, the settings, the properties, the records by kind and key, and in a
+    raw copy the seal.
     """
 
     memories: Mapping[str, Memory]
     settings: str | None
     records: Mapping[tuple[str, str], str]
     seal: str | None
+    properties: str | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, raw: bool) -> Self:
         """Read the contents from a snapshot."""
         seal = snapshot.seal if raw else None
-        return cls(_memories(snapshot), snapshot.settings, _records(snapshot), seal)
+        return cls(_memories(snapshot), snapshot.settings, _records(snapshot), seal, snapshot.properties)
 
     def usage(self) -> Usage:
         """The number and the total size of the memories."""
@@ -63,6 +65,8 @@ class Contents:
             tx.drop(extra)
         if tx.settings != self.settings:
             tx.set_metadata(settings=self.settings)
+        if tx.properties != self.properties:
+            tx.set_metadata(properties=self.properties)
         if self.seal is not None and tx.seal != self.seal:
             tx.set_metadata(seal=self.seal)
         present = _records(tx)
@@ -86,14 +90,23 @@ class Contents:
 
 
 def create_copy(
-    target: Backend, store_id: str, *, key: str | None, name: str, created_at: datetime, seal: str | None
+    target: Backend,
+    store_id: str,
+    *,
+    key: str | None,
+    name: str,
+    created_at: datetime,
+    seal: str | None,
+    workspace: str = DEFAULT_WORKSPACE,
 ) -> None:
     """Create the memory store for a copy, unless the target has it. A `seal` is given for a raw copy.
 
     A raw copy contains the stored bytes of an encrypted store. Raises `InvalidInput` if another store uses the id or
     the key.
     """
-    created = target.create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
+    created = target.create_store(
+        key=key, name=name, seal=seal, store_id=store_id, created_at=created_at, workspace=workspace
+    )
     check_same(created, store_id, key)
     if seal is None:
         capabilities.unlock(target, created)

@@ -17,7 +17,7 @@ from retentive.errors import Damaged, NotFound
 from retentive.locations import existing_store
 from retentive.storage.contract import Backend, Memory, Snapshot
 from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, expanded, sync_directory
-from retentive.storage.paging import all_stores
+from retentive.storage.paging import stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import lines
 from retentive.transfer.archive_writer import (
@@ -93,7 +93,7 @@ def back_up(
     Raises `NotFound` for an unknown id or key.
     """
     source = below_encryption(backend)
-    chosen = [existing_store(source, name) for name in stores] if stores else list(all_stores(source))
+    chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
     written: list[Exported] = []
     with new_archive(path) as archive:
         archive.add(BACKUP, lines.line(about("a backup")).encode())

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput, RetentiveError, UnknownSchema
-from retentive.storage.contract import Actor, Memory, Operation, Version, plain_name
+from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Memory, Operation, Version, plain_name
 from retentive.transfer.contents import Record
 from retentive.values.paths import MemoryPath
 
@@ -25,7 +25,7 @@ Parser: TypeAlias = Callable[[object], object]
 class Header:
     """Description of a memory store at the start of its section.
 
-    `settings` and `seal` have the form in which the backend stores them.
+    `settings`, `properties` and `seal` have the form in which the backend stores them.
     """
 
     id: str
@@ -38,6 +38,8 @@ class Header:
     memories: int
     size_bytes: int
     versions: int
+    workspace_id: str = DEFAULT_WORKSPACE
+    properties: str | None = None
 
 
 def line(given: Mapping[str, object]) -> str:
@@ -185,6 +187,8 @@ _HEADER: Mapping[str, Parser] = {
     "memories": _number,
     "size_bytes": _number,
     "versions": _number,
+    "workspace_id": lambda value: plain_name("a workspace id", _text(value)),
+    "properties": _optional(_text),
 }
 _MEMORY: Mapping[str, Parser] = {
     "id": _id,

@@ -19,7 +19,7 @@ from retentive.locations import existing_store
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
-from retentive.storage.paging import all_stores
+from retentive.storage.paging import stores_of_users
 from retentive.transfer.archive_writer import TransferProgress, record_external_edits
 from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
@@ -66,7 +66,7 @@ def migrate(
     and encrypted again if the target is opened with keys. Raises `Locked`, `InvalidInput` if the target has other
     versions of a store, and `Damaged` if a copy differs.
     """
-    chosen = list(all_stores(source)) if not stores else [existing_store(source, name) for name in stores]
+    chosen = list(stores_of_users(source)) if not stores else [existing_store(source, name) for name in stores]
     return [_Copy(source, target, info).run(progress) for info in chosen]
 
 
@@ -100,7 +100,7 @@ def source_erasures(
         SourceErasure(
             id=copy.id, key=copy.key, erased_at=erased_at, outcome=_erase_copy(target, copy.id) if erase else "kept"
         )
-        for copy in list(all_stores(target))
+        for copy in list(stores_of_users(target))
         if (not stores or {copy.id, copy.key} & set(stores)) and (erased_at := _erased_at(source, copy.id)) is not None
     ]
 
@@ -154,7 +154,15 @@ class _Copy:
         """Copy in rounds until the source has no new versions, in at most `MAX_ROUNDS` rounds."""
         info = self._info
         seal = info.seal if self._raw else None
-        create_copy(self._target, info.id, key=info.key, name=info.name, created_at=info.created_at, seal=seal)
+        create_copy(
+            self._target,
+            info.id,
+            key=info.key,
+            name=info.name,
+            created_at=info.created_at,
+            seal=seal,
+            workspace=info.workspace_id,
+        )
         newest = self._start()
         for _ in range(MAX_ROUNDS):
             record_external_edits(self._source, self._id)

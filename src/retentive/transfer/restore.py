@@ -75,7 +75,15 @@ def _import(
     header = section.header
     memories = {memory.id: memory for memory, _ in section.memories()}
     records = {(kind, name): value for kind, name, value in section.records(RECORDS)}
-    create_copy(target, header.id, key=key, name=header.name, created_at=header.created_at, seal=header.seal)
+    create_copy(
+        target,
+        header.id,
+        key=key,
+        name=header.name,
+        created_at=header.created_at,
+        seal=header.seal,
+        workspace=header.workspace_id,
+    )
     newest = target.read(header.id, newest_version)
     added = 0
     for batch in batches(_versions_after(newest or "", section, memories, texts), lambda one: one[1].version):
@@ -83,7 +91,7 @@ def _import(
         added += len(batch)
         if progress is not None:
             progress(batch[-1][0], header.versions)
-    contents = Contents(memories, header.settings, records, header.seal)
+    contents = Contents(memories, header.settings, records, header.seal, header.properties)
     return Restored(
         id=header.id,
         key=key,
@@ -131,5 +139,5 @@ def _check_target(target: Backend, section: Section, key: str | None) -> None:
         newest = target.read(header.id, newest_version)
         if newest is not None and not any(version.id == newest for version, _ in section.versions()):
             raise InvalidInput(f"the memory store {key or header.id} exists in the target with other versions")
-    elif key is not None and target.get_store(key) is not None:
+    elif key is not None and target.get_store(key, workspace=header.workspace_id) is not None:
         raise InvalidInput(f"the target has another memory store with the key {key!r}")

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
@@ -15,6 +15,7 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
 
 if TYPE_CHECKING:
+    from retentive.values.properties import Properties
     from retentive.values.provenance import Provenance
 
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
@@ -24,6 +25,10 @@ NewId: TypeAlias = Callable[[str, int], str]
 Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since 1970, such as `time.time`."""
 
+DEFAULT_WORKSPACE = "wrkspc_default"
+"""Workspace of the memory stores that name no other. Keys of stores are unique in a workspace."""
+SYSTEM_STORE = "memstore_system"
+"""Id of the memory store that holds the records of a location (`storage/place_records.py`)."""
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
 PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
@@ -77,7 +82,9 @@ EXTERNAL = Actor("job", "external")
 class StoreInfo:
     """Memory store, as recorded by the backend. `seal` contains the data of the encryption layer.
 
-    An erased store has only its id and `erased_at`.
+    `properties` is a text that the backend does not interpret; the properties below read it. It is encrypted in an
+    encrypted store, which has no name and no description if it is listed without its key. An erased store has only its
+    id and `erased_at`.
     """
 
     id: str
@@ -88,6 +95,35 @@ class StoreInfo:
     size_bytes: int
     seal: str | None = None
     erased_at: datetime | None = None
+    workspace_id: str = DEFAULT_WORKSPACE
+    properties: str | None = None
+
+    @property
+    def description(self) -> str:
+        """What the store is for; empty by default."""
+        return self.described.description
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Values of the application, by name."""
+        return self.described.metadata
+
+    @property
+    def updated_at(self) -> datetime:
+        """Time of the newest change to the name, the description or the metadata. Memories do not change it."""
+        return self.described.updated_at or self.created_at
+
+    @property
+    def archived_at(self) -> datetime | None:
+        """Time at which the store was archived; None if it was not."""
+        return self.described.archived_at
+
+    @property
+    def described(self) -> Properties:
+        """The properties, parsed. Raises `Damaged`."""
+        from retentive.values.properties import properties_of  # noqa: PLC0415 - it imports this module
+
+        return properties_of(self.properties, is_encrypted=self.seal is not None)
 
     def __repr__(self) -> str:
         size = f"{self.memories} memories, {self.size_bytes} bytes" if self.erased_at is None else "erased"

@@ -116,6 +116,7 @@ class Replies:
     near_count: str = "Note: The memory store holds {count} of at most {limit} memories."
     near_store: str = "Note: The memory store holds {size} of at most {limit} bytes."
     read_only: str = "Error: {path} is read-only"
+    archived: str = "Error: The memory store is archived: it can be read, and memories in it can be deleted"
     awaits_review: str = "Note: This change awaits review by a person. Until then only you see it."
     too_many_proposals: str = (
         "Error: {present} changes to this memory store await review by a person; the limit is {limit}. "
@@ -260,6 +261,7 @@ _KEYS_BY_CODE = {
     "too_large": "too_many_lines too_large too_large_to_keep too_many store_too_large"
     " too_many_proposals too_many_own_proposals",
     "read_only": "read_only",
+    "archived": "archived",
     "sensitive": "sensitive not_checked",
     "root_protected": "root_deleted root_renamed mount_deleted mount_renamed",
     "across_mounts": "across_mounts",

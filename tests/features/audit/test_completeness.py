@@ -129,6 +129,10 @@ CASES: dict[str, Case] = {
     "ChangeSettings": Case(
         lambda _, at: at.change_settings({"view_chars": 5_000}, actor=BOB), "settings", actor=BOB, refused="read_only"
     ),
+    "ChangeProperties": Case(
+        lambda scene, at: scene.place.update_store(at.id, name="New", actor=BOB), "store.update", actor=BOB
+    ),
+    "ArchiveStore": Case(lambda scene, at: scene.place.archive_store(at.id, actor=BOB), "store.archive", actor=BOB),
     "Read log": reads("log", lambda _, at: at.history.log(A), A),
     "Read text_at": reads("text_at", lambda scene, at: at.history.text_at(A, scene.oldest.id), A),
     "Read log, changes": reads("log", lambda _, at: at.history.changes(A), A),

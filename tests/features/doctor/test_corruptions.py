@@ -287,7 +287,7 @@ def judge_objects(seed: str, count: int, directory: Path) -> Tally:
         if corruption.where == "format":
             named = ("format",)
         elif corruption.where == "keys":  # a finding names the store
-            named = tuple(info.id for info in made if _key_object(str(info.key)) in corruption.named)
+            named = tuple(info.id for info in made if _key_object(str(info.key), info.workspace_id) in corruption.named)
         tally.judge(replace(corruption, named=named), list(check(copy)))
         with suppress(RetentiveError):
             repair(copy)

@@ -42,7 +42,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
         yield found("files_left", None, f"{left} files")
     behind = paths_changed_since(connection, min(synced, newest))
     with closing(JournalFile(f"{PRIVATE}/{JournalFile.name}", flags=os.O_RDONLY, directory=base)) as lock:
-        for info in select_stores(connection, None, None):
+        for info in select_stores(connection, {}):
             store = _StoreFiles(connection, base, info, lock, behind.get(info.id, set()))
             try:
                 yield from _limited(store.compare())

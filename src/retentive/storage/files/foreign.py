@@ -21,6 +21,7 @@ from typing import TypeVar, Unpack
 
 from retentive.errors import RetentiveError
 from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
     Actor,
     Backend,
     Change,
@@ -29,6 +30,7 @@ from retentive.storage.contract import (
     NewStore,
     Snapshot,
     StoreInfo,
+    StoreSelection,
     Transaction,
     now_us,
     sortable_id,
@@ -103,11 +105,11 @@ class ForeignDirectory(Backend):
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         return self._adopted().create_store(**new)
 
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        return self._reading(lambda inner: inner.get_store(id_or_key))
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
+        return self._reading(lambda inner: inner.get_store(id_or_key, workspace=workspace))
 
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        return self._reading(lambda inner: inner.list_stores(after=after, limit=limit))
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        return self._reading(lambda inner: inner.list_stores(**chosen))
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._adopted().erase_store(store_id, actor)

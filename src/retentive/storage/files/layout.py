@@ -10,7 +10,7 @@ import re
 from contextlib import suppress
 
 from retentive.errors import UnknownSchema
-from retentive.storage.contract import StoreInfo
+from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo
 from retentive.storage.disk import FILE_MODE, sync_directory
 from retentive.storage.sql.schema import ForeignSchema
 
@@ -26,10 +26,13 @@ _MAX_BYTES = 64
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """Path components of the directory of a store: the store key if it is a portable name, otherwise the store id."""
-    if store.key == DEFAULT_KEY:
+    """Path components of the directory of a store: the store key if it is a portable name, otherwise the store id.
+
+    Only keys of the default workspace name directories, because another workspace may have the same keys.
+    """
+    key = (store.key or "") if store.workspace_id == DEFAULT_WORKSPACE else ""
+    if key == DEFAULT_KEY:
         return ("memories",)
-    key = store.key or ""
     return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple, cast
 
 from retentive.errors import Damaged, NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
-from retentive.storage.contract import StoreInfo, to_datetime
+from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import OrderedMap, Pages, Rebuild, Sizes, Tree
 from retentive.storage.objects.reader import Cache, ObjectStorage, Reader
 from retentive.storage.objects.records import (
@@ -81,12 +81,15 @@ class Manifest:
     log: Edits = field(default_factory=dict, repr=False)
     has_gaps: bool = False
     erased: tuple[int, str | None] | None = None  # time and actor of the erasure
+    workspace: str = DEFAULT_WORKSPACE
+    properties: str | None = None
 
     def info(self) -> StoreInfo:
         created, state = to_datetime(self.created), self.state
         if self.erased is not None:
             return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased[0]))
-        return StoreInfo(self.id, self.key, self.name, created, state.memories, state.size_bytes, self.seal)
+        texts = self.seal, None, self.workspace, self.properties
+        return StoreInfo(self.id, self.key, self.name, created, state.memories, state.size_bytes, *texts)
 
     @property
     def edits(self) -> dict[str, str | None]:

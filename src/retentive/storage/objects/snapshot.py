@@ -55,6 +55,10 @@ class ObjectsSnapshot(Snapshot):
     def settings(self) -> str | None:
         return self._manifest.settings
 
+    @property
+    def properties(self) -> str | None:
+        return self._manifest.properties
+
     def usage(self) -> Usage:
         return Usage(self._state.memories, self._state.size_bytes)
 
@@ -97,12 +101,14 @@ class ObjectsSnapshot(Snapshot):
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         revision_of, memory_id, path = selection.get("revision_of"), selection.get("memory_id"), selection.get("path")
         after, before = selection.get("after"), selection.get("before")
-        rows = self._rows("" if after is None else after + "\0", before)
+        oldest_first = selection.get("oldest_first", False)
+        rows = self._rows("" if after is None else after + "\0", before, reverse=not oldest_first)
         if revision_of is not None:
             low, high = after or "", before or chr(0x10FFFF)
-            rows = (row for row in self._of_revision(revision_of) if low < row.id < high)
+            found = [row for row in self._of_revision(revision_of) if low < row.id < high]
+            rows = reversed(found) if oldest_first else iter(found)
         if memory_id is not None:
-            rows = _of_memory(rows, memory_id)
+            rows = _of_memory(rows, memory_id, until_first=not oldest_first)
         chosen = (row.as_version() for row in rows if path is None or row.path == path)
         return islice(chosen, selection.get("limit"))
 
@@ -132,10 +138,10 @@ class ObjectsSnapshot(Snapshot):
     def _row(self, version_id: str) -> VersionRow | None:
         return cast("VersionRow | None", self._map.get(VERSION + version_id))
 
-    def _rows(self, least: str, before: str | None) -> Iterator[VersionRow]:
-        """Versions with `least <= id < before`, newest first."""
+    def _rows(self, least: str, before: str | None, *, reverse: bool = True) -> Iterator[VersionRow]:
+        """Versions with `least <= id < before`, newest first, or oldest first without `reverse`."""
         high = _ALL_VERSIONS if before is None else VERSION + before
-        return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
+        return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse, ahead=1))
 
     def _of_revision(self, version_id: str) -> list[VersionRow]:
         """Versions of the revision to which a version belongs, newest first.
@@ -154,9 +160,12 @@ class ObjectsSnapshot(Snapshot):
         value = self._map.get(record_key(kind, key))
         return None if value is None else self._contents([value])[0]
 
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        start = record_key(kind, "")
-        for chunk in self._map.chunks(start, start[:-1] + "\1"):
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        return islice(self._records(record_key(kind, ""), after), limit)
+
+    def _records(self, start: str, after: str) -> Iterator[tuple[str, str]]:
+        low = start + after + "\0" if after else start
+        for chunk in self._map.chunks(low, start[:-1] + "\1"):
             for at in range(0, len(chunk), _TEXTS_AT_ONCE):
                 keys, values = zip(*chunk[at : at + _TEXTS_AT_ONCE], strict=True)
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
@@ -172,11 +181,11 @@ class ObjectsSnapshot(Snapshot):
         return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
 
-def _of_memory(rows: Iterable[VersionRow], memory_id: str) -> Iterator[VersionRow]:
+def _of_memory(rows: Iterable[VersionRow], memory_id: str, *, until_first: bool) -> Iterator[VersionRow]:
     for row in rows:
         if row.memory == memory_id:
             yield row
-            if row.first:
+            if row.first and until_first:
                 return
 
 

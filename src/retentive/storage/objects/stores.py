@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from itertools import islice
 from typing import Unpack
 
 from retentive.errors import Closed, Damaged, InvalidInput, NotFound
-from retentive.storage.contract import Actor, Backend, NewStore, StoreInfo, now_us
+from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, NewStore, StoreInfo, StoreSelection, now_us
 from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import ObjectStorage
@@ -27,6 +28,7 @@ from retentive.values.records import to_us
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
+_NEW = ("id", "key", "name", "created", "seal", "workspace", "properties")
 _AT_ONCE = 64
 MARKER = "format"  # object with the format number of the location
 
@@ -69,7 +71,15 @@ class StoresBackend(Backend):
         self._is_marked = self._is_marked or self._requests.until_done(partial(self.reads_marker, create=True))
         key, store_id, created_at = given["key"], given.get("store_id"), given.get("created_at")
         at = now_us(self._storage.clock) if created_at is None else to_us(created_at)
-        new = Manifest(store_id or self._storage.new_id(_PREFIX, at), key, given["name"], at, given.get("seal"))
+        new = Manifest(
+            store_id or self._storage.new_id(_PREFIX, at),
+            key,
+            given["name"],
+            at,
+            given.get("seal"),
+            workspace=given.get("workspace", DEFAULT_WORKSPACE),
+            properties=given.get("properties"),
+        )
         if not _ID.fullmatch(new.id):
             raise InvalidInput("store ids on object storage may contain only letters, digits, '_' and '-'")
         if key is None:
@@ -81,31 +91,31 @@ class StoresBackend(Backend):
 
         Raises `Taken`, `Unsure`.
         """
-        tag, begun = self._key(key)
+        tag, begun = self._key(key, new.workspace)
         if begun is not None and (made := self._made(begun)).key == key:
             return made
         if is_copy:
             with suppress(NotFound):
                 return self._manifests.now(new.id).manifest.info()
-        data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
-        self._requests.replace(_key_object(key), data, tag)
+        data = pack("key", {name: getattr(new, name) for name in _NEW})
+        self._requests.replace(_key_object(key, new.workspace), data, tag)
         return self._made(new)
 
-    def _key(self, key: str) -> tuple[Tag | None, Manifest | None]:
+    def _key(self, key: str, workspace: str) -> tuple[Tag | None, Manifest | None]:
         """Read the object for a key: its tag, and the initial manifest of the store that has the key.
 
         The tag is None if the object does not exist, and the manifest is None if the key is free.
         """
         try:
-            data, tag = self._requests.get(_key_object(key))
+            data, tag = self._requests.get(_key_object(key, workspace))
         except Missing:
             return None, None
         value = unpack("key", data)
         try:
-            begun = None if value is None else Manifest(*value)
+            begun = None if value is None else Manifest(**value)
         except TypeError:
             raise Damaged("the object that maps a store key to its memory store cannot be decoded") from None
-        if begun is not None and begun.key != key:
+        if begun is not None and (begun.key, begun.workspace) != (key, workspace):
             raise Damaged("the object that maps a store key to its memory store contains another key")
         return tag, begun
 
@@ -123,24 +133,27 @@ class StoresBackend(Backend):
             is_new = False
         raise AssertionError("unreachable")
 
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
         self._begin()
         if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
             with suppress(NotFound):
                 return self._manifests.now(id_or_key).manifest.info()
-        _, begun = self._key(id_or_key)
+        _, begun = self._key(id_or_key, workspace)
         found = None if begun is None else self._present(begun.id)
         return found if found is not None and found.key == id_or_key else None
 
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
         self._begin()
+        after, before, limit = chosen.get("after"), chosen.get("before"), chosen.get("limit")
         offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
-        names = (key.rpartition("/")[2] for key, _ in self._requests.names(MANIFESTS, after=offset))
-        ids = (store_id for store_id in names if after is None or store_id > after)
-        found: list[StoreInfo] = []
+        names: Iterable[str] = (key.rpartition("/")[2] for key, _ in self._requests.names(MANIFESTS, after=offset))
+        if chosen.get("newest_first"):  # object storage lists names only in ascending order
+            names = reversed(list(names))
+        ids = (each for each in names if each > (after or "") and (before is None or each < before))
+        workspace, found = chosen.get("workspace"), list[StoreInfo]()
         while some := list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE))):
             infos = together([partial(self._present, store_id) for store_id in some])
-            found += [info for info in infos if info is not None]
+            found += [info for info in infos if info is not None and workspace in {None, info.workspace_id}]
         return found
 
     def _present(self, store_id: str) -> StoreInfo | None:
@@ -158,8 +171,8 @@ class StoresBackend(Backend):
         erased = now_us(self._storage.clock), None if actor is None else str(actor)
 
         def emptied(now: Manifest) -> Manifest:
-            new = Manifest(now.id, now.key, "", now.created, None, generation=now.generation, erased=erased)
-            return now if now.erased else new
+            kept = replace(Manifest(now.id, now.key, "", now.created, None), workspace=now.workspace)
+            return now if now.erased else replace(kept, generation=now.generation, erased=erased)
 
         self._manifests.change(store_id, emptied)
 
@@ -172,17 +185,17 @@ class StoresBackend(Backend):
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
         if manifest.key is not None:
-            self._requests.until_done(partial(self._free, manifest.key, store_id))
+            self._requests.until_done(partial(self._free, manifest.key, manifest.workspace, store_id))
             self._manifests.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
         self._requests.delete(marks_of(self._requests, store_id).get(store_id, []))
         return len(keys)
 
-    def _free(self, key: str, store_id: str) -> None:
-        tag, begun = self._key(key)
+    def _free(self, key: str, workspace: str, store_id: str) -> None:
+        tag, begun = self._key(key, workspace)
         if begun is not None and begun.id == store_id:
-            self._requests.replace(_key_object(key), pack("key", None), tag)
+            self._requests.replace(_key_object(key, workspace), pack("key", None), tag)
 
 
-def _key_object(key: str) -> str:
+def _key_object(key: str, workspace: str) -> str:
     """Object name for a store key. It is a hash, since a key may contain characters that object names may not."""
-    return f"keys/{hashlib.sha256(json.dumps(key).encode()).hexdigest()}"
+    return f"keys/{hashlib.sha256(json.dumps([workspace, key]).encode()).hexdigest()}"

@@ -177,8 +177,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             self._count(None, source)
         self._manifest = replace(self._manifest, has_gaps=True)
 
-    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
+    def set_metadata(
+        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
+    ) -> None:
         self.changed = True
+        if properties is not UNCHANGED:
+            self._manifest = replace(self._manifest, properties=properties)
         if settings is not UNCHANGED:
             self._manifest = replace(self._manifest, settings=settings)
         if seal is not UNCHANGED:

@@ -17,7 +17,17 @@ from typing import TypeVar, Unpack
 from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
-from retentive.storage.contract import Actor, Backend, Clock, NewStore, Snapshot, StoreInfo, Transaction
+from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
+    Actor,
+    Backend,
+    Clock,
+    NewStore,
+    Snapshot,
+    StoreInfo,
+    StoreSelection,
+    Transaction,
+)
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_stores
 from retentive.storage.sealed.codec import StoreKeys
@@ -51,16 +61,33 @@ class SealedBackend(Backend, Checkable, Encrypting):
         if new.get("seal") is not None:
             raise InvalidInput("a memory store cannot be encrypted twice")
         new["seal"] = StoreSeal(self._seal_paths, timestamp(self.clock)).to_text()
+        properties, new["properties"] = new.get("properties"), None  # encrypted with the key, which needs the store id
+        if properties is not None:
+            new["name"] = new["key"] or "encrypted"  # the real name is one of the properties
         made = self.inner.create_store(**new)
         if made.seal is None or not StoreSeal.parse(made.seal).pending:
-            return made
-        return replace(made, seal=self._give_key(made.id, made.seal))
+            return self._opened_info(made)
+        made = replace(made, seal=self._give_key(made.id, made.seal))
+        if properties is not None:
+            self.write(made.id, lambda tx: None if tx.properties else tx.set_metadata(properties=properties))
+        return replace(made, properties=properties)
 
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        return self.inner.get_store(id_or_key)
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
+        found = self.inner.get_store(id_or_key, workspace=workspace)
+        return None if found is None else self._opened_info(found)
 
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        return self.inner.list_stores(after=after, limit=limit)
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        return [self._opened_info(info) for info in self.inner.list_stores(**chosen)]
+
+    def _opened_info(self, info: StoreInfo) -> StoreInfo:
+        """The store with its properties decrypted, or without properties if its key is missing."""
+        if info.properties is None or info.seal is None:
+            return info
+        try:
+            properties = self._keys_of(info.id, info.seal).open_metadata("properties", info.properties)
+        except (Locked, Damaged, _Pending):  # reported when the store is opened
+            properties = None
+        return replace(info, properties=properties)
 
     def unlock(self, store: StoreInfo) -> None:
         try:

@@ -59,20 +59,21 @@ class StoreKeys:
         self._naming = _derived(data_key, b"names")
         self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
         self._paths: dict[str, str] = {}
-        self._settings: tuple[str | None, str | None] = (None, None)  # encrypted and decrypted form
+        self._metadata: dict[str, tuple[str, str]] = {}  # encrypted and decrypted form, by name
 
-    def seal_settings(self, settings: str | None) -> str | None:
-        """Encrypt settings. The result is a string."""
-        return None if settings is None else self._encrypted(settings, self._bound_settings())
+    def seal_metadata(self, name: str, text: str | None) -> str | None:
+        """Encrypt the `settings` or `properties` of the store. The result is a string."""
+        return None if text is None else self._encrypted(text, self._bound_metadata(name))
 
-    def open_settings(self, sealed: str | None) -> str | None:
-        """Decrypt settings. Raises `Damaged`."""
+    def open_metadata(self, name: str, sealed: str | None) -> str | None:
+        """Decrypt the `settings` or `properties` of the store. Raises `Damaged`."""
         if sealed is None:
             return None
-        if sealed != self._settings[0]:
-            opened = self._decrypted(sealed, self._bound_settings(), "the stored settings were modified")
-            self._settings = sealed, opened
-        return self._settings[1]
+        known = self._metadata.get(name)
+        if known is None or sealed != known[0]:
+            opened = self._decrypted(sealed, self._bound_metadata(name), f"the stored {name} were modified")
+            known = self._metadata[name] = sealed, opened
+        return known[1]
 
     def seal_record(self, kind: str, key: str, value: str) -> str:
         """Encrypt the value of a record or side record. The result is a string."""
@@ -100,8 +101,8 @@ class StoreKeys:
     def _bound_record(self, kind: str, key: str) -> bytes:
         return f"record 1\0{self._store_id}\0{kind}\0{key}".encode()
 
-    def _bound_settings(self) -> bytes:
-        return f"settings|{self._store_id}".encode()
+    def _bound_metadata(self, name: str) -> bytes:
+        return f"{name}|{self._store_id}".encode()
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
         """Encrypt a text. The result can be decrypted only as the text of this version."""

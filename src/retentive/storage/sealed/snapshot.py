@@ -39,7 +39,11 @@ class SealedSnapshot(Overlay):
 
     @property
     def settings(self) -> str | None:
-        return self._keys.open_settings(self._inner.settings)
+        return self._keys.open_metadata("settings", self._inner.settings)
+
+    @property
+    def properties(self) -> str | None:
+        return self._keys.open_metadata("properties", self._inner.properties)
 
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
@@ -98,8 +102,9 @@ class SealedSnapshot(Overlay):
         value = self._inner.get_record(kind, key)
         return None if value is None else self._keys.open_record(kind, key, value)
 
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return ((key, self._keys.open_record(kind, key, value)) for key, value in self._inner.records(kind))
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        found = self._inner.records(kind, after=after, limit=limit)
+        return ((key, self._keys.open_record(kind, key, value)) for key, value in found)
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         version, data = self._inner.version(version_id)
@@ -150,10 +155,15 @@ class SealedTransaction(SealedSnapshot, Transaction):
     def drop(self, memories: Sequence[Memory]) -> None:
         self._tx.drop([_hidden_memory(memory, self._keys) for memory in memories])
 
-    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
+    def set_metadata(
+        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
+    ) -> None:
         if seal is not UNCHANGED:
             raise InvalidInput("the memory store is already encrypted; only the encryption layer may set its seal")
-        self._tx.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
+        self._tx.set_metadata(
+            settings=settings if settings is UNCHANGED else self._keys.seal_metadata("settings", settings),
+            properties=properties if properties is UNCHANGED else self._keys.seal_metadata("properties", properties),
+        )
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_record(kind, key, None if value is None else self._keys.seal_record(kind, key, value))

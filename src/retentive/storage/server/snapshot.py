@@ -28,6 +28,10 @@ class LazySnapshot(SqlSnapshot):
         return self._first or self._saw(select_head(self._server, self.store_id))
 
     @property
+    def properties(self) -> str | None:  # type: ignore[override]  # read on demand, as the head
+        return self.head.properties
+
+    @property
     def store(self) -> int:
         """Number of the store.
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from retentive.errors import NotFound
 from retentive.storage.capabilities import Checkable, Discarding, Keep
-from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, StoreInfo, now_us
+from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
+    Actor,
+    Backend,
+    Clock,
+    NewId,
+    NewStore,
+    StoreInfo,
+    StoreSelection,
+    now_us,
+)
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
@@ -47,20 +57,19 @@ class SqlBackend(Backend, Checkable, Discarding):
         store_id = new.get("store_id") or self.new_id("memstore_", at)
 
         def create(connection: Connection) -> StoreInfo:
-            found = stores.select_store_taking(connection, new["key"], store_id)
+            found = stores.select_store_taking(connection, store_id, new)
             if found is not None:
                 return found
-            key, name, seal = new["key"], new["name"], new.get("seal")
-            stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+            stores.insert_store(connection, store_id, at, new)
             return stores.find_store(connection, store_id)
 
         return self.transact(create)
 
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        return self.look(lambda connection: stores.select_store(connection, id_or_key))
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
+        return self.look(lambda connection: stores.select_store(connection, id_or_key, workspace))
 
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        return self.look(lambda connection: stores.select_stores(connection, after, limit))
+    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
+        return self.look(lambda connection: stores.select_stores(connection, chosen))
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self.transact(partial(self._erase, store_id=store_id, actor=actor))

@@ -34,7 +34,8 @@ VERSION = (
     "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by,"
     " provenance"
 )
-_HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings"
+_HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
+_HEAD_COLUMNS = 8
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class StoreHead:
     last_at: int
     seal: str | None
     settings: str | None
+    properties: str | None
 
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> StoreHead:
@@ -82,8 +84,8 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[S
     )
     if not found:
         raise stores.no_store(store_id)
-    head = _head(found[0][:7])
-    lower, upper, data, *fields = found[0][7:]
+    head = _head(found[0][:_HEAD_COLUMNS])
+    lower, upper, data, *fields = found[0][_HEAD_COLUMNS:]
     if fields[0] is None:
         return head, Entry(above=cast("str | None", upper), below=lower is not None)
     memory = _memory(fields)
@@ -102,10 +104,13 @@ _SAME_REVISION = (
 class SqlSnapshot(Snapshot):
     """Memory store in the state that one database transaction sees."""
 
+    properties: str | None = None  # an attribute, because every write reads it
+
     def __init__(self, connection: Connection, store_id: str, head: StoreHead | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
         self.head = head or select_head(connection, store_id)
+        self.properties = self.head.properties
 
     @property
     def store(self) -> int:
@@ -196,6 +201,7 @@ class SqlSnapshot(Snapshot):
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
+        oldest_first: bool = False,
     ) -> Iterator[Version]:
         if not all(could_be_id(given) for given in (memory_id, revision_of, after, before) if given is not None):
             return iter(())
@@ -209,7 +215,8 @@ class SqlSnapshot(Snapshot):
         if limit is not None:
             values.append(limit)
         found = self.connection.rows(
-            f"SELECT {VERSION} FROM versions WHERE store = ?{where} ORDER BY id DESC"
+            f"SELECT {VERSION} FROM versions WHERE store = ?{where} ORDER BY id"
+            + ("" if oldest_first else " DESC")
             + (" LIMIT ?" if limit is not None else ""),
             values,
         )
@@ -232,8 +239,8 @@ class SqlSnapshot(Snapshot):
         found = self.connection.rows(sql, (self.store, kind, key))
         return cast("str", found[0][0]) if found else None
 
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return iter(stores.select_records(self.connection, self.store, kind))
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        return iter(stores.select_records(self.connection, self.store, kind, after=after, limit=limit))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         columns = ", ".join(f"v.{column}" for column in VERSION.split(", "))
@@ -262,7 +269,7 @@ def below(path: str) -> tuple[str, str]:
 
 
 def _head(row: Row) -> StoreHead:
-    return StoreHead(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
+    return StoreHead(*cast("tuple[int, int, int, int, int, str | None, str | None, str | None]", row))
 
 
 def _memory(row: Sequence[Value]) -> Memory:

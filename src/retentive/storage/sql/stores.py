@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from typing import cast
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import StoreInfo, to_datetime
+from retentive.storage.contract import DEFAULT_WORKSPACE, NewStore, StoreInfo, StoreSelection, to_datetime
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES
 
-_STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at"
+_STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at, workspace, properties"
+_BY_KEY = "workspace = ? AND store_key = ?"
 
 
-def insert_store(
-    connection: Connection, *, store_id: str, key: str | None, name: str, at: int, seal: str | None
-) -> None:
+def insert_store(connection: Connection, store_id: str, at: int, new: NewStore) -> None:
     """Insert a memory store."""
+    values = new.get("workspace", DEFAULT_WORKSPACE), new["key"], new["name"], at, new.get("seal")
     connection.run(
-        "INSERT INTO stores (id, store_key, name, created_at, revision, memories, size_bytes, last_at, seal)"
-        " VALUES (?, ?, ?, ?, 0, 0, 0, 0, ?)",
-        (store_id, key, name, at, seal),
+        "INSERT INTO stores (id, workspace, store_key, name, created_at, revision, memories, size_bytes, last_at, seal,"
+        " properties) VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)",
+        (store_id, *values, new.get("properties")),
     )
 
 
@@ -33,40 +33,48 @@ def erase_store(connection: Connection, number: int, *, at: int, by: str | None)
         connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(
         "UPDATE stores SET store_key = NULL, name = '', memories = 0, size_bytes = 0, seal = NULL, settings = NULL,"
+        " properties = NULL,"
         " erased_at = ?, erased_by = ? WHERE no = ?",
         (at, by, number),
     )
 
 
-def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
-    """Return the store with this id, otherwise the store with this key, otherwise None."""
+def select_store(connection: Connection, id_or_key: str, workspace: str) -> StoreInfo | None:
+    """Return the store with this id, otherwise the store of the workspace with this key, otherwise None."""
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
         return None  # no database can store a NUL or a lone surrogate
-    by_id = _select(connection, "id", id_or_key) if id_or_key.startswith("memstore_") else None
-    return by_id or _select(connection, "store_key", id_or_key)
+    by_id = _select(connection, "id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
+    return by_id or _select(connection, _BY_KEY, workspace, id_or_key)
 
 
-def select_store_taking(connection: Connection, key: str | None, store_id: str) -> StoreInfo | None:
-    """Return the store with this key, otherwise the store with this id (even if it is erased), otherwise None."""
-    by_key = None if key is None else _select(connection, "store_key", key)
-    return by_key or _select(connection, "id", store_id)
+def select_store_taking(connection: Connection, store_id: str, new: NewStore) -> StoreInfo | None:
+    """Return the store with the key of a new one, otherwise that with its id (even if it is erased), otherwise None."""
+    key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
+    by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
+    return by_key or _select(connection, "id = ?", store_id)
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
     """Return the store with this id. Raises `NotFound`."""
-    found = _select(connection, "id", store_id)
+    found = _select(connection, "id = ?", store_id)
     if found is None:
         raise no_store(store_id)
     return found
 
 
-def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
+def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreInfo]:
     """Stores in order of their ids."""
+    clauses = (
+        ("id > ?", chosen.get("after")),
+        ("id < ?", chosen.get("before")),
+        ("workspace = ?", chosen.get("workspace")),
+    )
     sql, values = f"SELECT {_STORE} FROM stores WHERE erased_at IS NULL", list[Value]()
-    if after is not None:
-        sql, values = sql + " AND id > ?", [after]
-    sql += " ORDER BY id"
-    if limit is not None:
+    for clause, value in clauses:
+        if value is not None:
+            sql, values = f"{sql} AND {clause}", [*values, value]
+    sql += " ORDER BY id DESC" if chosen.get("newest_first") else " ORDER BY id"
+    if (limit := chosen.get("limit")) is not None:
         sql, values = sql + " LIMIT ?", [*values, limit]
     return [_store(row) for row in connection.rows(sql, values)]
 
@@ -84,10 +92,14 @@ def no_store(store_id: str) -> NotFound:
     return NotFound(f"there is no memory store {store_id}")
 
 
-def select_records(connection: Connection, store: int, kind: str, *, after: str = "") -> list[tuple[str, str]]:
+def select_records(
+    connection: Connection, store: int, kind: str, *, after: str = "", limit: int | None = None
+) -> list[tuple[str, str]]:
     """Keys and values of the records of a kind, in key order, for keys greater than `after`."""
     found = connection.rows(
-        "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name", (store, kind, after)
+        "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
+        + ("" if limit is None else f" LIMIT {limit:d}"),
+        (store, kind, after),
     )
     return cast("list[tuple[str, str]]", found)
 
@@ -105,17 +117,17 @@ def write_records(connection: Connection, store: int, kind: str, values: Mapping
         connection.run_many("INSERT INTO records (store, kind, name, value) VALUES (?, ?, ?, ?)", added)
 
 
-def _select(connection: Connection, column: str, value: str) -> StoreInfo | None:
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (value,))
+def _select(connection: Connection, clause: str, *values: str) -> StoreInfo | None:
+    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {clause}", values)
     return _store(found[0]) if found else None
 
 
 def _store(row: Row) -> StoreInfo:
-    id_, key, name, created, memories, size, seal, erased = cast(
-        "tuple[str, str | None, str, int, int, int, str | None, int | None]", row
+    id_, key, name, created, memories, size, seal, erased, workspace, properties = cast(
+        "tuple[str, str | None, str, int, int, int, str | None, int | None, str, str | None]", row
     )
     try:
         created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
     except Damaged:
         raise Damaged(f"the times of memory store {id_} cannot be read") from None
-    return StoreInfo(id_, key, name, created_at, memories, size, seal, erased_at)
+    return StoreInfo(id_, key, name, created_at, memories, size, seal, erased_at, workspace, properties)

@@ -98,8 +98,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
         gone = [(self.store, memory.path) for memory in memories]
         self.connection.run_many("DELETE FROM memories WHERE store = ? AND path = ?", gone)
 
-    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
+    def set_metadata(
+        self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
+    ) -> None:
         self.changed = True
+        if properties is not UNCHANGED:
+            self.properties = self.head.properties = properties
         if settings is not UNCHANGED:
             self.head.settings = settings
         if seal is not UNCHANGED:
@@ -167,9 +171,18 @@ class SqlTransaction(SqlSnapshot, Transaction):
         head = self.head
         if self.changed:
             self.connection.run(
-                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ?, settings = ?"
-                " WHERE no = ?",
-                (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.settings, head.no),
+                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ?, settings = ?,"
+                " properties = ? WHERE no = ?",
+                (
+                    head.revision,
+                    head.memories,
+                    head.size_bytes,
+                    head.last_at,
+                    head.seal,
+                    head.settings,
+                    head.properties,
+                    head.no,
+                ),
             )
 
     def _put(self, change: Change, path: str, size: int, who: str | None) -> Recorded:
@@ -281,6 +294,7 @@ def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str)
         sql = "SELECT 1 FROM versions WHERE store = ? AND id = ?"
         landed = bool(connection.rows(sql, (head.no, changed.newest)))
     else:
-        landed = not changed.untraced and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
+        held = changed.head.seal, changed.head.settings, changed.head.properties
+        landed = not changed.untraced and (head.seal, head.settings, head.properties) == held
     connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
     return landed

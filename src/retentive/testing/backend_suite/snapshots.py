@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Backend, Change, Entry, Snapshot, Transaction, Usage
+from retentive.storage.contract import (
+    Actor,
+    Backend,
+    Change,
+    Entry,
+    Selection,
+    Snapshot,
+    Transaction,
+    Usage,
+    Version,
+)
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
@@ -121,6 +133,42 @@ class SnapshotsSuite(SuiteOpening):
         for limit in (0, 1, 4, 6, 100):
             assert store.versions(limit=limit) == every[:limit]
         assert store.versions(path=A, limit=1) == [every[1]]
+
+    def test_versions_can_be_listed_oldest_first(self, store: Opened) -> None:
+        """The order reverses the list, with every filter, and the limit counts from the oldest version."""
+        store.create({A: b"1", B: b"2"})
+        store.put(A, b"3")
+        store.move(A, C)
+        store.delete(B)
+        newest = store.versions()
+        memory = store.memory(C)
+
+        def oldest(**chosen: Unpack[Selection]) -> list[Version]:
+            chosen["oldest_first"] = True
+            return store.read(lambda snapshot: list(snapshot.versions(**chosen)))
+
+        assert oldest() == newest[::-1]
+        assert oldest(limit=2) == newest[:-3:-1]
+        assert oldest(after=newest[-2].id, limit=2) == newest[1:3][::-1]
+        assert oldest(before=newest[1].id, after=newest[-1].id) == newest[2:-1][::-1]
+        assert oldest(memory_id=memory.id) == store.versions(memory_id=memory.id)[::-1]
+        assert oldest(path=B) == store.versions(path=B)[::-1]
+        assert oldest(revision_of=newest[-1].id) == newest[-2:][::-1]
+
+    def test_records_are_read_in_pages(self, store: Opened) -> None:
+        """`after` is an exclusive key; other kinds are not counted."""
+        keys = [f"k{number:03}" for number in range(7)]
+        store.write(lambda tx: [tx.put_record(kind, key, key) for kind in ("kind", "kind2", "kin") for key in keys])
+        pairs = [(key, key) for key in keys]
+
+        def read(after: str, limit: int | None) -> list[tuple[str, str]]:
+            return store.read(lambda snapshot: list(snapshot.records("kind", after=after, limit=limit)))
+
+        assert read("", None) == pairs
+        assert read("", 3) == pairs[:3]
+        assert read("k002", 3) == pairs[3:6]
+        assert read("k0021", 2) == pairs[3:5]
+        assert read("k006", 3) == read("", 0) == []
 
     def test_texts_of_all_versions_can_be_read(self, store: Opened) -> None:
         """A deletion has the text None. Reading an unknown version raises `NotFound`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from retentive.errors import NotFound
-from retentive.storage.contract import Backend
+from retentive.errors import InvalidInput, NotFound
+from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Change, Transaction
 from retentive.testing.backend_suite.opening import A, Opened, SuiteOpening
 
 ODD_KEYS = ["a", "A", "é", "e\u0301", "a b", "a/b", "..", "%", "_", "it's", "😀", "x" * 255, "\u2028", "/etc/passwd"]
@@ -58,6 +59,60 @@ class StoresSuite(SuiteOpening):
         assert one.key is None
         assert backend.get_store(other.id) == other
 
+    def test_keys_are_unique_in_their_workspace(self, backend: Backend) -> None:
+        """Two workspaces can use the same key for different stores. An id finds a store of any workspace."""
+        one = backend.create_store(key="k", name="one")
+        other = backend.create_store(key="k", name="other", workspace="wrkspc_other")
+        assert (one.workspace_id, other.workspace_id) == (DEFAULT_WORKSPACE, "wrkspc_other")
+        assert one.id != other.id
+        assert backend.create_store(key="k", name="again", workspace="wrkspc_other") == other
+        assert backend.get_store("k") == backend.get_store(one.id, workspace="wrkspc_other") == one
+        assert backend.get_store("k", workspace="wrkspc_other") == other
+        assert backend.get_store("k", workspace="wrkspc_none") is None
+        Opened(backend, "k").create({A: b"one"})
+        backend.write(other.id, lambda tx: tx.record([Change(None, A, b"other")], None))
+        assert backend.read(one.id, lambda snapshot: snapshot.get(A).data) == b"one"
+        assert backend.read(other.id, lambda snapshot: snapshot.get(A).data) == b"other"
+        assert [info.id for info in backend.list_stores(workspace="wrkspc_other")] == [other.id]
+        assert [info.id for info in backend.list_stores()] == sorted([one.id, other.id])
+        backend.erase_store(one.id, None)
+        assert backend.get_store("k") is None
+        assert backend.get_store("k", workspace="wrkspc_other") is not None
+
+    def test_properties_are_stored_with_the_store(self, backend: Backend) -> None:
+        """The text is readable in a transaction and in the list of stores. Changing it keeps the revision."""
+        made = backend.create_store(key="k", name="n", properties='{"name":"é"}')
+        assert made.properties == '{"name":"é"}'
+        assert backend.read(made.id, lambda snapshot: snapshot.properties) == made.properties
+        assert backend.create_store(key="k", name="n", properties="{}").properties == made.properties
+        for text in ('{"name":"b"}', '{"description":"' + "d" * 1_024 + '"}', None):
+            backend.write(made.id, partial(_set_properties, text=text))
+            found = backend.get_store("k")
+            assert found is not None
+            assert text == found.properties == backend.list_stores()[0].properties
+            assert backend.read(made.id, lambda snapshot: (snapshot.properties, snapshot.revision)) == (text, 0)
+        plain = backend.create_store(key=None, name="n")
+        assert plain.properties is None
+        backend.write(plain.id, lambda tx: tx.set_metadata(properties="{}", settings="s"))
+        assert backend.read(plain.id, lambda snapshot: (snapshot.properties, snapshot.settings)) == ("{}", "s")
+        backend.erase_store(plain.id, None)
+        erased = backend.get_store(plain.id)
+        assert erased is not None
+        assert erased.properties is None
+
+    def test_a_failed_write_keeps_the_properties(self, backend: Backend) -> None:
+        """Work that raises changes neither the text nor what later work sees."""
+        made = backend.create_store(key="k", name="n", properties="{}")
+
+        def fail(tx: Transaction) -> None:
+            tx.set_metadata(properties='{"name":"x"}')
+            assert tx.properties == '{"name":"x"}'
+            raise InvalidInput("no")
+
+        with pytest.raises(InvalidInput):
+            backend.write(made.id, fail)
+        assert backend.write(made.id, lambda tx: tx.properties) == "{}"
+
     def test_keys_are_compared_exactly(self, backend: Backend) -> None:
         """Keys that differ in case, Unicode form or special characters belong to different stores."""
         stores = {key: Opened(backend, key) for key in ODD_KEYS}
@@ -75,6 +130,16 @@ class StoresSuite(SuiteOpening):
         assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
         assert [store.id for store in backend.list_stores(after=ids[4])] == ids[5:]
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
+
+    def test_stores_are_listed_newest_first(self, backend: Backend) -> None:
+        """`after` and `before` bound the ids in either order; they need not be ids."""
+        ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(5))
+        newest_first = [one.id for one in backend.list_stores(newest_first=True)]
+        assert newest_first == ids[::-1]
+        assert [one.id for one in backend.list_stores(newest_first=True, limit=2)] == ids[:2:-1]
+        assert [one.id for one in backend.list_stores(newest_first=True, before=ids[3], limit=2)] == [ids[2], ids[1]]
+        assert [one.id for one in backend.list_stores(after=ids[0], before=ids[3])] == ids[1:3]
+        assert backend.list_stores(before="memstore_") == backend.list_stores(after="memstore_~") == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
         """The list contains the present size of each store."""
@@ -119,3 +184,9 @@ class StoresSuite(SuiteOpening):
         assert backend.read(other.id, lambda snapshot: list(snapshot.versions(memory_id=memory.id))) == []
         with pytest.raises(NotFound):
             backend.read(other.id, lambda snapshot: snapshot.text(version.id))
+
+
+def _set_properties(tx: Transaction, text: str | None) -> None:
+    assert tx.properties != text
+    tx.set_metadata(properties=text)
+    assert tx.properties == text

@@ -4,7 +4,8 @@
 CREATE TABLE {if_new}stores (
     no          {row_number},
     id          {id} NOT NULL UNIQUE,
-    store_key   {name} UNIQUE,
+    workspace   {word} NOT NULL,
+    store_key   {name},
     name        {name} NOT NULL,
     created_at  {int} NOT NULL,
     revision    {int} NOT NULL,   -- number of commits that changed memories or history
@@ -13,8 +14,10 @@ CREATE TABLE {if_new}stores (
     last_at     {int} NOT NULL,   -- time of the newest version: times in one store only grow
     seal        {text},           -- data of the encryption layer
     settings    {text},           -- JSON of the settings that differ from the defaults
+    properties  {text},           -- JSON of name, description, metadata and times; null for the defaults
     erased_at   {int},            -- an erased store has only its id
-    erased_by   {name}
+    erased_by   {name},
+    UNIQUE (workspace, store_key)
 ) {of_stores};
 
 CREATE TABLE {if_new}memories (

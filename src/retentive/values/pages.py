@@ -1,0 +1,22 @@
+"""Pages of long lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[T, C]):
+    """One page of a list. `next` is the cursor of the next page; None after the last page."""
+
+    items: tuple[T, ...]
+    next: C | None = None
+
+    @classmethod
+    def of(cls, found: list[T], limit: int, cursors: list[C]) -> ListPage[T, C]:
+        """ListPage of the first `limit` items. There is a next page if more were found."""
+        return cls(tuple(found[:limit]), cursors[limit - 1] if len(found) > limit else None)

@@ -1,0 +1,109 @@
+"""Properties of a memory store: name, description, metadata and times. The backend stores them as one text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+
+from retentive.errors import Damaged, InvalidInput
+from retentive.values.names import plain_name
+from retentive.values.records import StoreInfo, to_datetime, to_us
+
+MAX_DESCRIPTION_CHARS, MAX_METADATA = 1_024, 16
+MAX_NAME_CHARS, MAX_VALUE_CHARS = 64, 512  # of one entry of the metadata
+_TIMES = ("updated_at", "archived_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """Properties of a memory store. A name of None means the name given when the store was created."""
+
+    name: str | None = None
+    description: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    updated_at: datetime | None = None
+    archived_at: datetime | None = None
+
+    def to_text(self) -> str:
+        """The properties as JSON."""
+        times = {name: None if (at := getattr(self, name)) is None else to_us(at) for name in _TIMES}
+        given = {"name": self.name, "description": self.description, "metadata": dict(self.metadata), **times}
+        return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":"))
+
+    def changed(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
+    ) -> Properties:
+        """Copy with some properties replaced. None keeps a property; in the metadata it removes an entry.
+
+        Raises `InvalidInput`.
+        """
+        merged = {**self.metadata, **(metadata or {})}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        return replace(
+            self,
+            name=self.name if name is None else plain_name("a store name", name),
+            description=self.description if description is None else _description(description),
+            metadata=_metadata(kept) if metadata else self.metadata,
+        )
+
+
+def properties_of(text: str | None, *, is_encrypted: bool = False) -> Properties:
+    """Parse stored properties. Those of an encrypted store that were not decrypted are the defaults.
+
+    Raises `Damaged`.
+    """
+    if text is None or (is_encrypted and not text.startswith("{")):
+        return _NONE
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> Properties:
+    try:
+        given = json.loads(text)
+        name, description, metadata = given.get("name"), given.get("description", ""), given.get("metadata", {})
+        times = [None if (at := given.get(each)) is None else to_datetime(at) for each in _TIMES]
+        texts = [name or "", description, *metadata, *metadata.values()]
+    except (ValueError, TypeError, AttributeError, RecursionError, Damaged):
+        raise _DAMAGED from None
+    if not all(isinstance(each, str) for each in texts):
+        raise _DAMAGED
+    return Properties(name, description, metadata, *times)
+
+
+def named(info: StoreInfo) -> StoreInfo:
+    """The store with the name in its properties, if they have one."""
+    name = info.described.name
+    return info if name is None else replace(info, name=name)
+
+
+def _description(text: object) -> str:
+    if not isinstance(text, str) or len(text) > MAX_DESCRIPTION_CHARS or not _is_storable(text):
+        raise InvalidInput(f"a description must be a text of at most {MAX_DESCRIPTION_CHARS:,} characters without NUL")
+    return text
+
+
+def _metadata(given: Mapping[str, object]) -> dict[str, str]:
+    for name, value in given.items():
+        if not 1 <= len(name) <= MAX_NAME_CHARS or not _is_storable(name):
+            raise InvalidInput(f"a name in the metadata must have 1 to {MAX_NAME_CHARS} characters")
+        if not isinstance(value, str) or len(value) > MAX_VALUE_CHARS or not _is_storable(value):
+            raise InvalidInput(f"a value in the metadata must be a text of at most {MAX_VALUE_CHARS} characters")
+    if len(given) > MAX_METADATA:
+        raise InvalidInput(f"the metadata may have at most {MAX_METADATA} entries")
+    return {name: str(value) for name, value in given.items()}
+
+
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+_NONE = Properties()
+_DAMAGED = Damaged("the properties of the memory store cannot be read")

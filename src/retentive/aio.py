@@ -60,7 +60,7 @@ class _Async(Generic[SyncT]):
     async def call(self, work: Callable[[SyncT], T]) -> T:
         """Run a function of the sync object in a worker thread: `await store.call(lambda store: store.history.log())`.
 
-        It is the way to `history`, `review`, `trust` and `audit`.
+        It is the way to `by_id`, `history`, `review`, `trust` and `audit`.
         """
         return await to_thread.run_sync(work, self.sync)
 

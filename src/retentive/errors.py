@@ -13,11 +13,20 @@ from functools import partial
 from typing import ClassVar
 
 
+@dataclass(frozen=True, slots=True)
+class Conflicting:
+    """Memory that is in the way of a change: at the path, above it, or the first below it."""
+
+    memory_id: str
+    path: str
+
+
 class RetentiveError(Exception):
-    """Base class of all errors of retentive. Picklable."""
+    """Base class of all errors of retentive. Picklable. `conflicting` is set if a path is not free."""
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
+    conflicting: Conflicting | None = None
 
 
 class InvalidInput(RetentiveError):
@@ -200,7 +209,7 @@ class Refused(RetentiveError):
         self.values = values
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(Refused, self.key, **self.values), ()
+        return partial(Refused, self.key, **self.values), (), {"conflicting": self.conflicting}
 
 
 def error_of(text: str, code: str | None) -> RetentiveError:

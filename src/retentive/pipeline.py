@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt, Proceed
-from retentive.engine.command_handlers import CommandResult, RunCommand, Viewed, brought_by
+from retentive.engine.command_handlers import CommandResult, Viewed, brought_by
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
@@ -193,15 +193,18 @@ class StoreCore(StoreContext):
         """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
         return self.reply(AuditOnly(name, error), self.invocation(actor))
 
-    def written(self, operation: RunCommand, invocation: Invocation) -> Written:
-        """Run a command for a program. Raises the error of the reply, and storage errors."""
+    def written(self, operation: WriteOperation[CommandResult], invocation: Invocation) -> Written:
+        """Run a command, or a change by id, for a program. Raises the error of the reply, and storage errors."""
         try:
             outcome: Outcome[CommandResult] = run(self, operation, invocation)
             result = outcome.value()
         except Refused as refusal:
             raise self.error(refusal, operation) from None
-        path, notes = paths_named(operation)[-1].text, notes_of(self, outcome)
-        return Written(path, result.version_id, len(outcome.recorded), outcome.proposed, notes)
+        memory, recorded = result.memory, outcome.recorded
+        path = paths_named(operation)[-1].text if memory is None else memory.path
+        memory_id = memory.id if memory is not None else recorded[-1].memory_id if len(recorded) == 1 else ""
+        notes = notes_of(self, outcome)
+        return Written(path, result.version_id, len(recorded), outcome.proposed, notes, memory_id, memory)
 
     def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
         """Run an operation for a program and return its result. Raises the error of the reply, and storage errors."""
@@ -213,7 +216,9 @@ class StoreCore(StoreContext):
     def error(self, refusal: Refused, operation: Operation[R]) -> RetentiveError:
         """The exception for a refused operation, with the sentence of the error reply."""
         said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
-        return error_of(said.text, said.code)
+        error = error_of(said.text, said.code)
+        error.conflicting = refusal.conflicting
+        return error
 
     def peek(self, operation: ReadOperation[R]) -> R:
         """Run a read as part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from datetime import datetime
 
     from retentive.audit.reader import Audit
+    from retentive.by_id import ById
     from retentive.engine.context import StoreOptions
     from retentive.engine.trust.levels import Level
     from retentive.history.apply import RestoreOutcome
@@ -236,6 +237,13 @@ class MemoryStore(Memories):
             target = self._core.parsed(under)
         search = Search(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
         return search.run(self._core, actor, partial(self._core.found, actor=actor))
+
+    @property
+    def by_id(self) -> ById:
+        """The memories by their ids: read, update and delete."""
+        from retentive.by_id import ById  # noqa: PLC0415 - most processes do not need it
+
+        return ById(self._core)
 
     def usage(self) -> Usage:
         """Number and total size of the memories."""

@@ -21,6 +21,8 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "cp": ("changes", "Copy a memory"),
         "mv": ("changes", "Rename a memory or a directory"),
         "rm": ("changes", "Delete memories or directories"),
+        "update": ("changes", "Change the text or the path of a memory by its id"),
+        "delete-id": ("changes", "Delete a memory by its id"),
         "import": ("transfer", "Import files as memories"),
     },
     "Look back and undo": {

@@ -9,12 +9,23 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
-from retentive.cli.parameters import given_text, text_of_file, text_options
-from retentive.cli.performed import CHANGE, Done, emit_done, end, perform, run
+from retentive.cli.parameters import MEMORY_PATH, VERSION_ID, given_text, text_of_file, text_options
+from retentive.cli.performed import CHANGE, Done, emit_done, end, memory_object, perform, run
 from retentive.engine.command_handlers import RunCommand
 from retentive.errors import RetentiveError
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Append, Write
+from retentive.values.records import Written
+
+_hash_option = click.option(
+    "--if-sha256", metavar="HASH", help="Change nothing unless this is the sha256 of the text of the memory."
+)
+_version_option = click.option(
+    "--if-version",
+    metavar="ID",
+    type=VERSION_ID,
+    help="Change nothing unless this is the newest version of the memory. '' means that there must be no memory.",
+)
 
 
 @output.command(json=CHANGE)
@@ -33,27 +44,29 @@ def create(location: Location, path: str, text: str | None, file: str | None) ->
 @output.command(json=CHANGE)
 @click.argument("path")
 @text_options
-def write(location: Location, path: str, text: str | None, file: str | None) -> None:
+@_version_option
+def write(location: Location, path: str, text: str | None, file: str | None, *, if_version: str | None) -> None:
     """Create a memory, or replace its whole text, with TEXT, a file or standard input.
 
     Creates the location and the memory store if they do not exist.
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(_performed(store, Write, path, content))
+        end(_performed(store, Write, path, content, if_version))
 
 
 @output.command(json=CHANGE)
 @click.argument("path")
 @text_options
-def append(location: Location, path: str, text: str | None, file: str | None) -> None:
+@_version_option
+def append(location: Location, path: str, text: str | None, file: str | None, *, if_version: str | None) -> None:
     """Append TEXT, a file or standard input to a memory, as whole lines. Creates the memory if it does not exist.
 
     Creates the location and the memory store if they do not exist.
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(_performed(store, Append, path, content))
+        end(_performed(store, Append, path, content, if_version))
 
 
 @output.command(json=CHANGE)
@@ -102,16 +115,19 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
 
 @output.command(json=CHANGE)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-def rm(location: Location, paths: Sequence[str]) -> None:
+@_version_option
+def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> None:
     """Delete memories, or directories with everything below them.
 
     A directory is deleted as a whole or not at all. After an error, rm goes on with the next PATH; the exit status is
     that of the first error.
     """
+    if if_version is not None and len(paths) > 1:
+        raise click.UsageError("--if-version needs a single PATH.")
     first_error = 0
     with location.existing(sweep=True) as store:
         for path in paths:
-            done = perform(store, command="delete", path=path)
+            done = perform(store, if_version, command="delete", path=path)
             emit_done(done)
             if done.reply.is_error:
                 first_error = first_error or status_of(done.reply.code)
@@ -121,16 +137,57 @@ def rm(location: Location, paths: Sequence[str]) -> None:
 @output.command(json=CHANGE)
 @click.argument("old_path", metavar="OLD")
 @click.argument("new_path", metavar="NEW")
-def mv(location: Location, old_path: str, new_path: str) -> None:
+@_version_option
+def mv(location: Location, old_path: str, new_path: str, *, if_version: str | None) -> None:
     """Rename a memory, or a directory with everything below it.
 
     NEW is the complete new path and must not exist.
     """
     with location.existing(sweep=True) as store:
-        end(perform(store, command="rename", old_path=old_path, new_path=new_path))
+        end(perform(store, if_version, command="rename", old_path=old_path, new_path=new_path))
 
 
-def _performed(store: MemoryStore, command: type[Write | Append], path: str, text: str) -> Done:
+@output.command(json="Print a JSON object as `ls` does, with the number of `changes`: 0 or 1.")
+@click.argument("memory_id", metavar="MEMORY_ID")
+@text_options
+@click.option("--path", "new_path", metavar="PATH", type=MEMORY_PATH, help="New path of the memory.")
+@_hash_option
+def update(
+    location: Location,
+    memory_id: str,
+    text: str | None,
+    file: str | None,
+    *,
+    new_path: str | None,
+    if_sha256: str | None,
+) -> None:
+    """Replace the text of the memory with an id, its path, or both, with one version.
+
+    Without TEXT and --file only the path changes; `-` reads the text from standard input. If the memory already is as
+    asked, nothing happens, even if --if-sha256 is another hash.
+    """
+    content = None if text is None and file is None else given_text(text, file)
+    with location.existing(sweep=True) as store:
+        _emit_written(store.by_id.update(memory_id, text=content, path=new_path, if_sha256=if_sha256), "Updated")
+
+
+@output.command("delete-id", json="Print a JSON object as `ls` does, with the number of `changes`.")
+@click.argument("memory_id", metavar="MEMORY_ID")
+@_hash_option
+def delete_id(location: Location, memory_id: str, *, if_sha256: str | None) -> None:
+    """Delete the memory with an id."""
+    with location.existing(sweep=True) as store:
+        _emit_written(store.by_id.delete(memory_id, if_sha256=if_sha256), "Deleted")
+
+
+def _emit_written(done: Written, verb: str) -> None:
+    assert done.memory is not None
+    said = f"{verb} {done.path}." if done.memories else f"{done.path} already is as asked; nothing was changed."
+    text = "\n".join([said, *done.notes, *(["This change awaits review."] if done.is_proposed else [])])
+    output.emit(memory_object(done.memory) | {"changes": done.memories}, plain=text + "\n")
+
+
+def _performed(store: MemoryStore, command: type[Write | Append], path: str, text: str, if_version: str | None) -> Done:
     """Run a command that only applications send."""
     core = core_of(store)
     try:
@@ -138,7 +195,7 @@ def _performed(store: MemoryStore, command: type[Write | Append], path: str, tex
             target = core.parsed(path)
     except RetentiveError as error:
         return Done(output.failure(error), path)
-    return run(store, RunCommand(command(target, text)))
+    return run(store, RunCommand(command(target, text), if_version=if_version))
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:

@@ -28,6 +28,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "cp": ("retentive cp plan.md archive/plan-1.md",),
     "mv": ("retentive mv notes.md archive/notes.md",),
     "rm": ("retentive rm notes.md archive/",),
+    "update": ("retentive update mem_0123 --path done.md", "retentive update mem_0123 'new text'"),
+    "delete-id": ("retentive delete-id mem_0123",),
     "import": (
         "retentive import ~/notes --under team/",
         "retentive import . --git main:docs --dry-run",

@@ -41,7 +41,7 @@ class Done:
     notes: Sequence[str] = ()
 
 
-def perform(store: MemoryStore, **given: object) -> Done:
+def perform(store: MemoryStore, if_version: str | None = None, /, **given: object) -> Done:
     """Run a command of the tool, given as raw input. Errors of input and storage are replies."""
     try:
         command = parse(given)
@@ -49,7 +49,7 @@ def perform(store: MemoryStore, **given: object) -> Done:
         return Done(store.execute(given), changes=None if given["command"] == "view" else ())
     if isinstance(command, View):
         return run(store, RunView(command, LineCounts()))
-    return run(store, RunCommand(command, isinstance(command, Delete)))
+    return run(store, RunCommand(command, isinstance(command, Delete), if_version))
 
 
 def run(store: MemoryStore, operation: Operation[Any]) -> Done:

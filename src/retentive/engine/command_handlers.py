@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import Damaged, Phrase, Refused
+from retentive.errors import Conflicting, Damaged, Phrase, Refused
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.values.commands import (
@@ -49,6 +49,8 @@ class CommandResult:
     version_id: str = ""
     is_new: bool = False
     """True if `write` or `append` created the memory."""
+    memory: Memory | None = None
+    """Result of an update by id, or the last state of a memory deleted by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,17 @@ def check_free(entry: Entry) -> None:
         raise Refused("not_a_directory", ancestor=entry.above)
 
 
+def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
+    """The refusal of a path that is not free. It names the memory there, above it, or the first below it."""
+    refusal, memory = Refused(key, **values), entry.memory
+    if entry.above is not None:
+        memory = snapshot.get(entry.above).memory
+    elif entry.below:
+        memory = next((found for found, _ in snapshot.walk(path.text, limit=1)), None)
+    refusal.conflicting = None if memory is None else Conflicting(memory.id, memory.path)
+    return refusal
+
+
 def brought_by(operation: object) -> str:
     """Text that an operation takes as input, such as `file_text`; empty for operations without one."""
     match operation:
@@ -180,9 +193,9 @@ def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandR
     writer.check(path)
     entry = Entry(below=True) if path.is_root else tx.get(path.text)
     if entry.below or (entry.memory is not None and not writer.settings.create_overwrites):
-        raise Refused("exists")
+        raise taken("exists", tx, path, entry)
     if entry.above is not None:
-        raise Refused("not_a_directory", ancestor=path.outward(entry.above))
+        raise taken("not_a_directory", tx, path, entry, ancestor=path.outward(entry.above))
     stored = writer.put(entry, path, command.file_text)
     return CommandResult(stored.notes, version_id=stored.version_id)
 
@@ -210,9 +223,9 @@ def _writable(tx: Transaction, writer: GuardedWriter, path: MemoryPath) -> Entry
     if entry.memory is None:
         writer.check_name(path)
     if entry.below:
-        raise Refused("exists")
+        raise taken("exists", tx, path, entry)
     if entry.above is not None:
-        raise Refused("not_a_directory", ancestor=path.outward(entry.above))
+        raise taken("not_a_directory", tx, path, entry, ancestor=path.outward(entry.above))
     return entry
 
 
@@ -294,11 +307,11 @@ def _check_destination(tx: Transaction, command: Rename, source: Entry) -> None:
         raise Refused("destination_exists")
     target = tx.get(new.text)
     if target.exists:
-        raise Refused("destination_exists")
+        raise taken("destination_exists", tx, new, target)
     if source.memory is None and old.contains(new):
         raise Refused("into_itself")
     if target.above is not None:
-        raise Refused("not_a_directory", ancestor=new.outward(target.above))
+        raise taken("not_a_directory", tx, new, target, ancestor=new.outward(target.above))
 
 
 def _clear(tx: Transaction, writer: GuardedWriter, _: Clear) -> CommandResult:

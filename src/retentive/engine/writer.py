@@ -142,7 +142,7 @@ class GuardedWriter(WriteRules):
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
     ) -> Stored:
-        """Write `text` to the memory at a path if it passes the guards.
+        """Write `text` to the memory at a path if it passes the guards. The path may be a new one of the memory.
 
         If the text is unchanged, no version is created. `lineage` lists the provenances of the texts from which `text`
         was made; by default only that of the present text. `is_removal` means that `text` is the present text with its
@@ -180,6 +180,8 @@ class GuardedWriter(WriteRules):
             self.recorded += self._tx.record([change], self.actor)
             version_id = self.recorded[-1].version_id
             notes += self._near_limits(entry, path, len(data), usage)
+        elif entry.memory is not None and entry.memory.path != path.text:  # a guard restored the present text
+            self.move([Change(entry.memory, path.text)])
         return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
 
     @property

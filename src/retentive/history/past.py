@@ -75,6 +75,8 @@ class PastSnapshot(Overlay):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((version.path, version.size_bytes or 0) for version in self._below(under))
 
+    walk = Snapshot.walk
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (
             (self._memory(version, self._living), self._inner.text(version.id) or b"") for version in self._below(under)

@@ -232,12 +232,17 @@ class _ProposalApplier:
             self.ids[change.memory_id] = made.id
 
     def _modify(self, change: ProposedChange, entry: Entry, memory: Memory, *, base: str, text: str) -> None:
-        path = memory.path
+        path = memory.path if change.path == change.before else change.path or memory.path
         if change.operation == "created" and not self.force:  # the proposal recreates a deleted memory
             raise _Hindered("created", path, f"{path} was restored by somebody else after the proposal")
         self._check_path(change, memory, is_followed=self.merge)
         present = decoded(entry.data)
         chosen = text if present == base else self._chosen_text(base, present, text)
+        if path != memory.path:
+            if self._free(path).memory is not None:
+                raise _Hindered("created", path)
+            self.writer.check_name(MemoryPath.known(path))
+            self.writer.check(MemoryPath.known(memory.path))
         if chosen is None:
             where = " in the same lines" if self.merge else ""
             raise _Hindered("edited", path, f"{path} was edited after the proposal{where}")

@@ -92,6 +92,8 @@ class ProposedSnapshot(Overlay):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
+    walk = Snapshot.walk
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         present = [(memory, data) for memory, data in self._inner.texts(under) if self._shows(memory)]
         own = [(memory, self._data(*self._placed[memory.path])) for memory in self._placed_below(under)]

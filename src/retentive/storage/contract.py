@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
+from itertools import islice
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
@@ -209,6 +210,16 @@ class Snapshot(ABC):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         """Path and size in bytes of all memories strictly below a canonical path, in byte order of their paths."""
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
+
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        """At most `limit` memories strictly below a canonical path, from `start` on, in byte order of their paths.
+
+        `start` is the least path, or any string to compare with paths. With `texts`, each memory has its bytes.
+        """
+        found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
+        return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         """All memories strictly below a canonical path with their bytes, in byte order of their paths."""

@@ -65,6 +65,11 @@ class Overlay(Snapshot):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return self._inner.sizes(under)
 
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        return self._inner.walk(under, start=start, limit=limit, texts=texts)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return self._inner.texts(under)
 

@@ -206,7 +206,8 @@ class Written:
 
     `version_id` is the newest version of the memory, also if the text was already there; for a directory, one of the
     versions of the change. `memories` is the number of changed memories. With `is_proposed` the change awaits review.
-    `notes` are remarks such as the kinds of sensitive values that were removed.
+    `notes` are remarks such as the kinds of sensitive values that were removed. `memory_id` is empty for a change of
+    several memories, or of none. `memory` is set by changes by id.
     """
 
     path: str
@@ -214,6 +215,8 @@ class Written:
     memories: int = 1
     is_proposed: bool = False
     notes: tuple[str, ...] = ()
+    memory_id: str = ""
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)

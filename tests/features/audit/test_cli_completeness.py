@@ -34,6 +34,7 @@ class Scene:
     newest: str
     oldest: str
     proposal: str
+    memory_id: str = "mem_1"
 
 
 ONE: dict[str, Callable[[Scene], list[str]]] = {
@@ -76,6 +77,8 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "redact --finish": lambda _: ["--finish"],
     "erase": lambda _: [A, "--yes"],
     "erase, missing": lambda _: ["/memories/none.md", "--yes"],
+    "update": lambda scene: [scene.memory_id, "--path", "/memories/new.md"],
+    "delete-id": lambda scene: [scene.memory_id],
     "stores update": lambda _: ["default", "--name", "New"],
     "stores archive": lambda _: ["default"],
     "settings set": lambda _: ["view_chars=5000"],
@@ -170,10 +173,11 @@ def scene(tmp_path: Path) -> Scene:
         store.execute({"command": "str_replace", "path": A, "old_str": "one", "new_str": "1"})
         store.execute({"command": "create", "path": "/memories/p", "file_text": "p"}, actor="session:s")
         newest, *_, oldest = (version.id for version in store.versions(A))
+        memory_id = store.load(A)[0].id
         proposal = store.review.pending()[0].id
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "f.md").write_text("imported")
-    return Scene(at, tmp_path, newest, oldest, proposal)
+    return Scene(at, tmp_path, newest, oldest, proposal, memory_id)
 
 
 def entries_of(

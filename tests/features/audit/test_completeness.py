@@ -129,6 +129,21 @@ CASES: dict[str, Case] = {
     "ChangeSettings": Case(
         lambda _, at: at.change_settings({"view_chars": 5_000}, actor=BOB), "settings", actor=BOB, refused="read_only"
     ),
+    "UpdateMemory": Case(
+        lambda scene, at: at.by_id.update(scene.newest.memory_id, text="x", path=NEW, actor=BOB),
+        "update",
+        (NEW,),
+        makes=1,
+        actor=BOB,
+        refused="read_only",
+    ),
+    "DeleteMemory": Case(
+        lambda scene, at: at.by_id.delete(scene.newest.memory_id, actor=BOB),
+        "delete",
+        makes=1,
+        actor=BOB,
+        refused="read_only",
+    ),
     "ChangeProperties": Case(
         lambda scene, at: scene.place.update_store(at.id, name="New", actor=BOB), "store.update", actor=BOB
     ),
@@ -232,6 +247,10 @@ INVALID: dict[str, Case] = {
     "search": reads("search", lambda _, at: at.search("two", under=BAD)),
     "search, query": reads("search", lambda _, at: at.search('""'), ROOT),
     "log": reads("log", lambda _, at: at.history.log(BAD)),
+    "by_id.update": reads("update", lambda scene, at: at.by_id.update(scene.newest.memory_id, path=BAD)),
+    "by_id.update, text": reads("update", lambda scene, at: at.by_id.update(scene.newest.memory_id, text="a\0b")),
+    "by_id.update, nothing": reads("update", lambda scene, at: at.by_id.update(scene.newest.memory_id)),
+    "by_id.delete": reads("delete", lambda scene, at: at.by_id.delete(scene.newest.memory_id, if_sha256="x")),
     "log, pattern": reads("log", lambda _, at: at.history.log(actor="")),
     "text_at": reads("text_at", lambda scene, at: at.history.text_at(BAD, scene.oldest.id)),
     "changes": reads("log", lambda _, at: at.history.changes(BAD)),

@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"audit"},
     {"history"},
     {"pipeline"},
+    {"by_id"},
     {"store"},
     {"stats", "mounts"},
     {"locations"},

@@ -28,7 +28,7 @@ from support.commands import A, create
 from support.places import PLACES, place_of
 
 TWINS: list[tuple[type, type]] = [(MemoryStore, AsyncMemoryStore), (Mounts, AsyncMounts), (Retentive, AsyncRetentive)]
-THROUGH_CALL = {"history", "review", "trust", "audit"}
+THROUGH_CALL = {"by_id", "history", "records", "review", "trust", "audit"}
 """Objects with methods of their own, which `call` reaches."""
 ONLY_ASYNC = {"call"}
 WITHOUT_IO = {"read_only", "through", "directory", "store_of"}

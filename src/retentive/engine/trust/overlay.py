@@ -102,6 +102,8 @@ class TrustedSnapshot(Overlay):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
+    walk = Snapshot.walk
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._assessed.shows(found[0]))
 

@@ -38,6 +38,12 @@ class DirectorySnapshot(SqlSnapshot):
         self._comparison.rows_checked(under)
         return super().memories(under)
 
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        self._comparison.rows_checked(under)
+        return super().walk(under, start=start, limit=limit, texts=texts)
+
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
 
@@ -86,6 +92,12 @@ class DirectoryTransaction(SqlTransaction):
     def memories(self, under: str) -> Iterator[Memory]:
         self._rows(under)
         return super().memories(under)
+
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        self._rows(under)
+        return super().walk(under, start=start, limit=limit, texts=texts)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._rows(under)])

@@ -77,8 +77,19 @@ class ObjectsSnapshot(Snapshot):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((row.path, row.size or 0) for row in self._present(under))
 
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        low, high = _below(under)
+        found = self._map.values(max(low, MEMORY + start), high, ahead=1)
+        rows = cast("Iterator[VersionRow]", islice(found, limit))
+        return self._texts_of(rows) if texts else ((row.as_memory(), None) for row in rows)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        for group in _groups(self._present(under)):
+        return self._texts_of(self._present(under))
+
+    def _texts_of(self, rows: Iterable[VersionRow]) -> Iterator[tuple[Memory, bytes]]:
+        for group in _groups(rows):
             texts = self._reader.texts(list(map(_text_of, group)))
             for memory, data in zip(map(VersionRow.as_memory, group), texts, strict=True):
                 yield memory, verified(data, memory.sha256, memory.seal, memory.path)

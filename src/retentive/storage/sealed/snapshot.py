@@ -93,6 +93,18 @@ class SealedSnapshot(Overlay):
         found = self._opened_texts(under)
         return iter(sorted(found, key=lambda one: one[0].path)) if self._keys.seal_paths else found
 
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        if self._keys.seal_paths:  # the inner backend has another order of the paths
+            return Snapshot.walk(self, under, start=start, limit=limit, texts=texts)
+        found = self._inner.walk(under, start=start, limit=limit, texts=texts)
+        return (self._walked(memory, data, texts=texts) for memory, data in found)
+
+    def _walked(self, memory: Memory, data: bytes | None, *, texts: bool) -> tuple[Memory, bytes | None]:
+        unsealed = self._unsealed(memory)
+        return _plain(memory, unsealed), self._keys.open_text(data, unsealed) if texts else None
+
     def _opened_texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         for memory, data in self._inner.texts(self._keys.hidden(under)):
             unsealed = self._unsealed(memory)

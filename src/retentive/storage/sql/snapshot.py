@@ -30,6 +30,8 @@ from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
+# A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
+_TEXT = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
 VERSION = (
     "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by,"
     " provenance"
@@ -175,10 +177,24 @@ class SqlSnapshot(Snapshot):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter(cast("list[tuple[str, int]]", self.rows_below("m.path, m.size_bytes", under)))
 
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        low, high = below(under)
+        sql = (
+            f"SELECT {_TEXT if texts else 'NULL'}, {_MEMORY} FROM memories m"
+            " WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
+        )
+        found = self.connection.rows(
+            sql + ("" if limit is None else f" LIMIT {limit:d}"), (self.store, max(low, start), high)
+        )
+        memories = ((_memory(fields), cast("bytes | None", data)) for data, *fields in found)
+        if not texts:
+            return memories
+        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        # A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
-        text = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
-        found = self.rows_below(f"{text}, {_MEMORY}", under)
+        found = self.rows_below(f"{_TEXT}, {_MEMORY}", under)
         memories = ((_memory(fields), data) for data, *fields in found)
         return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 import pytest
@@ -12,6 +13,7 @@ from retentive.storage.contract import (
     Backend,
     Change,
     Entry,
+    Memory,
     Selection,
     Snapshot,
     Transaction,
@@ -99,6 +101,22 @@ class SnapshotsSuite(SuiteOpening):
             assert [memory.path for memory in walked] == expected == sorted(expected, key=str.encode)
             assert sizes == [(path, len(path.encode())) for path in expected]
             assert walked == [store.memory(path) for path in expected]
+
+    def test_a_walk_reads_a_range_of_a_listing(self, store: Opened) -> None:
+        """`start` may lie between paths. With texts, each memory has its bytes."""
+        store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
+        for under in (ROOT, "/memories/a", "/memories/x"):
+            walked = store.memories(under)
+            for start in ("", "/", *NEIGHBOURS, "/memories/a/", "/memories/a0", "/memories/a/b\x01", "0"):
+                expected = [memory for memory in walked if memory.path >= start]
+                for limit in (None, 0, 1, 3):
+                    found = store.read(partial(_walked, under=under, start=start, limit=limit))
+                    assert [memory for memory, _ in found] == expected[:limit], (under, start)
+                    assert {data for _, data in found} <= {None}
+        found = store.read(lambda snapshot: list(snapshot.walk("/memories/a", start="/memories/a/_", texts=True)))
+        assert [(memory.path, data) for memory, data in found] == [
+            (path, path.encode()) for path in ("/memories/a/_", "/memories/a/b/c")
+        ]
 
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
         """A memory is found by its id until it is deleted. A new memory at the same path has another id."""
@@ -236,3 +254,7 @@ def _all_ways(found: Snapshot) -> tuple[object, ...]:
         found.usage(),
         found.revision,
     )
+
+
+def _walked(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[tuple[Memory, bytes | None]]:
+    return list(snapshot.walk(under, start=start, limit=limit))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, Usage, sortable_id
+from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Entry, Transaction, Usage, sortable_id
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
@@ -51,6 +51,23 @@ WHO = Actor("user", "ann")
 
 class VersionsSuite(SuiteOpening):
     """Tests of versions. Each change creates one version, with operation, time, actor and the text after the change."""
+
+    def test_one_version_records_a_new_path_with_a_new_text(self, store: Opened) -> None:
+        """The memory keeps its id and leaves the old path, also if another memory takes that path in the same write."""
+        store.create({A: b"one", B: b"two"})
+        a, b = store.memory(A), store.memory(B)
+        store.write(lambda tx: tx.record([Change(a, C, b"three"), Change(b, A, b"four")], None))
+        assert store.tree() == {A: b"four", C: b"three"}
+        assert (store.memory(C).id, store.memory(A).id) == (a.id, b.id)
+        assert [(one.operation, one.path) for one in store.versions(memory_id=a.id)] == [
+            ("modified", C),
+            ("created", A),
+        ]
+        assert store.usage() == Usage(2, 9)
+        assert store.found(a.id) == store.memory(C)
+        assert store.get(B) == Entry()
+        store.move(C, B)
+        assert [store.version_text(one.id) for one in store.versions(memory_id=a.id)] == [b"three", b"three", b"one"]
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
         """The memory and its first version agree on all fields that they have in common."""

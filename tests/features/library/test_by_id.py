@@ -1,0 +1,190 @@
+"""Memories by id: an update is one version, and preconditions and conflicts are checked in a fixed order."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import AlreadyExists, Conflict, InvalidInput, MemoryStore, NotFound
+from retentive.errors import InvalidPath, NotADirectory, ReadOnly, RetentiveError, SensitiveValue, TooLarge
+from support.places import COMPARED, opened
+
+A, B, DEEP = "/memories/a.md", "/memories/b.md", "/memories/d/e/f.md"
+OTHER = "0" * 64
+
+
+def digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture(params=COMPARED)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(request.param, tmp_path, actor="user:ann") as place:
+        yield place.store()
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[MemoryStore]:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db", actor="user:ann") as place:
+        yield place.store()
+
+
+def test_an_update_of_text_and_path_is_one_version(store: MemoryStore) -> None:
+    made = store.create(A, "one")
+    memory = store.by_id.get(made.memory_id)[0]
+    done = store.by_id.update(made.memory_id, text="two", path=B, if_sha256=digest("one"), actor="user:bob")
+    assert store.by_id.get(made.memory_id) == (done.memory, "two")
+    assert (done.path, done.memory_id, done.memories) == (B, made.memory_id, 1)
+    assert done.memory is not None
+    assert (done.memory.sha256, done.memory.created_at) == (digest("two"), memory.created_at)
+    newest, oldest = store.versions(memory_id=made.memory_id)
+    assert (newest.operation, newest.path, str(newest.actor), newest.id) == ("modified", B, "user:bob", done.version_id)
+    assert newest.revision == oldest.revision + 1
+    assert [memory.path for memory in store.memories()] == [B]
+    store.undo("HEAD")
+    assert [(each.path, store.read(each.path)) for each in store.memories()] == [(A, "one")]
+
+
+def test_an_update_of_one_field_keeps_the_other(store: MemoryStore) -> None:
+    made = store.create(A, "one")
+    assert store.by_id.update(made.memory_id, text="two").path == A
+    assert store.by_id.update(made.memory_id, path=DEEP).path == DEEP
+    assert store.by_id.get(made.memory_id)[1] == "two"
+    assert len(store.versions()) == 3
+
+
+@pytest.mark.parametrize("given", [{"text": "one"}, {"path": A}, {"text": "one", "path": A}])
+def test_a_memory_that_is_as_asked_stays_unchanged(given: dict[str, str], store: MemoryStore) -> None:
+    """No version is added, even if the hash differs."""
+    made = store.create(A, "one")
+    before = store.by_id.get(made.memory_id)[0]
+    done = store.by_id.update(made.memory_id, if_sha256=OTHER, **given)
+    assert (done.memory, done.version_id, done.memories) == (before, made.version_id, 0)
+    assert len(store.versions()) == 1
+
+
+def test_the_hash_is_checked_before_the_path(store: MemoryStore) -> None:
+    made, other = store.create(A, "one"), store.create(B, "two")
+    with pytest.raises(Conflict):
+        store.by_id.update(made.memory_id, path=B, if_sha256=OTHER)
+    with pytest.raises(AlreadyExists) as found:
+        store.by_id.update(made.memory_id, path=B, if_sha256=digest("one"))
+    assert found.value.conflicting is not None
+    assert (found.value.conflicting.memory_id, found.value.conflicting.path) == (other.memory_id, B)
+    assert len(store.versions()) == 2
+
+
+PATHS = {
+    "at": (B, AlreadyExists, B),
+    "below": ("/memories/d", AlreadyExists, DEEP),
+    "above": (f"{B}/x/y", NotADirectory, B),
+    "itself": (f"{A}/x", NotADirectory, A),
+}
+
+
+@pytest.mark.parametrize("case", PATHS)
+def test_a_path_conflict_names_the_memory(case: str, store: MemoryStore) -> None:
+    """The same for an update, a creation, a write and a rename. The error can be pickled."""
+    path, error, expected = PATHS[case]
+    made = store.create(A, "one")
+    store.create(B, "two")
+    store.create(DEEP, "three")
+    store.create("/memories/d/z.md", "later")
+    calls: list[Callable[[], object]] = [
+        lambda: store.by_id.update(made.memory_id, path=path),
+        lambda: store.create(path, "new"),
+        lambda: store.rename(A, path),
+    ]
+    if case != "at":
+        calls.append(lambda: store.write(path, "new"))
+    for call in calls:
+        with pytest.raises(error) as found:
+            call()
+        again: RetentiveError = pickle.loads(pickle.dumps(found.value))
+        for each in (found.value, again):
+            assert each.conflicting is not None
+            assert (each.conflicting.path, each.conflicting.memory_id) == (expected, store.load(expected)[0].id)
+    assert len(store.versions()) == 4
+
+
+def test_a_deletion_checks_the_hash(store: MemoryStore) -> None:
+    made = store.create(A, "one")
+    with pytest.raises(Conflict):
+        store.by_id.delete(made.memory_id, if_sha256=OTHER)
+    before = store.by_id.get(made.memory_id)[0]
+    done = store.by_id.delete(made.memory_id, if_sha256=digest("one"))
+    assert (done.memory, done.path) == (before, A)
+    gone = made.memory_id
+    calls: list[Callable[[], object]] = [lambda: store.by_id.get(gone), lambda: store.by_id.delete(gone)]
+    calls.append(lambda: store.by_id.update(gone, text="x"))
+    for call in calls:
+        with pytest.raises(NotFound):
+            call()
+    assert [version.operation for version in store.versions()] == ["deleted", "created"]
+    with pytest.raises(NotFound):
+        store.by_id.delete("mem_\0")
+
+
+def test_guards_apply(local: MemoryStore) -> None:
+    local.change_settings({"max_memory_bytes": 10, "sensitive": "reject", "read_only_paths": ["/memories/fixed/**"]})
+    made = local.create(A, "one")
+    secret = "password = Hunter2$hunter2"
+    for error, given in (
+        (TooLarge, {"text": "x" * 11, "path": B}),
+        (SensitiveValue, {"text": secret}),
+        (ReadOnly, {"path": "/memories/fixed/a"}),
+        (InvalidPath, {"path": "/elsewhere"}),
+        (InvalidPath, {"path": "/memories/x/"}),
+        (InvalidInput, {"text": "\0"}),
+        (InvalidInput, {"text": "x", "if_sha256": "A" * 64}),
+        (InvalidInput, {}),
+        (AlreadyExists, {"path": "/memories"}),
+    ):
+        if error is SensitiveValue:
+            local.change_settings({"max_memory_bytes": 1_000})
+        with pytest.raises(error):
+            local.by_id.update(made.memory_id, **given)
+    assert (local.read(A), len(local.versions())) == ("one", 1)
+
+
+def test_a_redacted_text_moves_with_its_memory(local: MemoryStore) -> None:
+    """If a guard turns the new text into the present one, only the path changes."""
+    secret = "key AKIA" + "QYLPMN5HHHFPZAM2"
+    made = local.create(A, secret)
+    assert "REDACTED" in local.read(A)
+    assert local.by_id.update(made.memory_id, text=secret).memories == 0
+    assert local.by_id.update(made.memory_id, text=secret, path=B).memories == 1
+    assert (local.read(B), [each.path for each in local.memories()]) == (local.by_id.get(made.memory_id)[1], [B])
+
+
+def test_an_update_under_review_is_proposed(local: MemoryStore) -> None:
+    """The proposal has the new path and the new text, and accepting it adds one version."""
+    local.change_settings({"review": ["session:*"]})
+    made = local.create(A, "one")
+    assert local.by_id.update(made.memory_id, text="two", path=B, actor="session:s").is_proposed
+    assert [each.path for each in local.memories()] == [A]
+    local.review.accept([local.review.pending()[0].id], actor="user:bob")
+    assert [(each.path, local.read(each.path)) for each in local.memories()] == [(B, "two")]
+    assert len(local.versions()) == 2
+
+
+def test_a_rename_and_a_deletion_check_the_version(store: MemoryStore) -> None:
+    """As for saving: nothing changes unless `if_version` is the newest version."""
+    first = store.create(A, "one")
+    second = store.write(A, "two")
+    calls: list[Callable[[], object]] = [
+        lambda: store.delete(A, if_version=first.version_id),
+        lambda: store.rename(A, B, if_version=first.version_id),
+        lambda: store.delete(A, if_version=""),
+    ]
+    for call in calls:
+        with pytest.raises(Conflict):
+            call()
+    moved = store.rename(A, B, if_version=second.version_id)
+    store.delete(B, if_version=moved.version_id)
+    assert store.memories() == []

@@ -118,6 +118,7 @@ class AsyncMemoryStore(_Async[MemoryStore]):
     read = _twin(MemoryStore.read)
     load = _twin(MemoryStore.load)
     memories = _twin(MemoryStore.memories)
+    list_memories = _twin(MemoryStore.list_memories)
     versions = _twin(MemoryStore.versions)
     version_text = _twin(MemoryStore.version_text)
     undo = _twin(MemoryStore.undo)

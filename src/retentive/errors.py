@@ -53,6 +53,12 @@ class Archived(InvalidInput):
     code = "archived"
 
 
+class CursorExpired(InvalidInput):
+    """Versions that a listing needs were redacted, pruned or erased since its first page. List again from the start."""
+
+    code = "cursor_expired"
+
+
 class TooLarge(InvalidInput):
     """The change would exceed a limit of the memory store."""
 

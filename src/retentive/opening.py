@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from retentive.engine.operation import WriteOperation
     from retentive.history.removal import Removed
+    from retentive.place_records import PlaceRecords
     from retentive.redaction.detector import Rule
     from retentive.storage.sealed.keys import KeyWrapper
 
@@ -125,6 +126,13 @@ class Retentive:
         other = copy(self)
         other._integration = integration  # noqa: SLF001 - the same class
         return other
+
+    @property
+    def records(self) -> PlaceRecords:
+        """Records of the location, outside its memory stores."""
+        from retentive.place_records import PlaceRecords  # noqa: PLC0415 - rarely needed
+
+        return PlaceRecords(self.backend)
 
     def stores(self) -> list[StoreInfo]:
         """All memory stores of all workspaces, oldest first."""

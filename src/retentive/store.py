@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.audit.reader import Audit
     from retentive.by_id import ById
     from retentive.engine.context import StoreOptions
+    from retentive.engine.listings import Listed, ListingCursor
     from retentive.engine.trust.levels import Level
     from retentive.history.apply import RestoreOutcome
     from retentive.history.expiry import Swept
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.review.session import Review
     from retentive.review.trust import Trust
     from retentive.search.results import Results
+    from retentive.values.pages import ListPage
 
 
 class MemoryStore(Memories):
@@ -164,6 +166,28 @@ class MemoryStore(Memories):
         with self._core.checking("list"):
             target = self._core.parsed(under)
         return self._core.found(list_memories(target))
+
+    def list_memories(
+        self,
+        under: str = ROOT,
+        *,
+        depth: Literal[0, 1] = 0,
+        cursor: ListingCursor | None = None,
+        limit: int = 100,
+        texts: bool = False,
+    ) -> ListPage[Listed, ListingCursor]:
+        """One page of the memories below a directory, in byte order; with `depth` 1 only one level, with directories.
+
+        `cursor` is the `next` of the previous page. All pages show the state at the first page, so a memory that exists
+        throughout is on exactly one page. Raises `CursorExpired` if versions of that state were removed since.
+        """
+        from retentive.engine.listings import ListMemories  # noqa: PLC0415 - most processes do not need it
+
+        with self._core.checking("list"):
+            target = self._core.parsed(under)
+            if limit < 1 or depth not in {0, 1}:
+                raise InvalidInput("the limit must be at least 1, and the depth 0 or 1")
+        return self._core.found(ListMemories(target, depth, cursor, limit, texts))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None

@@ -25,6 +25,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "invalid_path": False,
         "read_only": False,
         "archived": False,
+        "cursor_expired": False,
         "too_large": False,
         "sensitive": False,
         "already_exists": False,

@@ -23,7 +23,11 @@ class Exit:
 EXITS: tuple[Exit, ...] = (
     Exit(0, "Done."),
     Exit(FAILED, "Failed for a reason without a status of its own.", ("error", "refused", "closed")),
-    Exit(2, "Invalid option, argument, path or range.", ("invalid_input", "invalid_path", "out_of_range")),
+    Exit(
+        2,
+        "Invalid option, argument, path or range.",
+        ("invalid_input", "invalid_path", "out_of_range", "cursor_expired"),
+    ),
     Exit(3, "The memory, directory, memory store or location does not exist.", ("not_found",)),
     Exit(
         4, "Something else exists at the path, or a file above it.", ("already_exists", "not_a_directory", "path_taken")

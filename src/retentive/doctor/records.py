@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
+from retentive.engine.events import EVENT, parsed, parsed_head
+from retentive.engine.events import HEAD as EVENT_HEAD
 from retentive.engine.idempotency import KIND as REPEAT
+from retentive.engine.listings import HISTORY
 from retentive.engine.trust.overlay import CONFIRMED
 from retentive.errors import Damaged
 from retentive.history.clocks import CLOCK, Sighting
-from retentive.history.expiry import HISTORY, SWEPT
+from retentive.history.expiry import SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
 from retentive.review.proposals import (
     AFTER,
@@ -56,6 +59,9 @@ READERS: Mapping[str, Reader] = {
     "audit.head": str,
     CLOCK: Sighting.parse,
     CONFIRMED: _object(marks=list, by=_actor, at=float),
+    EVENT: parsed,
+    EVENT_HEAD: parsed_head,
+    "place": str,
     ERASING: _object(by=_actor),
     HISTORY: int,
     PENDING: float,

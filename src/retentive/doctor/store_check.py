@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TypeAlias, get_args
 
 from retentive.doctor.records import check_records
+from retentive.engine.listings import HISTORY, PRUNED
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
-from retentive.history.expiry import HISTORY, PRUNED
 from retentive.history.removal import ERASING, PENDING
 from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, Usage, Version, to_datetime
 from retentive.storage.findings import Finding, found

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from retentive.engine.events import record_event
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import ReadOnly
@@ -45,4 +46,5 @@ class ChangeSettings(WriteOperation[Settings]):
         settings = from_text(tx.settings).changed(given)
         self.examiner.check(settings)
         tx.set_metadata(settings=settings.to_text())
+        record_event(tx, "settings", writer.actor, sorted(self.changes))
         return settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from retentive.engine.events import record_event
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import ReadOnly
@@ -33,6 +34,7 @@ class ChangeProperties(WriteOperation[Properties]):
         if after != before:
             after = replace(after, updated_at=to_datetime(self.now_us))
             tx.set_metadata(properties=after.to_text())
+            record_event(tx, "store.updated", writer.actor)
         return after
 
 
@@ -54,6 +56,7 @@ class ArchiveStore(WriteOperation[Properties]):
             return before
         after = replace(before, archived_at=to_datetime(self.now_us))
         tx.set_metadata(properties=after.to_text())
+        record_event(tx, "store.archived", writer.actor)
         return after
 
 

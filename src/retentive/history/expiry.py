@@ -11,6 +11,7 @@ from typing import Any
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_old
+from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
@@ -21,7 +22,6 @@ from retentive.storage.contract import Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.values.paths import ROOT
 
-HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
 AGAIN_AFTER_S = 3_600.0  # minimum time between two sweeps at opening, across all processes
 _AT_ONCE = 500

@@ -15,12 +15,14 @@ from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
 from retentive.history.operations import PlannedOperation, Preview, Restore, Undo
+from retentive.history.pages import Feed, ListedVersion, VersionQuery, feed, newest_position, version_page
 from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed, erase, redact
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.storage.contract import Actor, Operation, Version
 from retentive.values import diff
+from retentive.values.pages import ListPage
 from retentive.values.provenance import Origin
 
 
@@ -73,6 +75,43 @@ class History:
             only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.log(target, memory_id, only, limit, self._context.settings_of))
+
+    def page(
+        self,
+        path: str | None = None,
+        *,
+        memory_id: str | None = None,
+        only: LogFilter | None = None,
+        oldest_first: bool = False,
+        after: str | None = None,
+        limit: int = 20,
+        texts: bool = False,
+    ) -> ListPage[ListedVersion, str]:
+        """One page of the versions with a path at or below `path`, of one memory, and that match `only`.
+
+        `after` is the `next` of the previous page. At most 5,000 versions are read, so a page may have few items, or
+        none, and still have a `next`.
+        """
+        with self._context.checking("versions"):
+            if limit < 1:
+                raise InvalidInput(f"the limit must be at least 1, not {limit}")
+            target = None if path is None else self._context.parsed(path)
+        query = VersionQuery(only or LogFilter(), target, memory_id, oldest_first, texts)
+        return self._context.result_of(version_page(query, after, limit, self._context.settings_of))
+
+    def feed(self, after: str = "", *, limit: int = 500) -> Feed:
+        """Versions and events after a cursor, oldest first: all changes of the store in their order.
+
+        The cursor is `Feed.next`, or the part after the prefix of the id of a version or an event.
+        """
+        with self._context.checking("feed"):
+            if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
+                raise InvalidInput("the limit must be at least 1, and the cursor the end of an id")
+        return self._context.result_of(feed(after, limit))
+
+    def newest(self) -> str:
+        """Cursor of the newest change, for `feed`. Cheap, and without an entry in the audit log."""
+        return self._context.read(newest_position)
 
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Unpack
 
+from retentive.engine.listings import HISTORY, PRUNED
 from retentive.errors import InvalidInput
-from retentive.history.expiry import HISTORY, PRUNED
 from retentive.history.revisions import Moment, Named, moment
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.storage.lookup import locate

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
+from retentive.engine.events import record_event
 from retentive.engine.operation import Operation, WriteOperation
 from retentive.engine.trust.overlay import CONFIRMED
 from retentive.engine.writer import GuardedWriter, WriteRules
@@ -76,7 +77,9 @@ def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor |
         forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
     tx.redact([version.id for version in versions], actor)
     tx.put_record(PENDING, "since", f"{now:.6f}")
-    return withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
+    withheld = withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
+    record_event(tx, "redacted", actor, [version.id for version in versions])  # last: a new row can move others
+    return withheld
 
 
 def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Version:
@@ -126,7 +129,9 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
             writer.delete([memory])
         tx.put_record(ERASING, memory_id, json.dumps({"by": None if writer.actor is None else str(writer.actor)}))
         ids = [version.id for version in tx.versions(memory_id=memory_id)]
-        return memory_id, withhold(tx, {version.path for version in versions}), ids
+        withheld = withhold(tx, {version.path for version in versions})
+        record_event(tx, "erased", writer.actor, [memory_id])
+        return memory_id, withheld, ids
 
 
 @dataclass(frozen=True, slots=True)

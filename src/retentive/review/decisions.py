@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from retentive.engine.events import record_event
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import Conflict, NotFound, PermissionDenied, Refused
@@ -95,6 +96,8 @@ class Decide(WriteOperation[DecisionOutcome]):
         if any(obstacles):
             raise DecisionBlocked([each for each in obstacles if each is not None])
         self._close(tx, writer.actor, closed.values())
+        if closed:
+            record_event(tx, "accepted" if self.is_accepted else "refused", writer.actor, list(closed))
         for proposal in waiting:
             if proposal.id not in closed and with_ids(proposal, ids) != proposal:
                 put_proposal(tx, with_ids(proposal, ids))

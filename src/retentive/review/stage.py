@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.events import record_event
 from retentive.engine.operation import Outcome
 from retentive.errors import PermissionDenied
 from retentive.storage.contract import Actor, Snapshot, now_us, sortable_id, to_datetime
@@ -57,6 +58,8 @@ def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     attempt.tx = own
     outcome = proceed(attempt)
     outcome.proposed = own.recorded
+    if own.recorded:
+        record_event(tx, "proposed", attempt.actor, [proposal_id])
     attempt.outcome = outcome
     return outcome
 

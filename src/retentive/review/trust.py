@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.context import StoreContext
+from retentive.engine.events import record_event
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described
 from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
@@ -157,4 +158,5 @@ class ChangeQuarantine(WriteOperation[bool]):
         if was_there == self.is_released:
             changed = without if self.is_released else (*without, self.pattern)
             tx.set_metadata(settings=settings.changed({"quarantine": changed}).to_text())
+            record_event(tx, "settings", writer.actor, ["quarantine"])
         return was_there == self.is_released

@@ -48,6 +48,7 @@ from retentive.values.records import (
     now_us,
     sortable_id,
     to_datetime,
+    to_us,
 )
 from retentive.values.text import verified
 
@@ -276,6 +277,14 @@ class Transaction(Snapshot):
 
         If another version needs the text of a removed version, the text is kept.
         """
+
+    def tick(self) -> int:
+        """Time in microseconds for the id of an event, later than those of all versions.
+
+        The default relies on a clock that never goes back; then later versions are later than the event.
+        """
+        newest = next(self.versions(limit=1), None)
+        return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
 
     def drop(self, memories: Sequence[Memory]) -> None:
         """Remove present memories without recording a version. Existing versions are kept.

@@ -14,8 +14,9 @@ from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Memory, Snaps
 from retentive.values.paths import ROOT
 
 RECORD_KINDS: tuple[str, ...] = (
-    "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history", "idempotency", "proposal",
-    "proposal.after", "proposal.before", "removal", "reviewed", "swept", "tombstone",
+    "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history",
+    "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
+    "store.event", "store.head", "swept", "tombstone",
 )  # fmt: skip
 """Kinds of records that are copied with a memory store. New kinds of `Transaction.put_record` must be added here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)

@@ -72,9 +72,9 @@ def _parsed(text: str) -> Properties:
         times = [None if (at := given.get(each)) is None else to_datetime(at) for each in _TIMES]
         texts = [name or "", description, *metadata, *metadata.values()]
     except (ValueError, TypeError, AttributeError, RecursionError, Damaged):
-        raise _DAMAGED from None
+        raise _damaged() from None
     if not all(isinstance(each, str) for each in texts):
-        raise _DAMAGED
+        raise _damaged()
     return Properties(name, description, metadata, *times)
 
 
@@ -105,5 +105,8 @@ def _is_storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
+def _damaged() -> Damaged:
+    return Damaged("the properties of the memory store cannot be read")
+
+
 _NONE = Properties()
-_DAMAGED = Damaged("the properties of the memory store cannot be read")

@@ -28,7 +28,7 @@ Clock: TypeAlias = Callable[[], float]
 DEFAULT_WORKSPACE = "wrkspc_default"
 """Workspace of the memory stores that name no other. Keys of stores are unique in a workspace."""
 SYSTEM_STORE = "memstore_system"
-"""Id of the memory store that holds the records of a location (`storage/place_records.py`)."""
+"""Id of the memory store that holds the records of a location (`place_records.py`)."""
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
 PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""

@@ -30,6 +30,7 @@ WRITERS = {
     "transfer/contents.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",
     "transfer/restore.py",
+    "place_records.py",
 }
 A = "/memories/a.md"
 CREATE = {"command": "create", "path": A, "file_text": "one\n"}

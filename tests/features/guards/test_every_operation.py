@@ -91,6 +91,8 @@ ACTS: Mapping[str, Act] = {
     "ClearPart": lambda scene: Mounts({"/memories": scene.store}).clear(),
     "RunCommand write": lambda scene: scene.store.write(A, "saved", if_version=scene.newest),
     "RunCommand append": lambda scene: scene.store.append(A, "more"),
+    "UpdateMemory": lambda scene: scene.store.by_id.update(scene.store.load(A)[0].id, text="saved", path="/memories/n"),
+    "DeleteMemory": lambda scene: scene.store.by_id.delete(scene.store.load(A)[0].id),
     "Restore a memory": lambda scene: scene.store.history.restore(A, scene.oldest),
     "Restore a directory": lambda scene: scene.store.history.restore("/memories", scene.oldest, mode="force"),
     "Restore, deleted": lambda scene: scene.store.history.undo(scene.store.versions(GONE)[0].id),
@@ -123,6 +125,8 @@ EXEMPT = {
 NO_CASE = {
     "ChangeSettings": "changes no memory, and must be able to take a rule back",
     "ChangeQuarantine": "changes a setting and no memory; must be possible during an attack",
+    "ChangeProperties": "changes the description of the store and no memory",
+    "ArchiveStore": "changes no memory; it only forbids further changes",
     "Confirm": "records the decision of a person and changes no memory",
 }
 

@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"audit"},
     {"history"},
     {"pipeline"},
-    {"by_id"},
+    {"by_id", "place_records"},
     {"store"},
     {"stats", "mounts"},
     {"locations"},

@@ -195,6 +195,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         edits[name] = None if value is None else record_value(value, self._texts.add)
         self._edit(edits)
 
+    def tick(self) -> int:
+        self.changed = True
+        return self._tick(None)
+
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
         at, who = now_us(self._reader.storage.clock), _name(actor)

@@ -180,6 +180,9 @@ class SealedTransaction(SealedSnapshot, Transaction):
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_record(kind, key, None if value is None else self._keys.seal_record(kind, key, value))
 
+    def tick(self) -> int:
+        return self._tx.tick()
+
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._tx.redact(version_ids, actor)
 

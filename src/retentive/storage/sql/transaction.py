@@ -113,6 +113,11 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.changed = self.untraced = True
         stores.write_records(self.connection, self.store, kind, {key: value})
 
+    def tick(self) -> int:
+        self.changed = self.untraced = True
+        self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
+        return self.head.last_at
+
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._changes_memories()
         self.untraced = True

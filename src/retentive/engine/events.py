@@ -1,0 +1,109 @@
+"""Events of a memory store: changes that add no version, such as redactions, settings and decisions on proposals.
+
+Event ids sort by time together with version ids: the part after the prefix is comparable. A store keeps its newest
+`MAX_EVENTS` events. After a lost reply of the storage, the same change may have two events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from retentive.errors import Damaged
+from retentive.storage.contract import Actor, Snapshot, Transaction, sortable_id, to_datetime
+from retentive.values.records import time_in_id
+
+EVENT, HEAD = "store.event", "store.head"  # sort behind the audit log: rows in between would split its pages
+MAX_EVENTS = 1_000
+_MAX_IDS = 100
+EventType: TypeAlias = Literal[
+    "redacted", "erased", "settings", "store.updated", "store.archived", "proposed", "accepted", "refused"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEvent:
+    """A change without a version. `ids` are those of versions, memories or proposals, at most 100 of them.
+
+    `count` is their number. For `settings`, `ids` are names of settings.
+    """
+
+    id: str
+    type: str
+    at: datetime
+    actor: Actor | None
+    ids: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventHead:
+    """Number of events so far, and the id of the newest."""
+
+    count: int = 0
+    newest: str = ""
+
+
+def record_event(tx: Transaction, kind: EventType, actor: Actor | None, ids: Sequence[str] = ()) -> None:
+    """Record an event, and remove the oldest one if there are too many."""
+    number, event_id = head_of(tx).count + 1, sortable_id("evt_", tx.tick())
+    value = {"type": kind, "number": number, "by": None if actor is None else str(actor), "count": len(ids)}
+    tx.put_record(EVENT, event_id, json.dumps(value | {"ids": list(ids[:_MAX_IDS])}, separators=(",", ":")))
+    tx.put_record(HEAD, "newest", json.dumps({"count": number, "newest": event_id}))
+    for old, text in list(tx.records(EVENT, limit=2)):
+        if parsed(text)["number"] <= number - MAX_EVENTS:
+            tx.put_record(EVENT, old, None)
+
+
+def head_of(snapshot: Snapshot) -> EventHead:
+    """The newest event. Raises `Damaged`."""
+    text = snapshot.get_record(HEAD, "newest")
+    return EventHead() if text is None else parsed_head(text)
+
+
+def events_of(snapshot: Snapshot, *, after: str, limit: int | None = None) -> list[StoreEvent]:
+    """Events with ids greater than `after`, oldest first. Raises `Damaged`."""
+    return [_event(key, text) for key, text in snapshot.records(EVENT, after=after, limit=limit)]
+
+
+def has_lost_events(snapshot: Snapshot, after: str) -> bool:
+    """Return whether events after an id may have been removed."""
+    oldest = next(iter(snapshot.records(EVENT, limit=1)), None)
+    return oldest is not None and oldest[0] > after and int(parsed(oldest[1])["number"]) > 1
+
+
+def _event(event_id: str, text: str) -> StoreEvent:
+    given, at = parsed(text), time_in_id(event_id)
+    by = given["by"]
+    return StoreEvent(
+        event_id,
+        given["type"],
+        to_datetime(at or 0),
+        None if by is None else Actor.parse(by),
+        tuple(given["ids"]),
+        given["count"],
+    )
+
+
+def parsed(text: str) -> Mapping[str, Any]:
+    """Parse the record of an event. Raises `Damaged`."""
+    try:
+        given = json.loads(text)
+        found = {name: given[name] for name in ("type", "number", "by", "ids", "count")}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise Damaged("the record of an event cannot be read") from None
+    if not (isinstance(found["number"], int) and isinstance(found["ids"], list)):
+        raise Damaged("the record of an event cannot be read")
+    return found
+
+
+def parsed_head(text: str) -> EventHead:
+    """Parse the record of the newest event. Raises `Damaged`."""
+    try:
+        given = json.loads(text)
+        return EventHead(int(given["count"]), str(given["newest"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise Damaged("the record of the newest event cannot be read") from None

@@ -1,0 +1,223 @@
+"""Lists of memories page by page that show one state of the store, also if the store changes between the pages.
+
+The cursor holds the newest version at the time of the first page, the *pin*. Later pages show the state at the pin:
+memories that have not changed since are read from the present state by a range of paths, and the others from their
+versions. So each memory that exists throughout the listing is on exactly one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from heapq import merge
+from itertools import islice
+from typing import Any, TypeAlias
+
+from retentive.engine.events import events_of, has_lost_events, head_of
+from retentive.engine.operation import ReadOperation
+from retentive.errors import CursorExpired, NotFound
+from retentive.storage.contract import Memory, Snapshot, Version, to_datetime
+from retentive.storage.paging import PAGE_VERSIONS
+from retentive.values.pages import ListPage
+from retentive.values.paths import MemoryPath
+from retentive.values.records import time_in_id
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+HISTORY, PRUNED = "history", "pruned_until"  # record of the newest time at which a newer version replaced a pruned one
+_FEW = 50  # memories whose earlier versions are looked up one at a time
+_LEAST_BATCH = 16
+_Found: TypeAlias = tuple[Memory, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ListingCursor:
+    """Position in a listing: the newest version or event at its first page, and the last path shown.
+
+    The path of a directory ends with `/`.
+    """
+
+    pin: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedMemory:
+    """A memory in a listing, with its text if it was asked for."""
+
+    memory: Memory
+    text: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDirectory:
+    """A directory in a listing of one level. The path ends with `/`."""
+
+    path: str
+
+
+Listed: TypeAlias = ListedMemory | ListedDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
+    """List the memories below a directory, in byte order; with `depth` 1, only one level with its directories."""
+
+    name = "list"
+    path: MemoryPath
+    depth: int = 0
+    cursor: ListingCursor | None = None
+    limit: int = 100
+    texts: bool = False
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Fact of the audit entry: `listed`."""
+        return {"listed": True}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> ListPage[Listed, ListingCursor]:
+        """Read a page. Raises `CursorExpired`."""
+        state = _State(snapshot, self.path.text, texts=self.texts)
+        pin = _newest(snapshot) if self.cursor is None else self.cursor.pin
+        if self.cursor is not None:
+            state.go_back(pin, hides=bool(settings.trust or settings.quarantine))
+        found, last = self._page(state)
+        return ListPage.of(found, self.limit, [ListingCursor(pin, each) for each in last])
+
+    def _page(self, state: _State) -> tuple[list[Listed], list[str]]:
+        """At least one entry more than the limit if there are more, and the paths of the entries."""
+        found: list[Listed] = []
+        paths: list[str] = []
+        start = "" if self.cursor is None else _after(self.cursor.last)
+        while (wanted := self.limit + 1 - len(found)) > 0:
+            batch = list(islice(state.memories(start, wanted), wanted))
+            for memory, data in batch:
+                directory = self._directory(memory.path)
+                if directory is None:
+                    found.append(ListedMemory(memory, None if data is None else decoded(data, path=memory.path)))
+                    paths.append(memory.path)
+                elif not paths or paths[-1] != directory:
+                    found.append(ListedDirectory(directory))
+                    paths.append(directory)
+            if len(batch) < wanted:
+                break
+            start = _after(paths[-1])
+        return found, paths
+
+    def _directory(self, path: str) -> str | None:
+        """The directory that stands for a memory in a listing of one level. None for a memory of this level."""
+        name, slash, _ = path[len(self.path.text) + 1 :].partition("/")
+        return f"{self.path.text}/{name}/" if slash and self.depth == 1 else None
+
+
+class _State:
+    """The memories below a directory, at present or at an earlier version."""
+
+    def __init__(self, snapshot: Snapshot, under: str, *, texts: bool) -> None:
+        self._snapshot = snapshot
+        self._under = under
+        self._texts = texts
+        self._changed: set[str] = set()
+        self._past: list[Memory] = []
+
+    def go_back(self, pin: str, *, hides: bool) -> None:
+        """Show the state right after version `pin`. Raises `CursorExpired` if its versions were removed."""
+        _check_kept(self._snapshot, pin)
+        first = _first_changes(self._snapshot, pin)
+        self._changed = set(first)
+        existed = {memory_id for memory_id, version in first.items() if version.operation != "created"}
+        found = _versions_at(self._snapshot, pin, existed, hides=hides)
+        below = self._under + "/"
+        self._past = [self._memory(version) for version in found if version.path.startswith(below)]
+        self._past.sort(key=_path)
+
+    def memories(self, start: str, wanted: int) -> Iterator[_Found]:
+        """Memories from a path on, in byte order. `wanted` is the expected number."""
+        past = ((memory, self._text(memory)) for memory in self._past if memory.path >= start)
+        return merge(self._unchanged(start, max(wanted, _LEAST_BATCH)), past, key=lambda found: found[0].path)
+
+    def _unchanged(self, start: str, at_once: int) -> Iterator[_Found]:
+        while True:
+            batch = list(self._snapshot.walk(self._under, start=start, limit=at_once, texts=self._texts))
+            yield from (found for found in batch if found[0].id not in self._changed)
+            if len(batch) < at_once:
+                return
+            start = _after(batch[-1][0].path)
+
+    def _memory(self, version: Version) -> Memory:
+        return Memory.of(version, self._born(version))
+
+    def _born(self, version: Version) -> datetime:
+        present = self._snapshot.find(version.memory_id)
+        if present is not None:
+            return present.created_at
+        at = time_in_id(version.memory_id)
+        return version.created_at if at is None else to_datetime(at)
+
+    def _text(self, memory: Memory) -> bytes | None:
+        if not self._texts:
+            return None
+        try:
+            return self._snapshot.text(memory.version_id)
+        except NotFound:
+            raise _expired() from None
+
+
+def _newest(snapshot: Snapshot) -> str:
+    """Id of the newest version, or that of the newest event in the same form if it is later."""
+    newest, event = next(snapshot.versions(limit=1), None), head_of(snapshot).newest
+    return max("" if newest is None else newest.id, f"memver_{event.partition('_')[2]}" if event else "")
+
+
+def _after(path: str) -> str:
+    """The least path after an entry. No path has a control character, and `0` follows `/`."""
+    return path[:-1] + "0" if path.endswith("/") else path + "\x01"
+
+
+def _path(memory: Memory) -> str:
+    return memory.path
+
+
+def _check_kept(snapshot: Snapshot, pin: str) -> None:
+    """Raise `CursorExpired` if versions that the state at `pin` needs may have been pruned or erased."""
+    at, pruned = time_in_id(pin), snapshot.get_record(HISTORY, PRUNED)
+    if at is None:
+        return
+    after = f"evt_{pin.partition('_')[2]}"
+    if (pruned is not None and int(pruned) > at) or has_lost_events(snapshot, after):
+        raise _expired()
+    erased = (each for event in events_of(snapshot, after=after) if event.type == "erased" for each in event.ids)
+    if any((time_in_id(memory_id) or 0) <= at for memory_id in erased):
+        raise _expired()
+
+
+def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
+    """The first version after `pin` of each memory that has one."""
+    found: dict[str, Version] = {}
+    read = partial(snapshot.versions, oldest_first=True, limit=PAGE_VERSIONS)
+    after = pin
+    while page := list(read(after=after)):
+        for version in page:
+            found.setdefault(version.memory_id, version)
+        after = page[-1].id
+    return found
+
+
+def _versions_at(snapshot: Snapshot, pin: str, memory_ids: set[str], *, hides: bool) -> list[Version]:
+    """The version of each memory that was its newest at `pin`. With `hides`, memories hidden from the actor are out."""
+    before = pin + "~"
+    if hides or len(memory_ids) > _FEW:
+        found = [version for version in snapshot.as_of(before) if version.memory_id in memory_ids]
+        missing = set() if hides else memory_ids - {version.memory_id for version in found}
+    else:
+        newest = [next(snapshot.versions(memory_id=each, before=before, limit=1), None) for each in memory_ids]
+        found = [version for version in newest if version is not None and version.operation != "deleted"]
+        missing = {"missing"} if None in newest else set()
+    if missing or any(version.redacted_at is not None for version in found):
+        raise _expired()
+    return found
+
+
+def _expired() -> CursorExpired:
+    return CursorExpired("versions that the listing needs were removed; list again from the start")

@@ -1,0 +1,139 @@
+"""Versions page by page, and the feed of changes: versions and events in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
+from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.operation import Read
+from retentive.history.reads import LogFilter
+from retentive.storage.contract import Selection, Snapshot, Version
+from retentive.storage.paging import PAGE_VERSIONS
+from retentive.values.pages import ListPage
+from retentive.values.paths import MemoryPath
+from retentive.values.records import to_us
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+MAX_SCANNED = 5_000  # versions that one page reads; a page with few matches then ends early
+_VERSION = "memver_"
+_TIME_DIGITS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """A version in a page, with its text if it was asked for. A deletion or a redacted version has none."""
+
+    version: Version
+    text: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionQuery:
+    """Versions to list: of one memory, or with a path at or below `target`, that match `only`."""
+
+    only: LogFilter
+    target: MemoryPath | None = None
+    memory_id: str | None = None
+    oldest_first: bool = False
+    texts: bool = False
+
+    def selection(self, after: str | None) -> Selection:
+        """Selection of all versions after the cursor of a page. Ids begin with the time."""
+        since, until = self.only.since, self.only.until
+        low = None if since is None else f"{_VERSION}{max(to_us(since), 0):014x}"
+        high = None if until is None else f"{_VERSION}{max(to_us(until) + 1, 0):014x}"
+        if after is not None and self.oldest_first:
+            low = max(low or "", after)
+        elif after is not None:
+            high = after if high is None else min(high, after)
+        return {
+            "memory_id": self.memory_id,
+            "after": low,
+            "before": high,
+            "oldest_first": self.oldest_first,
+            "limit": PAGE_VERSIONS,
+        }
+
+    def fits_path(self, version: Version) -> bool:
+        """Return whether the path of a version is at or below the target."""
+        target = self.target
+        return (
+            target is None
+            or target.is_root
+            or version.path == target.text
+            or version.path.startswith(target.text + "/")
+        )
+
+
+def version_page(
+    query: VersionQuery, after: str | None, limit: int, settings_of: Callable[[Snapshot], Settings]
+) -> Read[ListPage[ListedVersion, str]]:
+    """Read a page of versions. The cursor is the id of the last version that was read."""
+
+    def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
+        settings, only = settings_of(snapshot), replace(query.only, since=None)
+        found: list[Version] = []
+        last, scanned, is_end = after, 0, False
+        while len(found) <= limit and scanned < MAX_SCANNED and not is_end:
+            page = list(snapshot.versions(**query.selection(last)))
+            found += only.chosen(filter(query.fits_path, page), settings)
+            scanned, is_end = scanned + len(page), len(page) < PAGE_VERSIONS
+            last = page[-1].id if page else last
+        items = tuple(ListedVersion(each, _text(snapshot, each) if query.texts else None) for each in found[:limit])
+        if len(found) > limit:
+            return ListPage(items, found[limit - 1].id)
+        return ListPage(items, None if is_end else last)
+
+    return Read("versions", work, query.target)
+
+
+def _text(snapshot: Snapshot, version: Version) -> str | None:
+    if version.operation == "deleted" or version.redacted_at is not None:
+        return None
+    data = snapshot.text(version.id)
+    return None if data is None else decoded(data, path=version.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Changes in the order in which they happened. `next` is the cursor for later ones.
+
+    With `has_gap`, changes after the given cursor were removed: versions that were pruned, or old events.
+    """
+
+    items: tuple[Version | StoreEvent, ...]
+    next: str
+    has_gap: bool = False
+
+
+def feed(after: str, limit: int) -> Read[Feed]:
+    """Read the changes after a cursor, which is the part of the id of a version or an event after its prefix."""
+
+    def work(snapshot: Snapshot) -> Feed:
+        versions = snapshot.versions(after=_VERSION + after, oldest_first=True, limit=limit)
+        found: list[Version | StoreEvent] = [*versions, *events_of(snapshot, after=f"evt_{after}", limit=limit)]
+        found = sorted(found, key=lambda each: position_of(each.id))[:limit]
+        return Feed(tuple(found), position_of(found[-1].id) if found else after, _has_gap(snapshot, after))
+
+    return Read("feed", work)
+
+
+def newest_position(snapshot: Snapshot) -> str:
+    """Cursor of the newest change; empty if there is none."""
+    versions = (position_of(version.id) for version in snapshot.versions(limit=1))
+    return max([*versions, position_of(head_of(snapshot).newest)])
+
+
+def position_of(change_id: str) -> str:
+    """The part of an id of a version or an event that sorts by time."""
+    return change_id.partition("_")[2]
+
+
+def _has_gap(snapshot: Snapshot, after: str) -> bool:
+    pruned = snapshot.get_record(HISTORY, PRUNED)
+    if pruned is not None and after[:_TIME_DIGITS] < f"{int(pruned):014x}":
+        return True
+    return has_lost_events(snapshot, f"evt_{after}")

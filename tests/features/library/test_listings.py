@@ -1,0 +1,252 @@
+"""Listings page by page: every memory that exists throughout is on exactly one page, whatever changes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retentive
+from retentive import InvalidInput, MemoryStore, NotFound
+from retentive.engine.listings import ListedDirectory, ListedMemory, ListingCursor
+from retentive.errors import CursorExpired
+from retentive.storage.contract import Change, Transaction
+from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sqlite.connection import SqliteConnection
+from support.places import COMPARED, opened
+
+PATHS = [f"/memories/{name}" for name in ("a-b", "a.txt", "a/b", "a/b-c", "a/c/d", "a/c/e", "b", "c/d", "é", "z/z")]
+
+
+@pytest.fixture(params=COMPARED)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(request.param, tmp_path) as place:
+        yield place.store()
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[MemoryStore]:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as place:
+        yield place.store()
+
+
+def shown(
+    store: MemoryStore, limit: int, *, between: Callable[[], object] | None = None, **chosen: object
+) -> list[str]:
+    """The paths of all pages. `between` runs after each page."""
+    found: list[str] = []
+    cursor: ListingCursor | None = None
+    while True:
+        page = store.list_memories(cursor=cursor, limit=limit, **chosen)  # type: ignore[arg-type] # depth, under, texts
+        assert len(page.items) <= limit
+        found += [each.memory.path if isinstance(each, ListedMemory) else each.path for each in page.items]
+        cursor = page.next
+        if cursor is None:
+            return found
+        if between is not None:
+            between()
+
+
+def one_level(paths: list[str], under: str) -> list[str]:
+    names = {path[len(under) + 1 :].partition("/") for path in paths if path.startswith(under + "/")}
+    return sorted({f"{under}/{name}{slash}" for name, slash, _ in names}, key=str.encode)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_pages_list_every_memory_in_byte_order(limit: int, store: MemoryStore) -> None:
+    for path in PATHS:
+        store.create(path, path)
+    expected = sorted(PATHS, key=str.encode)
+    assert shown(store, limit) == expected
+    assert shown(store, limit, texts=True) == expected
+    for under in ("/memories", "/memories/a", "/memories/a/c", "/memories/none"):
+        assert shown(store, limit, under=under) == [path for path in expected if path.startswith(under + "/")]
+        assert shown(store, limit, under=under, depth=1) == one_level(PATHS, under)
+    page = store.list_memories("/memories/a", limit=1, texts=True)
+    (item,) = page.items
+    assert isinstance(item, ListedMemory)
+    assert (item.memory, item.text) == (store.load("/memories/a/b")[0], "/memories/a/b")
+
+
+def test_a_listing_shows_the_state_at_its_first_page(store: MemoryStore) -> None:
+    """Renamed, deleted, edited and new memories are shown as they were, with their texts, ids and times."""
+    for path in PATHS:
+        store.create(path, f"text of {path}")
+    before = {memory.path: memory for memory in store.memories()}
+    first = store.list_memories(limit=2, texts=True)
+    store.rename("/memories/é", "/memories/0")
+    store.rename("/memories/a-b", "/memories/zz")
+    store.delete("/memories/a/b")
+    store.write("/memories/b", "edited")
+    store.create("/memories/new", "new")
+    store.delete("/memories/c")
+    store.create("/memories/c", "now a file")
+    rest = store.list_memories(cursor=first.next, texts=True)
+    found = [each for each in (*first.items, *rest.items) if isinstance(each, ListedMemory)]
+    assert [each.memory.path for each in found] == sorted(PATHS, key=str.encode)
+    assert {each.memory.path: each.memory for each in found} == before
+    assert {each.text for each in found} == {f"text of {path}" for path in PATHS}
+    assert "/memories/a/b" not in shown(store, 3)
+
+
+COMMANDS = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "write", "delete", "rename", "move directory", "undo"]),
+        st.sampled_from(PATHS),
+        st.sampled_from(PATHS),
+    ),
+    max_size=4,
+)
+
+
+def change(store: MemoryStore, command: str, path: str, other: str) -> None:
+    """Run a random change; a refused one changes nothing."""
+    try:
+        match command:
+            case "create" | "write":
+                store.write(path, other)
+            case "delete":
+                store.delete(path)
+            case "rename":
+                store.rename(path, other)
+            case "move directory":
+                store.rename(path.rpartition("/")[0], other)
+            case "undo":
+                store.undo("HEAD", mode="force")
+    except (InvalidInput, NotFound):
+        pass
+
+
+@given(
+    before=st.sets(st.sampled_from(PATHS)),
+    rounds=st.lists(COMMANDS, max_size=12),
+    limit=st.integers(1, 4),
+    depth=st.integers(0, 1),
+)
+def test_no_memory_is_missed_or_repeated(
+    before: set[str], rounds: list[list[tuple[str, str, str]]], limit: int, depth: int
+) -> None:
+    """For any changes between the pages, the pages show the memories of the first page's state, each once."""
+    with retentive.open("sqlite://") as place:
+        store = place.store()
+        for path in before:
+            store.create(path, path)
+        waiting = iter(rounds)
+        expected = sorted(before, key=str.encode) if depth == 0 else one_level(sorted(before), "/memories")
+
+        def between() -> None:
+            for command, path, other in next(waiting, []):
+                change(store, command, path, other)
+
+        assert shown(store, limit, between=between, depth=depth) == expected
+
+
+EXPIRING: dict[str, Callable[[MemoryStore], object]] = {
+    "redact": lambda store: store.history.redact([store.versions("/memories/b")[-1].id]),
+    "erase": lambda store: store.history.erase("/memories/b"),
+}
+
+
+@pytest.mark.parametrize("removal", EXPIRING)
+def test_a_cursor_expires_if_a_version_that_it_needs_is_removed(removal: str, store: MemoryStore) -> None:
+    for path in PATHS:
+        store.create(path, path)
+    first = store.list_memories(limit=2)
+    store.write("/memories/b", "edited")
+    assert len(store.list_memories(cursor=first.next).items) == len(PATHS) - 2
+    EXPIRING[removal](store)
+    with pytest.raises(CursorExpired):
+        store.list_memories(cursor=first.next)
+    assert shown(store, 3) == [memory.path for memory in store.memories()]
+
+
+def test_other_removals_keep_the_cursor(local: MemoryStore) -> None:
+    """An earlier redaction or erasure, and the erasure of a memory that is newer than the first page."""
+    for path in PATHS:
+        local.create(path, path)
+    local.write("/memories/b", "edited")
+    local.history.redact([local.versions("/memories/b")[-1].id])
+    local.history.erase("/memories/é")
+    first = local.list_memories(limit=2)
+    local.create("/memories/new", "x")
+    local.history.erase("/memories/new")
+    local.write("/memories/b", "again")
+    assert len(local.list_memories(cursor=first.next).items) == len(PATHS) - 3
+
+
+def test_a_cursor_expires_if_versions_were_pruned(tmp_path: Path) -> None:
+    now = 1_800_000_000.0
+    with retentive.open(f"sqlite:///{tmp_path}/m.db", clock=lambda: now, sweep=False) as place:
+        store = place.store()
+        store.change_settings({"keep_versions": 1, "keep_versions_days": 1})
+        for path in PATHS:
+            store.create(path, path)
+        first = store.list_memories(limit=2)
+        now += 60
+        store.write("/memories/b", "edited")
+        assert store.list_memories(cursor=first.next).next is None
+        now += 3 * 86_400
+        store.sweep(accept_clock=True)
+        with pytest.raises(CursorExpired):
+            store.list_memories(cursor=first.next)
+
+
+def test_an_empty_store_has_an_empty_page(local: MemoryStore) -> None:
+    assert local.list_memories() == local.list_memories(depth=1)
+    assert (local.list_memories().items, local.list_memories().next) == ((), None)
+
+
+def test_hidden_memories_are_not_listed(local: MemoryStore) -> None:
+    """Neither on the first page nor as they were."""
+    for path in PATHS:
+        local.create(path, path, actor="session:bad" if path == "/memories/b" else "user:ann")
+    local.trust.quarantine("session:bad")
+    first = local.list_memories(limit=1)
+    local.write("/memories/é", "edited")
+    rest = local.list_memories(cursor=first.next)
+    assert "/memories/b" not in [each.memory.path for each in rest.items if isinstance(each, ListedMemory)]
+    assert len(rest.items) == len(PATHS) - 2
+
+
+def test_many_changes_are_read_together(local: MemoryStore) -> None:
+    for number in range(60):
+        local.create(f"/memories/{number:02}", "x")
+    first = local.list_memories(limit=1)
+    for number in range(60):
+        local.rename(f"/memories/{number:02}", f"/memories/moved{number}")
+    rest = local.list_memories(cursor=first.next)
+    assert [each.memory.path for each in rest.items if isinstance(each, ListedMemory)] == [
+        f"/memories/{number:02}" for number in range(1, 60)
+    ]
+
+
+def test_a_page_reads_only_its_range(local: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of a large store takes a few statements and reads few rows; a level is read by jumps."""
+    local._core.backend.write(local.id, _fill)
+    read: list[int] = []
+    real = SqliteConnection.rows
+
+    def rows(self: SqliteConnection, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        found = real(self, sql, values)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(SqliteConnection, "rows", rows)
+    first = local.list_memories(limit=50)
+    assert (len(first.items), len(read) <= 8, sum(read) <= 60) == (50, True, True)
+    read.clear()
+    assert len(local.list_memories(cursor=first.next, limit=50).items) == 50
+    assert (len(read) <= 12, sum(read) <= 65) == (True, True)
+    read.clear()
+    level = local.list_memories(limit=100, depth=1)
+    assert [each.path for each in level.items if isinstance(each, ListedDirectory)] == [
+        f"/memories/d{number}/" for number in range(5)
+    ]
+    assert (len(read) <= 14, sum(read) < 600) == (True, True)
+
+
+def _fill(tx: Transaction) -> None:
+    tx.record([Change(None, f"/memories/d{number % 5}/{number:05}", b"x") for number in range(1_000)], None)

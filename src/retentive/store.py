@@ -89,6 +89,10 @@ class MemoryStore(Memories):
         """The same memory store with `read_only` pinned."""
         return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
+    def acting_as(self, actor: Actor | str) -> MemoryStore:
+        """The same memory store, whose changes and reads are those of this actor unless a call names another."""
+        return self._again(self._core.again(actor=as_actor(actor)))
+
     def through(self, integration: str) -> MemoryStore:
         """The same memory store with this integration in its audit entries.
 

@@ -68,9 +68,16 @@ class StoreContext(ABC):
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
         """The stored settings read last, as text, and the effective settings derived from the text."""
 
-    def again(self, *, pins: Mapping[str, object] | None = None, integration: str | None = None) -> Self:
-        """The same memory store with other pinned settings, or with another integration in its audit entries."""
+    def again(
+        self,
+        *,
+        pins: Mapping[str, object] | None = None,
+        integration: str | None = None,
+        actor: Actor | None = None,
+    ) -> Self:
+        """The same memory store with other pinned settings, another integration in audit entries, or another actor."""
         other = copy(self)
+        other.actor = actor or self.actor
         other.pins = dict(self.pins if pins is None else pins)
         other.integration = integration or self.integration
         other.known_settings = (None, None)

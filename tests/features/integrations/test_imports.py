@@ -38,6 +38,7 @@ LAYERS: list[set[str]] = [
     {"integrations"},
     {"agent"},
     {"testing"},
+    {"server"},
     {"cli"},  # `demo` runs the scripted Claude
 ]
 DRIVERS = {
@@ -50,13 +51,13 @@ DRIVERS = {
     "langchain": {"integrations/langchain.py"},
     "langchain_core": {"integrations/langchain.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},
-    "anyio": {"aio.py", "integrations/anthropic", "agent"},
+    "anyio": {"aio.py", "integrations/anthropic", "agent", "server/application.py"},
     "click": {"cli"},
     "rich": {"cli"},
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
-    "starlette": {"testing/scripted_claude"},
-    "uvicorn": {"testing/scripted_claude"},
+    "starlette": {"testing/scripted_claude", "server"},
+    "uvicorn": {"testing/scripted_claude", "server/serve.py"},
 }
 
 

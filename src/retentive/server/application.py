@@ -1,0 +1,239 @@
+"""The ASGI application: routing, headers, keys, bodies, and answers. Handlers run in worker threads."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from anyio import CapacityLimiter, fail_after, to_thread
+
+from retentive.errors import RetentiveError
+from retentive.server.calls import Answer, Call, Caller, Json, Place, Streamed
+from retentive.server.credentials import check_beta, check_scope, check_workspace, key_in, named_actor
+from retentive.server.envelope import Envelope
+from retentive.server.errors import ApiError, api_error, missing, overloaded, unauthorized
+from retentive.server.fields import read_fields, read_query
+from retentive.server.json_body import read_object
+from retentive.server.keys import KeyRecord
+from retentive.server.openapi import document
+from retentive.server.routes import Route
+from retentive.server.table import ROUTES
+from retentive.values.extras import pip_install
+
+try:
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+    from starlette.routing import BaseRoute, Router
+    from starlette.routing import Route as HttpRoute
+    from starlette.types import ASGIApp, Receive, Scope, Send
+except ImportError as error:
+    raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
+
+T = TypeVar("T")
+LOG = logging.getLogger("retentive.server")
+THREADS = 40
+QUEUE = 200
+"""Calls that wait for a thread. A call beyond them gets 503."""
+MIN_BODY_BYTES = 1 << 20
+ESCAPED = 6
+"""JSON escapes can make a text six times longer."""
+MAX_BODY_BYTES = 64 << 20
+"""Limit of a body for a memory store without `max_memory_bytes`."""
+MAX_DISCARDED_BYTES = 8 << 20
+READY_S = 1.0
+
+
+class Workers:
+    """Threads for the calls of handlers, with a bounded queue."""
+
+    def __init__(self, threads: int = THREADS, queue: int = QUEUE) -> None:
+        self._limiter = CapacityLimiter(threads)
+        self._places = threads + queue
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a function in a thread. Raises `ApiError` 503 if too many calls wait."""
+        if self._places <= 0:
+            raise overloaded("the server is overloaded; try again later")
+        self._places -= 1
+        try:
+            return await to_thread.run_sync(work, limiter=self._limiter)
+        finally:
+            self._places += 1
+
+
+@dataclass
+class Server:
+    """What the endpoints of one process share."""
+
+    place: Place
+    workers: Workers
+    is_stopping: bool = False
+
+    def stop(self) -> None:
+        """End the event streams; `/readyz` answers 503 from now on."""
+        self.is_stopping = True
+        self.place.stop()
+
+    async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
+        """Answer one request to a path with these routes, by method."""
+        try:
+            return await self._answer(request, _route(routes, request.method))
+        except ApiError as error:
+            return error_response(request.scope, error, routes)
+        except RetentiveError as error:
+            return error_response(request.scope, api_error(error), routes)
+
+    async def _answer(self, request: Request, route: Route) -> Response:
+        caller = await self._caller(request)
+        request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=route.path)
+        check_workspace(request.headers, caller.key)
+        check_beta(request.headers)
+        check_scope(caller.key, route)
+        fields = read_query(route.query, request.scope["query_string"])
+        call = Call(self.place, caller, request.url.path, request.path_params)
+        if route.method == "POST":
+            fields |= read_fields(route.body, read_object(await self._body(request, call)))
+        answer = await self.workers.run(partial(_run, route, call, fields))
+        if isinstance(answer, Streamed):
+            return StreamingResponse(answer.pieces, media_type=answer.media_type)
+        return json_response(answer)
+
+    async def _caller(self, request: Request) -> Caller:
+        text = key_in(request.headers)
+        if text is None:
+            raise unauthorized()
+        is_known, record = self.place.keys.cached(text)
+        if not is_known:
+            record = await self.workers.run(partial(self.place.keys.authenticated, text))
+        if record is None:
+            raise unauthorized()
+        if self.place.keys.is_use_due(record.id):
+            await self.workers.run(partial(_note_use, self.place, record))
+        return Caller(record, named_actor(request.headers, record))
+
+    async def _body(self, request: Request, call: Call) -> bytes:
+        """Body of a request. Raises `ApiError` 413 if it is too long."""
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ApiError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
+        limit, found, size, is_asked, more = MIN_BODY_BYTES, bytearray(), 0, False, True
+        while more and size - len(found) < MAX_DISCARDED_BYTES:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ApiError(400, "invalid_request_error", "the body is incomplete", "invalid_input")
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            size += len(piece)
+            if size > limit and not is_asked:
+                limit, is_asked = await self.workers.run(partial(_body_limit, call)), True
+            if size <= limit:
+                found += piece
+        if size > limit:  # the rest was read too, since most clients read no answer before they have sent their body
+            raise ApiError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
+        return bytes(found)
+
+    async def ready(self, request: Request) -> Response:
+        """Answer of `/readyz`: 200 if the storage can be read within a second and the server is not stopping."""
+        is_ready = not self.is_stopping
+        if is_ready:
+            try:
+                with fail_after(READY_S):
+                    await to_thread.run_sync(self.place.keys.first_exists, abandon_on_cancel=True)
+            except (TimeoutError, RetentiveError):
+                is_ready = False
+        status: Json = {"status": "ready" if is_ready else "unavailable"}
+        return json_response(status, 200 if is_ready else 503)
+
+
+def _route(routes: Mapping[str, Route], method: str) -> Route:
+    if method not in routes:
+        raise ApiError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
+    return routes[method]
+
+
+async def _healthy(_: Request) -> Response:
+    return json_response({"status": "ok"})
+
+
+async def _described(_: Request) -> Response:
+    return json_response(document())
+
+
+def _run(route: Route, call: Call, fields: Mapping[str, object]) -> Answer:
+    answer = route.handler(call, **fields)
+    if route.method != "GET":
+        call.place.wake(call.ids.get("memory_store_id"))
+    return answer
+
+
+def _note_use(place: Place, record: KeyRecord) -> None:
+    try:
+        place.keys.note_use(record.id)
+    except RetentiveError:
+        LOG.warning("the time of the last use of %s was not stored", record.id)
+
+
+def _body_limit(call: Call) -> int:
+    """Limit of the body for the memory store of the call: escapes can make a text six times longer."""
+    if "memory_store_id" not in call.ids:
+        return MIN_BODY_BYTES
+    longest = call.store.settings().max_memory_bytes
+    return MAX_BODY_BYTES if longest == 0 else min(MAX_BODY_BYTES, max(MIN_BODY_BYTES, ESCAPED * longest))
+
+
+def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer with a JSON object."""
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return Response(body, status, headers, media_type="application/json")
+
+
+def error_response(scope: Scope, error: ApiError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
+    """The answer for an error."""
+    scope["state"]["code"] = error.code
+    headers = error.headers()
+    if error.status == 405:
+        headers["allow"] = ", ".join(sorted(routes))
+    if error.status == 413:
+        headers["connection"] = "close"
+    return json_response(error.body(scope["state"]["request_id"]), error.status, headers)
+
+
+class _Endpoint:
+    """ASGI application of one path. Starlette passes all methods to it."""
+
+    def __init__(self, server: Server, routes: Mapping[str, Route]) -> None:
+        self._server = server
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._server.answer(Request(scope, receive), self._routes)
+        await response(scope, receive, send)
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    await error_response(scope, missing("route"))(scope, receive, send)
+
+
+def application(place: Place, *, threads: int = THREADS, queue: int = QUEUE) -> tuple[ASGIApp, Server]:
+    """The ASGI application for an open location, and the object that stops its streams."""
+    server = Server(place, Workers(threads, queue))
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        by_path.setdefault(route.path, {})[route.method] = route
+    routes: list[BaseRoute] = [HttpRoute(path, _Endpoint(server, rows)) for path, rows in by_path.items()]
+    routes += [
+        HttpRoute("/healthz", _healthy),
+        HttpRoute("/readyz", server.ready),
+        HttpRoute("/openapi.json", _described),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        yield
+        await to_thread.run_sync(place.stop)
+
+    router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+    return Envelope(router), server

@@ -1,0 +1,116 @@
+"""What handlers get: the location, the caller, and the memory store of the request."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeAlias
+
+from retentive.errors import NotFound
+from retentive.opening import Retentive
+from retentive.server.errors import ApiError, missing
+from retentive.server.key_store import KeyStore
+from retentive.server.keys import DEFAULT_WORKSPACE, KeyRecord
+from retentive.server.place_records import SYSTEM_STORE, PlaceRecords
+from retentive.storage.contract import Actor, StoreInfo
+from retentive.store import MemoryStore
+
+Json: TypeAlias = dict[str, object]
+INTEGRATION = "http"
+"""Name of the server in audit logs."""
+NO_STORE = "memory store"
+_MAX_OPEN = 1_000
+
+
+class Place:
+    """An open location that the server serves. Threads share it."""
+
+    def __init__(self, opened: Retentive, keys: KeyStore | None = None) -> None:
+        self.opened = opened
+        self.keys = keys or KeyStore(PlaceRecords(opened.backend))
+        self._stores: OrderedDict[tuple[str, Actor], MemoryStore] = OrderedDict()
+        self._lock = Lock()
+
+    def store(self, info: StoreInfo, actor: Actor) -> MemoryStore:
+        """The memory store, opened for an actor. An LRU cache keeps them, with what they know of settings and texts."""
+        key = info.id, actor
+        with self._lock:
+            found = self._stores.get(key)
+            if found is not None:
+                self._stores.move_to_end(key)
+                return found
+        found = self.opened.store(info.id).through(INTEGRATION).acting_as(actor)
+        with self._lock:
+            self._stores[key] = found
+            if len(self._stores) > _MAX_OPEN:
+                self._stores.popitem(last=False)
+        return found
+
+    def wake(self, store_id: str | None) -> None:
+        """Wake the event streams of a memory store: it may have changed."""
+
+    def stop(self) -> None:
+        """End the event streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request: the key, and the actor of its changes."""
+
+    key: KeyRecord
+    actor: Actor
+
+    @property
+    def workspace_id(self) -> str:
+        """Workspace of the key."""
+        return self.key.workspace_id
+
+    def sees(self, info: StoreInfo) -> bool:
+        """Return whether the memory store is in the workspace and within the patterns of the key."""
+        if info.erased_at is not None or info.id == SYSTEM_STORE:
+            return False
+        return self.workspace_id == DEFAULT_WORKSPACE and self.key.sees(info.id, info.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `ids` are the ids in its path."""
+
+    place: Place
+    caller: Caller
+    path: str
+    """Path of the request."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def info(self) -> StoreInfo:
+        """The memory store that the path names. Raises `ApiError` 404 also for one that the caller may not see."""
+        store_id = self.ids["memory_store_id"]
+        info = self.place.opened.backend.get_store(store_id) if store_id.startswith("memstore_") else None
+        if info is None or info.id != store_id or not self.caller.sees(info):
+            raise missing(NO_STORE)
+        return info
+
+    @property
+    def store(self) -> MemoryStore:
+        """The open memory store that the path names. Raises `ApiError` like `info`."""
+        try:
+            return self.place.store(self.info, self.caller.actor)
+        except NotFound:
+            raise missing(NO_STORE) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that is sent in pieces, such as an export."""
+
+    pieces: Iterator[bytes]
+    media_type: str
+
+
+Answer: TypeAlias = "Json | Streamed"
+Handler: TypeAlias = Callable[..., Answer]
+
+__all__ = ["Answer", "ApiError", "Call", "Caller", "Handler", "Json", "Place", "Streamed"]

@@ -1,0 +1,60 @@
+"""Headers of a request: the key, the workspace, the beta version and the actor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from retentive.errors import InvalidInput
+from retentive.server.errors import forbidden, invalid
+from retentive.server.keys import KeyRecord
+from retentive.server.routes import Route
+from retentive.storage.contract import Actor
+
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+
+BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
+"""A request names at most one of them. Other names are ignored."""
+ACTOR_HEADER = "retentive-actor"
+
+
+def key_in(headers: Headers) -> str | None:
+    """Text of the key in `X-Api-Key` or `Authorization: Bearer`. The first wins."""
+    given = headers.get("x-api-key")
+    if given is not None:
+        return given
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token else None
+
+
+def check_workspace(headers: Headers, key: KeyRecord) -> None:
+    """Raise `ApiError` 403 if the request names another workspace than that of the key."""
+    if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
+        raise forbidden("the key does not belong to this workspace")
+
+
+def check_beta(headers: Headers) -> None:
+    """Raise `ApiError` 400 if the request names both versions of the API."""
+    named = {name.strip() for value in headers.getlist("anthropic-beta") for name in value.split(",")}
+    if named >= BETAS:
+        raise invalid(f"anthropic-beta: name only one of {', '.join(sorted(BETAS))}")
+
+
+def check_scope(key: KeyRecord, route: Route) -> None:
+    """Raise `ApiError` 403 if the key has none of the scopes of a route."""
+    if not any(key.allows(scope) for scope in route.scopes):
+        raise forbidden(f"the key needs the scope {' or '.join(route.scopes)}")
+
+
+def named_actor(headers: Headers, key: KeyRecord) -> Actor:
+    """Actor of the request: the one in its header, if the key allows it, or that of the key. Raises `ApiError`."""
+    given = headers.get(ACTOR_HEADER)
+    if given is None:
+        return key.actor
+    try:
+        actor = Actor.parse(given.encode("latin-1").decode("utf-8"))
+    except (InvalidInput, UnicodeError):
+        raise invalid(f"{ACTOR_HEADER}: must be KIND:NAME, such as session:s1") from None
+    if actor.kind == "job" or not key.acts_as(str(actor)):
+        raise forbidden(f"the key may not act as the actor in {ACTOR_HEADER}")
+    return actor

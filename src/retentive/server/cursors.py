@@ -1,0 +1,62 @@
+"""Cursors of lists. They work in every process, and only for the list that they belong to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from retentive.server.calls import Json
+from retentive.server.errors import ApiError, invalid
+
+T = TypeVar("T")
+PREFIX = "page_"
+_DIGEST_CHARS = 16
+
+
+def encode(place: Sequence[str], of: str) -> str:
+    """A cursor. `place` says where the next page begins; `of` names the store, the route and its filters."""
+    text = json.dumps([_digest(of), *place], ensure_ascii=False, separators=(",", ":"))
+    return PREFIX + base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
+
+
+def decode(page: str, of: str, size: int) -> list[str]:
+    """The place in a cursor of the same list, with `size` parts. Raises `ApiError` 400."""
+    body = page.removeprefix(PREFIX) if page.startswith(PREFIX) else "!"
+    try:
+        found = json.loads(base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True))
+    except (ValueError, RecursionError):
+        raise invalid("page: must be the next_page of an earlier answer") from None
+    if not isinstance(found, list) or len(found) != size + 1 or not all(isinstance(each, str) for each in found):
+        raise invalid("page: must be the next_page of an earlier answer")
+    if found[0] != _digest(of):
+        raise invalid("page: belongs to another list or other filters")
+    return found[1:]
+
+
+def expired() -> ApiError:
+    """The error for a cursor whose pages can no longer be complete."""
+    return invalid("page: the list cannot be continued; start again without page", "cursor_expired")
+
+
+def page_of(
+    found: Sequence[T],
+    key: Callable[[T], str],
+    render: Callable[[T], Json],
+    *,
+    limit: int,
+    page: str | None,
+    of: str,
+) -> Json:
+    """One page of a complete list in the order of its keys."""
+    after = "" if page is None else decode(page, of, 1)[0]
+    rest = [each for each in found if key(each) > after]
+    shown = rest[:limit]
+    following = encode([key(shown[-1])], of) if len(rest) > limit else None
+    return {"data": [render(each) for each in shown], "next_page": following}
+
+
+def _digest(of: str) -> str:
+    return hashlib.sha256(of.encode("utf-8")).hexdigest()[:_DIGEST_CHARS]

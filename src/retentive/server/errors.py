@@ -1,0 +1,101 @@
+"""Errors of the API: their status, type and code, and the mapping from the errors of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from retentive.errors import RetentiveError
+
+INVALID: Final = "invalid_request_error"
+RETRY_AFTER_S = 1
+"""Both SDKs sleep as long as `retry-after` says."""
+NEVER_RETRIED = frozenset({409, 500, 507})
+"""Both SDKs retry these statuses by default. A retry would get the same answer."""
+
+BY_CODE: Mapping[str, tuple[int, str]] = {
+    "invalid_input": (400, INVALID),
+    "invalid_path": (400, INVALID),
+    "too_large": (400, INVALID),
+    "sensitive": (400, INVALID),
+    "no_match": (400, INVALID),
+    "many_matches": (400, INVALID),
+    "out_of_range": (400, INVALID),
+    "root_protected": (400, INVALID),
+    "across_mounts": (400, INVALID),
+    "into_itself": (400, INVALID),
+    "read_only": (403, "permission_error"),
+    "permission_denied": (403, "permission_error"),
+    "not_found": (404, "not_found_error"),
+    "already_exists": (409, "memory_path_conflict_error"),
+    "not_a_directory": (409, "memory_path_conflict_error"),
+    "path_taken": (409, "memory_path_conflict_error"),
+    "conflict": (409, "conflict_error"),
+    "error": (500, "api_error"),
+    "refused": (400, INVALID),
+    "damaged": (500, "api_error"),
+    "locked": (500, "api_error"),
+    "unknown_schema": (500, "api_error"),
+    "store_full": (507, "api_error"),
+    "unavailable": (503, "overloaded_error"),
+    "closed": (503, "overloaded_error"),
+    "outcome_unknown": (503, "overloaded_error"),
+}
+"""Status and type of the error for each code of `retentive.errors`."""
+
+
+class ApiError(Exception):
+    """Error answer. `fields` are additional fields of the error object."""
+
+    def __init__(
+        self, status: int, kind: str, message: str, code: str, *, fields: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.message = message
+        self.code = code
+        self.fields = dict(fields or {})
+
+    def body(self, request_id: str) -> dict[str, object]:
+        """The JSON body."""
+        error = {"type": self.kind, "message": self.message, "details": {"error_code": self.code}, **self.fields}
+        return {"type": "error", "error": error, "request_id": request_id}
+
+    def headers(self) -> dict[str, str]:
+        """Headers that control the retries of clients."""
+        if self.status in {429, 503}:
+            return {"retry-after": str(RETRY_AFTER_S)}
+        return {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
+
+
+def invalid(message: str, code: str = "invalid_input") -> ApiError:
+    """The error for a malformed request."""
+    return ApiError(400, INVALID, message, code)
+
+
+def unauthorized() -> ApiError:
+    """The error for every invalid key, so that the answer does not show why it is invalid."""
+    return ApiError(401, "authentication_error", "invalid API key", "invalid_key")
+
+
+def forbidden(message: str) -> ApiError:
+    """The error for a key without the necessary scope."""
+    return ApiError(403, "permission_error", message, "permission_denied")
+
+
+def missing(kind: str) -> ApiError:
+    """The error for something that does not exist, or that the key may not see. It does not contain the id."""
+    return ApiError(404, "not_found_error", f"{kind} not found", "not_found")
+
+
+def overloaded(message: str) -> ApiError:
+    """The error for a request that the server cannot take now."""
+    return ApiError(503, "overloaded_error", message, "overloaded")
+
+
+def api_error(error: RetentiveError) -> ApiError:
+    """The answer for an error of the library."""
+    status, kind = BY_CODE.get(error.code, (500, "api_error"))
+    message = str(error).removeprefix("Error: ")
+    return ApiError(status, kind, message, error.code)

@@ -1,0 +1,229 @@
+"""Fields of requests: their types, read from JSON or from a query, and their JSON schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+from retentive.errors import InvalidInput
+from retentive.server.errors import invalid
+from retentive.storage.contract import plain_name
+
+MAX_LIMIT = 100
+MAX_NAMES = 40
+_NOT_TEXT = "must be a string"
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_IGNORED = frozenset({"beta"})
+"""The SDKs send `?beta=true`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Type of a field. `read` returns a valid value, or raises `InvalidInput` with the rest of a sentence.
+
+    `from_text` converts the text of a query to the JSON value that `read` expects.
+    """
+
+    schema: Mapping[str, object]
+    read: Callable[[Any], object]
+    from_text: Callable[[str], object] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Field of a body or name of a query. `argument` is the name that the handler uses."""
+
+    name: str
+    kind: Kind
+    text: str
+    required: bool = False
+    default: object = None
+    is_patch: bool = False
+    """The handler gets the field only if the body has it, and null as None."""
+
+    @property
+    def argument(self) -> str:
+        """Name of the argument of the handler."""
+        return self.name.replace("[", "_").replace("]", "")
+
+
+def required(name: str, kind: Kind, text: str) -> Field:
+    """A field that must be present and not null."""
+    return Field(name, kind, text, required=True)
+
+
+def text(max_chars: int | None = None, *, min_chars: int = 0) -> Kind:
+    """A string with a limited number of characters."""
+    schema: dict[str, object] = {"type": "string"}
+    if max_chars is not None:
+        schema["maxLength"] = max_chars
+    if min_chars:
+        schema["minLength"] = min_chars
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise InvalidInput(_NOT_TEXT)
+        if len(value) < min_chars:
+            raise InvalidInput("must not be empty")
+        if max_chars is not None and len(value) > max_chars:
+            raise InvalidInput(f"must have at most {max_chars} characters")
+        return value
+
+    return Kind(schema, read)
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(_NOT_TEXT)
+    return plain_name("the value", value)
+
+
+NAME = Kind({"type": "string", "minLength": 1, "maxLength": 255}, _name)
+"""A name without control characters."""
+
+
+def choice(*values: str) -> Kind:
+    """One of some strings."""
+
+    def read(value: object) -> str:
+        if value not in values:
+            raise InvalidInput(f"must be one of {', '.join(values)}")
+        return str(value)
+
+    return Kind({"type": "string", "enum": list(values)}, read)
+
+
+def integer(low: int, high: int) -> Kind:
+    """An integer in a range."""
+
+    def read(value: object) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidInput(f"must be an integer from {low} to {high}")
+        return value
+
+    return Kind({"type": "integer", "minimum": low, "maximum": high}, read, _integer_in)
+
+
+def _integer_in(value: str) -> object:
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII) else value
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise InvalidInput("must be true or false")
+    return value
+
+
+FLAG = Kind({"type": "boolean"}, _flag, lambda value: {"true": True, "false": False}.get(value, value))
+
+
+def _time(value: object) -> datetime:
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        raise InvalidInput("must be a time in RFC 3339 format, such as 2026-05-01T12:00:00Z")
+    fraction = re.sub(r"(\.\d{6})\d+", r"\1", value.upper())
+    try:
+        return datetime.fromisoformat(fraction).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput("must be a valid time") from None
+
+
+TIME = Kind({"type": "string", "format": "date-time"}, _time)
+
+
+def _sha256(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise InvalidInput("must be 64 lowercase hexadecimal characters")
+    return value
+
+
+SHA256 = Kind({"type": "string", "pattern": "^[0-9a-f]{64}$"}, _sha256)
+
+
+def _precondition(value: object) -> str:
+    if not isinstance(value, dict) or set(value) != {"type", "content_sha256"} or value["type"] != "content_sha256":
+        raise InvalidInput('must be {"type": "content_sha256", "content_sha256": ...}')
+    return _sha256(value["content_sha256"])
+
+
+PRECONDITION = Kind(
+    {
+        "type": "object",
+        "properties": {"type": {"const": "content_sha256"}, "content_sha256": SHA256.schema},
+        "required": ["type", "content_sha256"],
+        "additionalProperties": False,
+    },
+    _precondition,
+)
+
+
+def _object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise InvalidInput("must be an object")
+    return value
+
+
+OBJECT = Kind({"type": "object"}, _object)
+ANYTHING = Kind({}, lambda value: value)
+
+
+def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = None) -> Kind:
+    """A list of strings. `check` raises `InvalidInput` for an invalid one."""
+
+    def read(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise InvalidInput("must be a list of strings")
+        if len(value) > MAX_LIMIT:
+            raise InvalidInput(f"must have at most {MAX_LIMIT} entries")
+        for each in value:
+            check(each)
+        return tuple(value)
+
+    return Kind({"type": "array", "maxItems": MAX_LIMIT, "items": dict(schema or {"type": "string"})}, read)
+
+
+def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
+    """Arguments of a handler from the query of a URL. Raises `ApiError`."""
+    try:
+        decoded = parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(query),
+            errors="strict",
+            max_num_fields=40,
+        )
+    except ValueError:
+        raise invalid("the query of the URL is malformed") from None
+    pairs = [(name, value) for name, value in decoded if name not in _IGNORED]
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        raise invalid("the query of the URL has the same name twice")
+    known = {field.name: field.kind for field in fields}
+    return _arguments(fields, {name: known[name].from_text(v) if name in known else v for name, v in given.items()})
+
+
+def read_fields(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, object]:
+    """Arguments of a handler from a JSON object. A null field counts as absent. Raises `ApiError`."""
+    return _arguments(fields, given)
+
+
+def _arguments(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, object]:
+    unknown = sorted(given.keys() - {field.name for field in fields})
+    if unknown:
+        raise invalid(f"{unknown[0][:80]}: unknown field")
+    chosen = (field for field in fields if not field.is_patch or field.name in given)
+    return {field.argument: _value(field, given.get(field.name)) for field in chosen}
+
+
+def _value(field: Field, value: object) -> object:
+    if value is None:
+        if field.required:
+            raise invalid(f"{field.name}: required")
+        return field.default
+    try:
+        return field.kind.read(value)
+    except InvalidInput as error:
+        raise invalid(f"{field.name}: {error}") from None

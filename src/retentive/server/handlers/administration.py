@@ -1,0 +1,111 @@
+"""Handlers of settings, usage, the audit log, exports and erasure."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from retentive.audit.chain import AuditEntry
+from retentive.errors import NotFound
+from retentive.server import objects
+from retentive.server.calls import Call, Json, Streamed
+from retentive.server.cursors import page_of
+from retentive.server.errors import missing
+from retentive.storage.contract import as_actor
+from retentive.transfer.export import export_whole
+from retentive.values.settings import Settings
+
+NO_MEMORY = "memory"
+_PIECE = 1 << 16
+
+
+def retrieve_settings(call: Call) -> Json:
+    """Return the effective settings of a memory store."""
+    store = call.store
+    return _settings(store.id, store.settings())
+
+
+def update_settings(call: Call, **changes: object) -> Json:
+    """Change settings; null restores a default. Fields that are not given stay as they are."""
+    store = call.store
+    store.change_settings(changes)
+    return _settings(store.id, store.settings())
+
+
+def _settings(store_id: str, settings: Settings) -> Json:
+    return {"type": "memory_store_settings", "memory_store_id": store_id, "settings": asdict(settings)}
+
+
+def retrieve_usage(call: Call) -> Json:
+    """Return the number of memories and their total size."""
+    store = call.store
+    usage = store.usage()
+    return {
+        "type": "memory_store_usage",
+        "memory_store_id": store.id,
+        "memories": usage.memories,
+        "content_size_bytes": usage.size_bytes,
+    }
+
+
+def list_audit_entries(call: Call, *, limit: int, page: str | None) -> Json:
+    """List the entries of the audit log, oldest first."""
+    found = list(call.store.audit.entries())
+    return page_of(found, lambda each: f"{each.seq:020d}", _entry, limit=limit, page=page, of=call.path)
+
+
+def _entry(given: AuditEntry) -> Json:
+    return {
+        "type": "audit_entry",
+        "seq": given.seq,
+        "created_at": objects.time(given.time),
+        "actor": None if given.actor is None else objects.actor(as_actor(given.actor)),
+        "operation": given.operation,
+        "integration": given.integration,
+        "outcome": given.outcome,
+        "change_count": given.change_count,
+        "memory_version_ids": [each.version_id for each in given.changes],
+    }
+
+
+def verify_audit(call: Call) -> Json:
+    """Verify that every entry of the audit log is present, unchanged and in order."""
+    found = call.store.audit.verify()
+    return {
+        "type": "audit_report",
+        "is_sound": found.is_sound,
+        "entries": found.entries,
+        "problem": None if found.problem is None else str(found.problem),
+        "head": None if found.head is None else str(found.head),
+        "unaudited_memory_version_ids": [each.id for each in found.unaudited],
+    }
+
+
+def export_store(call: Call, *, format: str) -> Streamed:  # noqa: A002
+    """Export the memories and their history at one revision, as a tar archive."""
+    directory = tempfile.TemporaryDirectory(prefix="retentive-export-")
+    path = os.path.join(directory.name, f"store.{format}")
+    try:
+        export_whole(call.store, path)
+    except BaseException:
+        directory.cleanup()
+        raise
+    return Streamed(_pieces(directory, path), "application/gzip" if format == "tar.gz" else "application/x-tar")
+
+
+def _pieces(directory: tempfile.TemporaryDirectory[str], path: str) -> Iterator[bytes]:
+    with directory, open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def erase_memory(call: Call) -> Json:
+    """Permanently remove a memory and all its versions."""
+    memory_id = call.ids["memory_id"]
+    try:
+        removed = call.store.history.erase(memory_id=memory_id)
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    return {"id": memory_id, "type": "memory_erased", "versions": removed.versions, "pending": removed.pending}

@@ -1,0 +1,99 @@
+"""Handlers of the history: differences, undo and restore."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from retentive.errors import InvalidInput, NotFound
+from retentive.history.apply import RestoreOutcome
+from retentive.history.plan import Mode
+from retentive.server.calls import Call, Json
+from retentive.server.errors import ApiError, invalid, missing
+from retentive.server.fields import TIME
+from retentive.server.objects import VERSION_ID, api_path, tool_path
+from retentive.values import diff
+
+NO_VERSION = "memory version"
+PREVIOUS = "previous"
+_STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed": "modified"}
+
+
+def diff_memory_version(call: Call, *, against: str) -> Json:
+    """Compare the text of a version with that of another version, or of the version before it."""
+    version_id, history = call.ids["memory_version_id"], call.store.history
+    if not VERSION_ID.fullmatch(version_id) or not (against == PREVIOUS or VERSION_ID.fullmatch(against)):
+        raise missing(NO_VERSION)
+    try:
+        if against == PREVIOUS:
+            found = history.differences(change=version_id).found
+        else:
+            found = history.differences(since=against, until=version_id).found
+    except NotFound:
+        raise missing(NO_VERSION) from None
+    chosen = found[0]
+    if chosen.reason:
+        raise InvalidInput(chosen.reason)
+    names = ("" if each is None else f"{api_path(each.path)}@{each.id}" for each in (chosen.old, chosen.new))
+    old_name, new_name = names
+    lines = diff.unified(chosen.old_text, chosen.new_text, old_name=old_name, new_name=new_name)
+    return {
+        "type": "memory_diff",
+        "memory_version_id": version_id,
+        "against_memory_version_id": None if chosen.old is None else chosen.old.id,
+        "unified": diff.as_text(lines),
+    }
+
+
+def undo_change(
+    call: Call, *, memory_version_id: str | None, actor: str | None, since: datetime | None, mode: Mode, dry_run: bool
+) -> Json:
+    """Undo the change that a version belongs to, or all changes of an actor."""
+    history = call.store.history
+    if (memory_version_id is None) == (actor is None):
+        raise invalid("memory_version_id: specify either this or actor")
+    if actor is not None:
+        return _changed(history.undo_by(actor, since=since, mode=mode, dry_run=dry_run))
+    if since is not None:
+        raise invalid("since: only with actor")
+    if memory_version_id is None or not VERSION_ID.fullmatch(memory_version_id):
+        raise missing(NO_VERSION)
+    try:
+        return _changed(history.undo(memory_version_id, mode=mode, dry_run=dry_run))
+    except NotFound:
+        raise missing(NO_VERSION) from None
+
+
+def restore_path(call: Call, *, path: str, at: str, mode: Mode, dry_run: bool) -> Json:
+    """Restore a memory, a directory, or with `/` the whole store to a version or a time."""
+    to: str | datetime = at
+    if not VERSION_ID.fullmatch(at):
+        try:
+            to = TIME.read(at)  # type: ignore[assignment]  # the reader of times returns a time
+        except InvalidInput:
+            raise invalid("at: must be the id of a version or a time in RFC 3339 format") from None
+    return _changed(call.store.history.restore(tool_path(path), to, mode=mode, dry_run=dry_run))
+
+
+def _changed(outcome: RestoreOutcome) -> Json:
+    if outcome.conflicts:
+        raise ApiError(
+            409,
+            "conflict_error",
+            "later changes conflict with this one, so nothing was changed",
+            "conflict",
+            fields={"conflicts": [_conflict(each.path, each.memory_id, each.reason) for each in outcome.conflicts]},
+        )
+    return {
+        "type": "change_result",
+        "steps": [
+            {"operation": _STEPS[step.what], "memory_id": step.memory_id, "path": api_path(step.path)}
+            for step in outcome.steps
+        ],
+        "left": [_conflict(each.path, each.memory_id, each.reason) for each in outcome.left],
+        "proposed": outcome.proposed,
+        "dry_run": outcome.dry_run,
+    }
+
+
+def _conflict(path: str, memory_id: str, reason: str) -> Json:
+    return {"path": api_path(path), "memory_id": memory_id, "reason": reason}

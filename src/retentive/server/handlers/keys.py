@@ -1,0 +1,104 @@
+"""Handlers of API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from retentive.errors import NotFound
+from retentive.server.calls import Call, Json
+from retentive.server.errors import forbidden, invalid, missing
+from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, principal_of
+from retentive.server.objects import api_key
+
+
+def create_api_key(
+    call: Call,
+    *,
+    name: str,
+    scopes: tuple[str, ...] | None,
+    stores: tuple[str, ...] | None,
+    act_as: tuple[str, ...] | None,
+    principal: dict[str, object] | None,
+    expires_at: datetime | None,
+) -> Json:
+    """Create a key in the workspace of the caller. The answer contains its text, which is shown once."""
+    own = call.caller.key
+    if own.stores and not (stores and set(stores) <= set(own.stores)):
+        raise forbidden("stores: the key may grant only its own patterns of stores")
+    made = call.place.keys.create(
+        name,
+        workspace_id=own.workspace_id,
+        scopes=scopes or DEFAULT_SCOPES,
+        stores=stores or (),
+        act_as=act_as or (),
+        principal=principal_of(principal),
+        expires_at=expires_at,
+        created_by=str(call.caller.actor),
+    )
+    return {**_shown(call, made.record), "api_key": made.text}
+
+
+def list_api_keys(
+    call: Call,
+    *,
+    after_id: str | None,
+    before_id: str | None,
+    created_by_user_id: str | None,
+    limit: int,
+    status: str | None,
+    workspace_id: str | None,
+) -> Json:
+    """List the keys of the workspace, newest first."""
+    if after_id is not None and before_id is not None:
+        raise invalid("before_id: cannot be combined with after_id")
+    now = call.place.keys.now()
+    found = [
+        record
+        for record in call.place.keys.all(call.caller.workspace_id)
+        if status in {None, record.status_at(now)}
+        and workspace_id in {None, record.workspace_id}
+        and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
+    ]
+    page, has_more = _page(found, after_id, before_id, limit)
+    uses = call.place.keys.last_uses()
+    return {
+        "data": [api_key(record, now, uses.get(record.id)) for record in page],
+        "has_more": has_more,
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+    }
+
+
+def retrieve_api_key(call: Call) -> Json:
+    """Return a key, without its text."""
+    return _shown(call, _found(call))
+
+
+def update_api_key(call: Call, *, name: str | None, status: str | None) -> Json:
+    """Change the name or the status of a key."""
+    key_id = _found(call).id
+    return _shown(call, call.place.keys.change(key_id, call.caller.workspace_id, name=name, status=status))
+
+
+def _found(call: Call) -> KeyRecord:
+    try:
+        return call.place.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
+    except NotFound:
+        raise missing("API key") from None
+
+
+def _shown(call: Call, record: KeyRecord) -> Json:
+    keys = call.place.keys
+    return api_key(record, keys.now(), keys.last_use(record.id))
+
+
+def _page(
+    found: list[KeyRecord], after_id: str | None, before_id: str | None, limit: int
+) -> tuple[list[KeyRecord], bool]:
+    """One page of keys, and whether more follow in its direction. An unknown id is before all others."""
+    ids = [record.id for record in found]
+    if before_id is not None:
+        end = ids.index(before_id) if before_id in ids else 0
+        return found[max(0, end - limit) : end], end > limit
+    start = ids.index(after_id) + 1 if after_id in ids else 0
+    return found[start : start + limit], len(found) > start + limit

@@ -1,0 +1,89 @@
+"""Handlers of proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from retentive.errors import NotFound
+from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
+from retentive.review.session import Review
+from retentive.server import objects
+from retentive.server.calls import Call, Json
+from retentive.server.cursors import page_of
+from retentive.server.errors import ApiError, missing
+from retentive.server.objects import api_path
+
+NO_PROPOSAL = "proposal"
+
+
+def list_proposals(call: Call, *, actor: str | None, limit: int, page: str | None) -> Json:
+    """List pending proposals, in order of submission."""
+    found = call.store.review.pending(actor=actor)
+    return page_of(
+        found, lambda each: f"{each.number:020d}", _proposal, limit=limit, page=page, of=f"{call.path}?{actor}"
+    )
+
+
+def retrieve_proposal(call: Call) -> Json:
+    """Return a pending proposal with the texts before and after each change."""
+    try:
+        proposal, texts = call.store.review.show(call.ids["proposal_id"])
+    except NotFound:
+        raise missing(NO_PROPOSAL) from None
+    changes = [{**_change(each), "before": before, "after": after} for each, before, after in texts]
+    return {**_proposal(proposal), "changes": changes}
+
+
+def accept_proposal(call: Call, *, merge: bool, force: bool) -> Json:
+    """Apply a proposal. Its versions are attributed to the actor who proposed it."""
+
+    def decide(review: Review, proposal_id: str) -> DecisionOutcome:
+        return review.accept([proposal_id], actor=call.caller.actor, merge=merge, force=force)
+
+    return _decided(call, decide)
+
+
+def refuse_proposal(call: Call) -> Json:
+    """Remove a proposal, and all proposals that build on it."""
+    return _decided(call, lambda review, proposal_id: review.refuse([proposal_id], actor=call.caller.actor))
+
+
+def _decided(call: Call, decide: Callable[[Review, str], DecisionOutcome]) -> Json:
+    try:
+        outcome = decide(call.store.review, call.ids["proposal_id"])
+    except NotFound:
+        raise missing(NO_PROPOSAL) from None
+    if outcome.obstacles:
+        conflicts = [
+            {"proposal_id": each.proposal_id, "path": each.path and api_path(each.path), "reason": each.text}
+            for each in outcome.obstacles
+        ]
+        message = "the proposal cannot be decided, so nothing was changed"
+        raise ApiError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
+    return {
+        "type": "proposal_decision",
+        "done": list(outcome.done),
+        "already": list(outcome.already),
+        "with_them": list(outcome.with_them),
+    }
+
+
+def _proposal(given: Proposal) -> Json:
+    return {
+        "id": given.id,
+        "type": "proposal",
+        "proposed_by": objects.actor(given.actor),
+        "created_at": objects.time(given.at),
+        "changes": [{**_change(each), "before": None, "after": None} for each in given.changes],
+    }
+
+
+def _change(given: ProposedChange) -> Json:
+    return {
+        "operation": given.operation,
+        "memory_id": given.memory_id,
+        "path": given.path and api_path(given.path),
+        "path_before": given.before and api_path(given.before),
+        "content_size_bytes": given.size_bytes,
+        "content_sha256": given.sha256,
+    }

@@ -1,0 +1,57 @@
+"""Strict reading of JSON bodies: one object, without duplicate names, NaN and lone surrogates."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import NoReturn
+
+from retentive.server.errors import ApiError, invalid
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_object(body: bytes) -> dict[str, object]:
+    """Parse the body of a request. An empty body is an empty object. Raises `ApiError`."""
+    if not body:
+        return {}
+    try:
+        value = json.loads(
+            body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+        )
+        if _SURROGATE.search(body):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeError:
+        raise invalid("the body must be valid UTF-8, without lone surrogates") from None
+    except RecursionError:
+        raise invalid("the body is nested too deeply") from None
+    except ValueError as error:
+        raise invalid(f"the body is not valid JSON: {str(error)[:200]}") from None
+    if not isinstance(value, dict):
+        raise invalid("the body must be a JSON object")
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _malformed(f"{twice[:80]!r}: the name occurs twice")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _malformed(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _malformed(f"the number {text[:40]} is too large")
+    return number
+
+
+def _malformed(message: str) -> ApiError:
+    return invalid(f"the body is not valid JSON: {message}")

@@ -1,0 +1,165 @@
+"""API keys of a location: creation, changes, and authentication with a cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Lock
+from typing import TypedDict, Unpack
+
+from retentive.errors import Conflict, NotFound
+from retentive.server.keys import ID_PREFIX, KeyRecord, NewKey, id_in, matches, new_key
+from retentive.server.place_records import PlaceRecords
+
+KIND = "api_key"
+USED = "api_key_used"
+FIRST = "api_key_first"
+"""Kind of the record with the id of the first key, which a crash may have kept from being stored."""
+CACHE_S = 5.0
+"""Delay of a revocation in other processes."""
+USED_EVERY_S = 60.0
+_MAX_CACHED = 10_000
+
+
+class KeyOptions(TypedDict, total=False):
+    """Options of a new key, as in `new_key`."""
+
+    workspace_id: str
+    scopes: tuple[str, ...]
+    stores: tuple[str, ...]
+    act_as: tuple[str, ...]
+    principal: str | None
+    expires_at: datetime | None
+    created_by: str | None
+
+
+class KeyStore:
+    """The keys of a location. Threads may share it."""
+
+    def __init__(
+        self,
+        records: PlaceRecords,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._records = records
+        self._clock = clock
+        self._monotonic = monotonic
+        self._cached: dict[str, tuple[float, KeyRecord | None]] = {}
+        self._used: dict[str, float] = {}
+        self._lock = Lock()
+
+    def now(self) -> datetime:
+        """Current time."""
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+    def create(self, name: str, **options: Unpack[KeyOptions]) -> NewKey:
+        """Create a key. Raises `InvalidInput`."""
+        made = new_key(name, now=self.now(), **options)
+        if not self._records.put(KIND, _short(made.record.id), made.record.to_text(), None):
+            raise Conflict("the id of the new key is taken")
+        return made
+
+    def first(self) -> NewKey | None:
+        """Create an admin key if the location has never had a key. Of several processes, one creates it."""
+        marker = self._records.get(FIRST, "first")
+        if marker is None and self._records.list(KIND):
+            return None
+        if marker is not None and self._records.get(KIND, _short(marker)) is not None:
+            return None
+        made = new_key("first admin key", now=self.now(), scopes=("admin",))
+        if not self._records.put(FIRST, "first", made.record.id, marker):
+            return None
+        self._records.put(KIND, _short(made.record.id), made.record.to_text(), None)
+        return made
+
+    def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
+        """Record of a key, of this workspace if one is given. Raises `NotFound`."""
+        text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
+        record = None if text is None else KeyRecord.from_text(text)
+        if record is None or workspace_id not in {None, record.workspace_id}:
+            raise NotFound("there is no such API key")
+        return record
+
+    def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
+        """Records of all keys, of this workspace if one is given, newest first."""
+        found = [KeyRecord.from_text(text) for _, text in self._records.list(KIND)]
+        chosen = (record for record in found if workspace_id in {None, record.workspace_id})
+        return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
+
+    def last_uses(self) -> dict[str, str]:
+        """Time of the last use of each key that was used, by id, with a delay of a minute."""
+        return {ID_PREFIX + short: at for short, at in self._records.list(USED)}
+
+    def change(
+        self, key_id: str, workspace_id: str | None = None, *, name: str | None = None, status: str | None = None
+    ) -> KeyRecord:
+        """Change the name or the status of a key. Raises `NotFound`, `InvalidInput` and `Conflict`."""
+        before = self.get(key_id, workspace_id)
+        after = before.changed(name=name, status=status)
+        if not self._records.put(KIND, _short(key_id), after.to_text(), before.to_text()):
+            raise Conflict("the API key was changed at the same time; try again")
+        with self._lock:
+            self._cached.pop(key_id, None)
+        return after
+
+    def cached(self, text: str) -> tuple[bool, KeyRecord | None]:
+        """The record for the text of a key if this process knows it, without access to storage.
+
+        The first value is False if `authenticated` must be called. An invalid key has no record.
+        """
+        key_id = id_in(text)
+        known = None if key_id is None else self._cached.get(key_id)
+        if key_id is not None and (known is None or known[0] <= self._monotonic()):
+            return False, None
+        return True, self._valid(None if known is None else known[1], text)
+
+    def authenticated(self, text: str) -> KeyRecord | None:
+        """The record of an active key with this text, or None."""
+        key_id = id_in(text)
+        if key_id is None:
+            return None
+        try:
+            record = self.get(key_id)
+        except NotFound:
+            record = None
+        with self._lock:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[key_id] = (self._monotonic() + CACHE_S, record)
+        return self._valid(record, text)
+
+    def first_exists(self) -> bool:
+        """Read the storage: True if a first key was created."""
+        return self._records.get(FIRST, "first") is not None
+
+    def last_use(self, key_id: str) -> str | None:
+        """Time of the last use of a key, with a delay of a minute."""
+        return self._records.get(USED, _short(key_id))
+
+    def is_use_due(self, key_id: str) -> bool:
+        """Return whether `note_use` would write."""
+        return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
+
+    def note_use(self, key_id: str) -> None:
+        """Record the time of the last use, once a minute, outside the transactions of requests."""
+        if not self.is_use_due(key_id):
+            return
+        self._used[key_id] = self._monotonic()
+        before = self._records.get(USED, _short(key_id))
+        self._records.put(USED, _short(key_id), self.now().isoformat(), before)
+
+    def _valid(self, record: KeyRecord | None, text: str) -> KeyRecord | None:
+        if not matches(record, text) or record is None or record.status_at(self.now()) != "active":
+            return None
+        return record
+
+
+def _is_id(key_id: str) -> bool:
+    return key_id.startswith(ID_PREFIX) and _short(key_id).isalnum() and key_id.isascii() and len(key_id) < 40
+
+
+def _short(key_id: str) -> str:
+    return key_id.removeprefix(ID_PREFIX)

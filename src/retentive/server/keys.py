@@ -1,0 +1,217 @@
+"""API keys: their text, and the record that is stored for each."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import string
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+
+from retentive.errors import Damaged, InvalidInput
+from retentive.storage.contract import Actor, as_actor
+from retentive.values.names import plain_name
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
+
+Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
+Status: TypeAlias = Literal["active", "inactive", "archived", "expired"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
+DEFAULT_WORKSPACE = "wrkspc_default"
+PREFIX = "rtv_"
+ID_PREFIX = "apikey_"
+_ALPHABET = string.ascii_letters + string.digits
+_ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 of 62 characters are 256 bits
+_LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
+_NO_DIGEST = hashlib.sha256(b"").hexdigest()
+RESERVED_ACCOUNT = "svac_job_"
+"""Ids of service accounts that stand for jobs of retentive."""
+
+
+class NewKey(NamedTuple):
+    """A new key: its record, and its text, which is shown once and not stored."""
+
+    record: KeyRecord
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """Stored data of a key. `digest` is the SHA-256 of its text, which is random, so no slow hash is needed.
+
+    `stores` are ids of memory stores and patterns of their keys, `act_as` patterns of actors that a request may name.
+    Empty `stores` are all stores of the workspace. `principal` is an actor, such as `user:ann`.
+    """
+
+    id: str
+    name: str
+    digest: str
+    partial_key_hint: str
+    workspace_id: str
+    scopes: tuple[Scope, ...]
+    created_at: str
+    created_by: str | None = None
+    status: Status = "active"
+    stores: tuple[str, ...] = ()
+    act_as: tuple[str, ...] = ()
+    principal: str | None = None
+    expires_at: str | None = None
+
+    def status_at(self, now: datetime) -> Status:
+        """Status of the key, which expires by itself."""
+        if self.status == "active" and self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now:
+            return "expired"
+        return self.status
+
+    def allows(self, scope: Scope) -> bool:
+        """Return whether the key has a scope. `admin` includes all."""
+        return scope in self.scopes or "admin" in self.scopes
+
+    def sees(self, store_id: str, store_key: str | None) -> bool:
+        """Return whether the patterns of the key include a memory store of its workspace."""
+        return not self.stores or any(
+            pattern == store_id or (store_key is not None and matches_actor(pattern, store_key))
+            for pattern in self.stores
+        )
+
+    @property
+    def actor(self) -> Actor:
+        """Actor of the changes of this key, unless a request names another one."""
+        named = as_actor(self.principal)
+        return Actor("api_key", self.id) if named is None else named
+
+    def acts_as(self, actor: str) -> bool:
+        """Return whether a request with this key may name the actor."""
+        return any(matches_actor(pattern, actor) for pattern in self.act_as)
+
+    def to_text(self) -> str:
+        """The record as it is stored."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> KeyRecord:
+        """Read a stored record. Raises `Damaged`."""
+        try:
+            given: dict[str, Any] = json.loads(text)
+            lists = {name: tuple(given[name]) for name in ("scopes", "stores", "act_as")}
+            return cls(**{**given, **lists})
+        except (KeyError, TypeError, ValueError):
+            raise Damaged("the record of an API key cannot be read") from None
+
+    def changed(self, *, name: str | None = None, status: str | None = None) -> KeyRecord:
+        """The record with another name or status. Raises `InvalidInput`: an archived key stays archived."""
+        if status is not None and self.status == "archived" and status != "archived":
+            raise InvalidInput("the API key is archived, which cannot be reversed")
+        named = replace(self, name=plain_name("name", name)) if name is not None else self
+        return named if status is None else replace(named, status=cast("Status", status))
+
+
+def new_key(
+    name: str,
+    *,
+    now: datetime,
+    workspace_id: str = DEFAULT_WORKSPACE,
+    scopes: tuple[str, ...] = DEFAULT_SCOPES,
+    stores: tuple[str, ...] = (),
+    act_as: tuple[str, ...] = (),
+    principal: str | None = None,
+    expires_at: datetime | None = None,
+    created_by: str | None = None,
+) -> NewKey:
+    """Make a key. Raises `InvalidInput` for invalid arguments."""
+    for pattern in stores:
+        check_name_pattern(pattern)
+    for pattern in act_as:
+        check_actor_pattern(pattern)
+    _check_principal(principal)
+    if expires_at is not None and expires_at <= now:
+        raise InvalidInput("expires_at must be in the future")
+    short = _random(_ID_CHARS)
+    text = f"{PREFIX}{short}_{_random(_SECRET_CHARS)}"
+    text += _check_sum(text)
+    record = KeyRecord(
+        id=ID_PREFIX + short,
+        name=plain_name("name", name),
+        digest=_digest(text),
+        partial_key_hint=f"{PREFIX}{short[:4]}...{text[-4:]}",
+        workspace_id=plain_name("workspace", workspace_id),
+        scopes=_scopes(scopes),
+        created_at=now.isoformat(),
+        created_by=created_by,
+        stores=stores,
+        act_as=act_as,
+        principal=principal,
+        expires_at=None if expires_at is None else expires_at.isoformat(),
+    )
+    return NewKey(record, text)
+
+
+def id_in(text: str) -> str | None:
+    """Id of the key with this text, or None if the text is no key: its length or its check sum is wrong."""
+    body = text[:-_CHECK_CHARS]
+    if len(text) != _LENGTH or not text.startswith(PREFIX) or not text.isascii():
+        return None
+    if not hmac.compare_digest(_check_sum(body), text[-_CHECK_CHARS:]):
+        return None
+    return ID_PREFIX + text[len(PREFIX) : len(PREFIX) + _ID_CHARS]
+
+
+def matches(record: KeyRecord | None, text: str) -> bool:
+    """Compare the text of a key with a record, in the same time for an unknown key."""
+    known = _NO_DIGEST if record is None else record.digest
+    return hmac.compare_digest(_digest(text), known) and record is not None
+
+
+def principal_of(given: Mapping[str, object] | None) -> str | None:
+    """Actor in a principal such as `{"type": "user_actor", "user_id": "ann"}`. Raises `InvalidInput`."""
+    if given is None:
+        return None
+    for kind, (type_, field) in PRINCIPALS.items():
+        if given.get("type") == type_ and set(given) == {"type", field} and isinstance(given[field], str):
+            return f"{kind}:{given[field]}"
+    raise InvalidInput('principal must be {"type": "user_actor", "user_id": ...} or a service_account_actor')
+
+
+PRINCIPALS = {
+    "user": ("user_actor", "user_id"),
+    "service_account": ("service_account_actor", "service_account_id"),
+}
+"""Type and field of the principal of a key, by the kind of the actor."""
+
+
+def _check_principal(principal: str | None) -> None:
+    actor = as_actor(principal)
+    if actor is None:
+        return
+    if actor.kind not in PRINCIPALS:
+        raise InvalidInput(f"the principal of a key must be a user or a service_account, not {actor.kind}")
+    if actor.id.startswith(RESERVED_ACCOUNT):
+        raise InvalidInput(f"the service accounts {RESERVED_ACCOUNT}... are those of retentive itself")
+
+
+def _scopes(given: tuple[str, ...]) -> tuple[Scope, ...]:
+    known = tuple(scope for scope in SCOPES if scope in given)
+    if not given or set(given) - set(known):
+        raise InvalidInput(f"scopes must be some of {', '.join(SCOPES)}")
+    return known
+
+
+def _random(chars: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(chars))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _check_sum(text: str) -> str:
+    number, found = zlib.crc32(text.encode("ascii")), ""
+    for _ in range(_CHECK_CHARS):
+        number, digit = divmod(number, len(_ALPHABET))
+        found += _ALPHABET[digit]
+    return found

@@ -1,0 +1,114 @@
+"""Objects of the answers, rendered from the values of the library."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from retentive.errors import Refused
+from retentive.server.calls import Json
+from retentive.server.errors import invalid
+from retentive.server.keys import PRINCIPALS, RESERVED_ACCOUNT, KeyRecord
+from retentive.storage.contract import Actor, Memory, Version, as_actor
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.replies import REPLIES
+
+_ACTORS = {"session": ("session_actor", "session_id"), "api_key": ("api_actor", "api_key_id"), **PRINCIPALS}
+VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")
+
+
+def time(at: datetime | None) -> str | None:
+    """A time in RFC 3339 format with `Z`; None for None."""
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def actor(given: Actor | None) -> Json | None:
+    """An actor. A job of retentive is shown as a service account, because the SDK refuses other types."""
+    if given is None:
+        return None
+    if given.kind == "job":
+        return {"type": "service_account_actor", "service_account_id": RESERVED_ACCOUNT + given.id}
+    kind, field = _ACTORS[given.kind]
+    return {"type": kind, field: given.id}
+
+
+def api_path(text: str) -> str:
+    """Path in the API: `/x` for the memory `/memories/x`, `/` for the root."""
+    return text[len(ROOT) :] or "/"
+
+
+def tool_path(path: str, *, may_be_root: bool = True) -> str:
+    """Canonical path of the tool for a path of the API. Raises `ApiError` for a path in another form."""
+    if may_be_root and path == "/":
+        return ROOT
+    if not path.startswith("/"):
+        raise invalid("path: must start with /", "invalid_path")
+    try:
+        parsed = MemoryPath.parse(ROOT + path)
+    except Refused as refusal:
+        raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
+    if parsed.text != ROOT + path or parsed.is_root:
+        raise invalid("path: must be in NFC, without empty segments and a final /", "invalid_path")
+    return parsed.text
+
+
+def memory(given: Memory, store_id: str, content: str | None) -> Json:
+    """A memory. `content` is None in the basic view."""
+    return {
+        "id": given.id,
+        "type": "memory",
+        "memory_store_id": store_id,
+        "memory_version_id": given.version_id,
+        "path": api_path(given.path),
+        "content": content,
+        "content_sha256": given.sha256,
+        "content_size_bytes": given.size_bytes,
+        "created_at": time(given.created_at),
+        "updated_at": time(given.updated_at),
+    }
+
+
+def memory_version(given: Version, store_id: str, content: str | None) -> Json:
+    """A version. `content` is None in the basic view, and for a deleted or redacted version."""
+    return {
+        "id": given.id,
+        "type": "memory_version",
+        "memory_id": given.memory_id,
+        "memory_store_id": store_id,
+        "operation": given.operation,
+        "path": None if given.redacted_at else api_path(given.path),
+        "content": content,
+        "content_sha256": None if given.redacted_at else given.sha256,
+        "content_size_bytes": None if given.redacted_at else given.size_bytes,
+        "created_at": time(given.created_at),
+        "created_by": actor(given.actor),
+        "redacted_at": time(given.redacted_at),
+        "redacted_by": actor(given.redacted_by),
+    }
+
+
+def api_key(record: KeyRecord, now: datetime, last_used_at: str | None) -> Json:
+    """A key, without its text."""
+    created_by = as_actor(record.created_by)
+    return {
+        "id": record.id,
+        "type": "api_key",
+        "name": record.name,
+        "status": record.status_at(now),
+        "partial_key_hint": record.partial_key_hint,
+        "created_at": _stored(record.created_at),
+        "created_by": None
+        if created_by is None or created_by.kind not in PRINCIPALS
+        else {"id": created_by.id, "type": created_by.kind},
+        "expires_at": _stored(record.expires_at),
+        "principal": actor(as_actor(record.principal)),
+        "scope": {"type": "workspace", "workspace_id": record.workspace_id},
+        "scopes": list(record.scopes),
+        "stores": list(record.stores),
+        "act_as": list(record.act_as),
+        "last_used_at": _stored(last_used_at),
+    }
+
+
+def _stored(text: str | None) -> str | None:
+    return None if text is None else time(datetime.fromisoformat(text))

@@ -1,0 +1,118 @@
+"""OpenAPI 3.1 document, made from the table of routes. `python -m retentive.server.openapi` prints it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from retentive import __version__
+from retentive.server.calls import Json
+from retentive.server.fields import Field
+from retentive.server.routes import Route
+from retentive.server.schemas import TEXT, Schema, all_schemas, array, fixed, nullable, ref
+from retentive.server.table import ROUTES
+
+ERRORS = {
+    "400": "The request is malformed, or over a limit",
+    "401": "The key is missing, unknown, expired or revoked",
+    "403": "The key lacks a scope, or the memory is read-only",
+    "404": "Nothing has this id, or the key may not see it",
+    "409": "The request conflicts with the present state",
+    "413": "The body is too long",
+    "500": "Stored data is damaged or encrypted with another key, or the server has a bug",
+    "503": "The storage is unavailable or the server overloaded; `retry-after` says when to try again",
+    "507": "The disk is full",
+}
+STREAM = "stream:"
+LIST = "list:"
+"""Prefixes of `Route.answer`: a media type, or the schema of the items of a page."""
+
+
+@cache
+def document() -> Json:
+    """The document. Treat it as immutable."""
+    paths: dict[str, dict[str, object]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "retentive", "version": __version__, "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "components": {
+            "schemas": all_schemas(),
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "api_key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+            },
+        },
+        "security": [{"bearer": []}, {"api_key": []}],
+    }
+
+
+def _operation(route: Route) -> Json:
+    found: Json = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": f"Scope: {' or '.join(f'`{scope}`' for scope in route.scopes)}.",
+        "parameters": [
+            *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in route.path_names),
+            *(_parameter(field) for field in route.query),
+        ],
+        "responses": {"200": {"description": "Success", "content": _content(route.answer)}, **_errors(route)},
+    }
+    if route.body:
+        found["requestBody"] = {
+            "required": any(field.required for field in route.body),
+            "content": {"application/json": {"schema": _body(route)}},
+        }
+    return found
+
+
+def _parameter(field: Field) -> Json:
+    schema = dict(field.kind.schema)
+    if field.default is not None:
+        schema["default"] = field.default
+    return {
+        "name": field.name,
+        "in": "query",
+        "required": field.required,
+        "description": field.text,
+        "schema": schema,
+    }
+
+
+def _body(route: Route) -> Schema:
+    properties: Schema = {}
+    for field in route.body:
+        schema = {**field.kind.schema, "description": field.text}
+        properties[field.name] = schema if field.required or not field.kind.schema else nullable(schema)
+    needed = [field.name for field in route.body if field.required]
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def _content(answer: str) -> Json:
+    if answer.startswith(STREAM):
+        return {answer.removeprefix(STREAM): {"schema": TEXT}}
+    if answer.startswith(LIST):
+        items = [ref(name) for name in answer.removeprefix(LIST).split("|")]
+        schema = fixed(data=array(items[0] if len(items) == 1 else {"oneOf": items}), next_page=nullable(TEXT))
+        return {"application/json": {"schema": schema}}
+    return {"application/json": {"schema": ref(answer)}}
+
+
+def _errors(route: Route) -> Json:
+    unused = set() if route.conflicts else {"409"}
+    unused |= set() if route.method == "POST" else {"413"}
+    content = {"application/json": {"schema": ref("error")}}
+    return {
+        status: {"description": text, "content": content} for status, text in ERRORS.items() if status not in unused
+    }
+
+
+def main() -> None:
+    """Print the document."""
+    print(json.dumps(document(), indent=2, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The table of all routes. Routing, checks of fields, scopes, the OpenAPI document and a test of isolation use it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from retentive.server.calls import Handler
+from retentive.server.fields import Field
+from retentive.server.keys import Scope
+
+Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+_NAMES = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route. The key needs one of its `scopes`. The handler gets the `Call` and an argument for each field.
+
+    `answer` names the schema of the answer; `list:` means pages of objects, `stream:` a media type.
+    """
+
+    method: Method
+    path: str
+    scopes: tuple[Scope, ...]
+    handler: Handler
+    answer: str
+    summary: str
+    query: tuple[Field, ...] = ()
+    body: tuple[Field, ...] = ()
+    conflicts: bool = False
+    """True if the route may answer 409."""
+
+    @property
+    def path_names(self) -> tuple[str, ...]:
+        """Names of the ids in the path."""
+        return tuple(_NAMES.findall(self.path))
+
+    @property
+    def name(self) -> str:
+        """Name of the operation, such as `create_memory`."""
+        return self.handler.__name__

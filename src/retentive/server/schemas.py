@@ -1,0 +1,182 @@
+"""JSON schemas of the objects in answers, for the OpenAPI document. Tests compare all answers with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from retentive.server.keys import SCOPES
+
+Schema: TypeAlias = dict[str, object]
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
+TIME: Schema = {"type": "string", "format": "date-time", "pattern": "Z$"}
+SHA256: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+
+
+def ref(name: str) -> Schema:
+    """Reference to a schema of the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def const(value: str) -> Schema:
+    """The one string `value`."""
+    return {"type": "string", "const": value}
+
+
+def enum(*values: str) -> Schema:
+    """One of some strings."""
+    return {"type": "string", "enum": list(values)}
+
+
+def nullable(schema: Schema) -> Schema:
+    """The schema, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def array(schema: Schema) -> Schema:
+    """A list of values."""
+    return {"type": "array", "items": schema}
+
+
+def map_of(schema: Schema) -> Schema:
+    """An object with any names and values of one schema."""
+    return {"type": "object", "additionalProperties": schema}
+
+
+def fixed(**properties: Schema) -> Schema:
+    """An object in which every property is present, and no other."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _with_optional(schema: Schema, **properties: Schema) -> Schema:
+    known = schema["properties"]
+    assert isinstance(known, dict)
+    return {**schema, "properties": {**known, **properties}}
+
+
+ACTOR = nullable(ref("actor"))
+SCHEMAS: Mapping[str, Schema] = {
+    "actor": {
+        "oneOf": [
+            fixed(type=const("session_actor"), session_id=TEXT),
+            fixed(type=const("user_actor"), user_id=TEXT),
+            fixed(type=const("service_account_actor"), service_account_id=TEXT),
+            fixed(type=const("api_actor"), api_key_id=TEXT),
+        ]
+    },
+    "tool_result": _with_optional(
+        fixed(type=const("tool_result"), tool_use_id=TEXT, content=TEXT), is_error={"const": True}
+    ),
+    "memory_store_usage": fixed(
+        type=const("memory_store_usage"), memory_store_id=TEXT, memories=NUMBER, content_size_bytes=NUMBER
+    ),
+    "memory_store_settings": fixed(
+        type=const("memory_store_settings"), memory_store_id=TEXT, settings={"type": "object"}
+    ),
+    "change_result": fixed(
+        type=const("change_result"),
+        steps=array(
+            fixed(operation=enum("created", "modified", "renamed", "deleted"), memory_id=TEXT, path=TEXT),
+        ),
+        left=array(fixed(path=TEXT, memory_id=TEXT, reason=TEXT)),
+        proposed=FLAG,
+        dry_run=FLAG,
+    ),
+    "memory_diff": fixed(
+        type=const("memory_diff"), memory_version_id=TEXT, against_memory_version_id=nullable(TEXT), unified=TEXT
+    ),
+    "proposal": fixed(
+        id=TEXT,
+        type=const("proposal"),
+        proposed_by=ACTOR,
+        created_at=TIME,
+        changes=array(
+            fixed(
+                operation=enum("created", "modified", "deleted", "renamed"),
+                memory_id=TEXT,
+                path=nullable(TEXT),
+                path_before=nullable(TEXT),
+                content_size_bytes=nullable(NUMBER),
+                content_sha256=nullable(SHA256),
+                before=nullable(TEXT),
+                after=nullable(TEXT),
+            )
+        ),
+    ),
+    "proposal_decision": fixed(
+        type=const("proposal_decision"), done=array(TEXT), already=array(TEXT), with_them=array(TEXT)
+    ),
+    "audit_entry": fixed(
+        type=const("audit_entry"),
+        seq=NUMBER,
+        created_at=TIME,
+        actor=ACTOR,
+        operation=nullable(TEXT),
+        integration=TEXT,
+        outcome=TEXT,
+        change_count=NUMBER,
+        memory_version_ids=array(TEXT),
+    ),
+    "audit_report": fixed(
+        type=const("audit_report"),
+        is_sound=FLAG,
+        entries=NUMBER,
+        problem=nullable(TEXT),
+        head=nullable(TEXT),
+        unaudited_memory_version_ids=array(TEXT),
+    ),
+    "memory_erased": fixed(id=TEXT, type=const("memory_erased"), versions=NUMBER, pending=FLAG),
+    "api_key": fixed(
+        id=TEXT,
+        type=const("api_key"),
+        name=TEXT,
+        status=enum("active", "inactive", "archived", "expired"),
+        partial_key_hint=TEXT,
+        created_at=TIME,
+        created_by=nullable(fixed(id=TEXT, type=enum("user", "service_account"))),
+        expires_at=nullable(TIME),
+        principal=nullable(ref("actor")),
+        scope=fixed(type=const("workspace"), workspace_id=TEXT),
+        scopes=array(enum(*SCOPES)),
+        stores=array(TEXT),
+        act_as=array(TEXT),
+        last_used_at=nullable(TIME),
+    ),
+    "api_key_list": fixed(data=array(ref("api_key")), has_more=FLAG, first_id=nullable(TEXT), last_id=nullable(TEXT)),
+    "error": fixed(
+        type=const("error"),
+        error={
+            "type": "object",
+            "properties": {
+                "type": TEXT,
+                "message": TEXT,
+                "details": fixed(error_code=TEXT),
+                "conflicting_memory_id": nullable(TEXT),
+                "conflicting_path": nullable(TEXT),
+                "conflicts": array({"type": "object"}),
+            },
+            "required": ["type", "message", "details"],
+            "additionalProperties": False,
+        },
+        request_id=TEXT,
+    ),
+}
+
+
+def _new_key() -> Schema:
+    known = SCHEMAS["api_key"]
+    properties = known["properties"]
+    assert isinstance(properties, dict)
+    return fixed(**properties, api_key=TEXT)
+
+
+def all_schemas() -> dict[str, Schema]:
+    """The schemas by name."""
+    return {**SCHEMAS, "new_api_key": _new_key()}

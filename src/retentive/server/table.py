@@ -1,0 +1,221 @@
+"""The routes of the server. `routes.py` describes a row."""
+
+from __future__ import annotations
+
+from retentive.server.fields import ANYTHING, FLAG, NAME, OBJECT, TIME, Field, choice, integer, required, text, texts
+from retentive.server.handlers import administration, history, keys, review, tool
+from retentive.server.keys import SCOPES, Scope
+from retentive.server.routes import Route
+from retentive.values.patterns import check_actor_pattern, check_name_pattern
+from retentive.values.settings import NAMES
+
+KEYS = "/v1/organizations/api_keys"
+STORES = "/v1/memory_stores"
+STORE = f"{STORES}/{{memory_store_id}}"
+VERSION = f"{STORE}/memory_versions/{{memory_version_id}}"
+READ: tuple[Scope, ...] = ("read",)
+WRITE: tuple[Scope, ...] = ("write",)
+REVIEW: tuple[Scope, ...] = ("review",)
+ERASE: tuple[Scope, ...] = ("erase",)
+ADMIN: tuple[Scope, ...] = ("admin",)
+MODE = Field("mode", choice("refuse", "merge", "force"), "Treatment of later changes", default="refuse")
+DRY_RUN = Field("dry_run", FLAG, "Report the steps, and change nothing", default=False)
+LIMIT = Field("limit", integer(1, 100), "Objects in one page", default=20)
+PAGE = Field("page", text(4_000), "The `next_page` of the page before")
+
+KEY_ROUTES = (
+    Route(
+        "POST",
+        KEYS,
+        ADMIN,
+        keys.create_api_key,
+        "new_api_key",
+        "Create an API key in the workspace",
+        body=(
+            required("name", NAME, "Name of the key"),
+            Field("scopes", texts(str, {"type": "string", "enum": list(SCOPES)}), "What the key may do"),
+            Field("stores", texts(check_name_pattern), "Ids of memory stores, or patterns of their keys; default: all"),
+            Field("act_as", texts(check_actor_pattern), "Patterns of the actors that a request may name"),
+            Field("principal", OBJECT, "Actor of the changes made with the key; default: the key itself"),
+            Field("expires_at", TIME, "When the key expires"),
+        ),
+        conflicts=True,
+    ),
+    Route(
+        "GET",
+        KEYS,
+        ADMIN,
+        keys.list_api_keys,
+        "api_key_list",
+        "List the API keys of the workspace, newest first",
+        query=(
+            Field("after_id", text(200), "List the keys after this one"),
+            Field("before_id", text(200), "List the keys before this one"),
+            Field("created_by_user_id", text(255), "List the keys that this user created"),
+            Field("limit", integer(1, 1000), "Keys in one page", default=20),
+            Field("status", choice("active", "inactive", "archived", "expired"), "List the keys with this status"),
+            Field("workspace_id", text(255), "List the keys of this workspace"),
+        ),
+    ),
+    Route("GET", f"{KEYS}/{{api_key_id}}", ADMIN, keys.retrieve_api_key, "api_key", "Retrieve an API key"),
+    Route(
+        "POST",
+        f"{KEYS}/{{api_key_id}}",
+        ADMIN,
+        keys.update_api_key,
+        "api_key",
+        "Rename, deactivate or archive an API key",
+        body=(
+            Field("name", NAME, "Name of the key"),
+            Field("status", choice("active", "inactive", "archived"), "An archived key stays archived"),
+        ),
+        conflicts=True,
+    ),
+)
+HISTORY_ROUTES = (
+    Route(
+        "GET",
+        f"{VERSION}/diff",
+        READ,
+        history.diff_memory_version,
+        "memory_diff",
+        "Compare a version with another one",
+        query=(Field("against", text(200), "Id of the version to compare with, or `previous`", default="previous"),),
+    ),
+    Route(
+        "POST",
+        f"{STORE}/undo",
+        WRITE,
+        history.undo_change,
+        "change_result",
+        "Undo a change, or the changes of an actor",
+        body=(
+            Field("memory_version_id", text(200), "A version of the change"),
+            Field("actor", text(), "Pattern of actors, such as session:s1"),
+            Field("since", TIME, "With `actor`: only changes since this time"),
+            MODE,
+            DRY_RUN,
+        ),
+        conflicts=True,
+    ),
+    Route(
+        "POST",
+        f"{STORE}/restore",
+        WRITE,
+        history.restore_path,
+        "change_result",
+        "Restore a memory, a directory or the store to an earlier moment",
+        body=(
+            required("path", text(2_000), "Path of a memory or a directory; `/` is the whole store"),
+            required("at", text(200), "Id of a version, or a time"),
+            MODE,
+            DRY_RUN,
+        ),
+        conflicts=True,
+    ),
+)
+REVIEW_ROUTES = (
+    Route(
+        "GET",
+        f"{STORE}/proposals",
+        REVIEW,
+        review.list_proposals,
+        "list:proposal",
+        "List the pending proposals, oldest first",
+        query=(Field("actor", text(300), "List the proposals of this actor, such as session:s1"), LIMIT, PAGE),
+    ),
+    Route(
+        "GET",
+        f"{STORE}/proposals/{{proposal_id}}",
+        REVIEW,
+        review.retrieve_proposal,
+        "proposal",
+        "Retrieve a pending proposal with its texts",
+    ),
+    Route(
+        "POST",
+        f"{STORE}/proposals/{{proposal_id}}/accept",
+        REVIEW,
+        review.accept_proposal,
+        "proposal_decision",
+        "Apply a proposal",
+        body=(
+            Field("merge", FLAG, "Merge with later changes by line", default=False),
+            Field("force", FLAG, "Overwrite later changes", default=False),
+        ),
+        conflicts=True,
+    ),
+    Route(
+        "POST",
+        f"{STORE}/proposals/{{proposal_id}}/refuse",
+        REVIEW,
+        review.refuse_proposal,
+        "proposal_decision",
+        "Remove a proposal",
+        conflicts=True,
+    ),
+)
+STORE_ROUTES = (
+    Route(
+        "POST",
+        f"{STORE}/tool",
+        ("read", "write"),
+        tool.run_tool,
+        "tool_result",
+        "Run a tool_use block of the memory tool; `view` needs the scope `read`, the other commands `write`",
+        body=(
+            required("type", choice("tool_use"), "Type of the block"),
+            required("id", text(min_chars=1), "Id of the block. The same id again gets the same result for 24 hours"),
+            Field("name", ANYTHING, "Name of the tool"),
+            Field("input", ANYTHING, "The command"),
+            Field("caller", ANYTHING, "Ignored"),
+            Field("cache_control", ANYTHING, "Ignored"),
+        ),
+    ),
+    Route("GET", f"{STORE}/usage", READ, administration.retrieve_usage, "memory_store_usage", "Count the memories"),
+    Route(
+        "GET",
+        f"{STORE}/settings",
+        READ,
+        administration.retrieve_settings,
+        "memory_store_settings",
+        "Retrieve the settings",
+    ),
+    Route(
+        "POST",
+        f"{STORE}/settings",
+        ADMIN,
+        administration.update_settings,
+        "memory_store_settings",
+        "Change settings; null restores a default",
+        body=tuple(Field(name, ANYTHING, "See docs/guards.md", is_patch=True) for name in NAMES),
+    ),
+    Route(
+        "GET",
+        f"{STORE}/audit_entries",
+        ADMIN,
+        administration.list_audit_entries,
+        "list:audit_entry",
+        "List the audit log, oldest first",
+        query=(LIMIT, PAGE),
+    ),
+    Route("GET", f"{STORE}/audit/verify", ADMIN, administration.verify_audit, "audit_report", "Verify the audit log"),
+    Route(
+        "GET",
+        f"{STORE}/export",
+        ADMIN,
+        administration.export_store,
+        "stream:application/x-tar",
+        "Export the memories and their history",
+        query=(Field("format", choice("tar", "tar.gz"), "Format of the archive", default="tar"),),
+    ),
+    Route(
+        "POST",
+        f"{STORE}/memories/{{memory_id}}/erase",
+        ERASE,
+        administration.erase_memory,
+        "memory_erased",
+        "Permanently remove a memory with its history",
+    ),
+)
+ROUTES: tuple[Route, ...] = (*KEY_ROUTES, *HISTORY_ROUTES, *REVIEW_ROUTES, *STORE_ROUTES)

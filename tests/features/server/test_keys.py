@@ -1,0 +1,189 @@
+"""API keys: their text, their record, what they allow, and their routes."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import anthropic
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.errors import InvalidInput
+from retentive.server.key_store import CACHE_S, KeyStore
+from retentive.server.keys import id_in, new_key
+from retentive.server.place_records import PlaceRecords
+from support.http_api import Api
+
+KEYS = "/v1/organizations/api_keys"
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+CREATE: dict[str, object] = {"command": "create", "path": "/memories/a.md", "file_text": "one\n"}
+
+
+def block(block_id: str, command: dict[str, object]) -> dict[str, object]:
+    return {"type": "tool_use", "id": block_id, "name": "memory", "input": command}
+
+
+def test_the_text_of_a_key() -> None:
+    made = new_key("first", now=NOW)
+    assert re.fullmatch(r"rtv_[A-Za-z0-9]{12}_[A-Za-z0-9]{49}", made.text)
+    assert id_in(made.text) == made.record.id == f"apikey_{made.text[4:16]}"
+    assert made.text not in made.record.to_text()
+
+
+@pytest.mark.parametrize("place", [0, 4, 16, 20, 60, 64])
+def test_a_typing_error_is_found_without_storage(place: int) -> None:
+    text = new_key("first", now=NOW).text
+    other = "x" if text[place] != "x" else "y"
+    assert id_in(text[:place] + other + text[place + 1 :]) is None
+    assert id_in(text[:-1]) is id_in(text + "x") is id_in("") is None
+
+
+class Clock:
+    """A clock for both times of a `KeyStore`."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
+    clock = Clock()
+    with retentive.open("sqlite://") as opened:
+        ours, theirs = (KeyStore(PlaceRecords(opened.backend), clock=clock, monotonic=clock) for _ in range(2))
+        made = ours.create("agent")
+        assert ours.authenticated(made.text) == made.record
+        theirs.change(made.record.id, status="inactive")
+        assert theirs.authenticated(made.text) is None
+        assert ours.cached(made.text) == (True, made.record)
+        clock.now += CACHE_S
+        assert ours.cached(made.text) == (False, None)
+        assert ours.authenticated(made.text) is None
+        assert ours.cached(made.text) == (True, None)
+
+
+def test_a_cached_key_expires_in_time() -> None:
+    clock = Clock()
+    with retentive.open("sqlite://") as opened:
+        keys = KeyStore(PlaceRecords(opened.backend), clock=clock, monotonic=clock)
+        made = keys.create("agent", expires_at=datetime.fromtimestamp(clock.now + 1, UTC))
+        assert keys.authenticated(made.text) == made.record
+        clock.now += 1
+        assert keys.cached(made.text) == (True, None)
+
+
+def test_the_first_key_is_created_once() -> None:
+    with retentive.open("sqlite://") as opened:
+        keys = KeyStore(PlaceRecords(opened.backend))
+        made = keys.first()
+        assert made is not None
+        assert made.record.scopes == ("admin",)
+        assert keys.first() is None
+        keys.change(made.record.id, status="archived")
+        assert keys.first() is None
+
+
+def test_no_first_key_beside_others() -> None:
+    with retentive.open("sqlite://") as opened:
+        keys = KeyStore(PlaceRecords(opened.backend))
+        keys.create("agent")
+        assert keys.first() is None
+
+
+@pytest.mark.parametrize("principal", ["session:s1", "api_key:k", "service_account:svac_job_sweep", "ann"])
+def test_principals_that_a_key_cannot_have(principal: str) -> None:
+    with pytest.raises(InvalidInput):
+        new_key("x", now=NOW, principal=principal)
+
+
+@pytest.mark.parametrize("status", ["inactive", "archived"])
+def test_a_revoked_key(api: Api, status: str) -> None:
+    other = api.with_key("admin")
+    key_id = f"{KEYS}/{id_in(other.key)}"
+    assert other.get(key_id).body["status"] == "active"
+    assert api.post(key_id, {"status": status}).body["status"] == status
+    assert other.get(key_id).status == 401
+
+
+def test_an_archived_key_stays_archived(api: Api) -> None:
+    key_id = f"{KEYS}/{id_in(api.with_key('read').key)}"
+    api.post(key_id, {"status": "archived"})
+    assert api.post(key_id, {"status": "active"}).status == 400
+    assert api.post(key_id, {"name": "old"}).body["name"] == "old"
+
+
+def test_the_sdk_manages_keys(api: Api) -> None:
+    made = api.post(KEYS, {"name": "agent", "principal": {"type": "user_actor", "user_id": "ann"}, "stores": ["a-*"]})
+    assert made.body["scopes"] == ["read", "write"]
+    assert made.body["api_key"].startswith("rtv_")
+    with anthropic.Anthropic(api_key=api.key, base_url=api.url, _strict_response_validation=True) as client:
+        keys = client.organization.api_keys
+        found = keys.retrieve(made.body["id"])
+        assert (found.name, found.status) == ("agent", "active")
+        assert keys.update(made.body["id"], status="inactive").status == "inactive"
+        assert next(each.id for each in keys.list(limit=1)) == made.body["id"]
+        pages = [each.id for each in keys.list(limit=2)]
+        assert pages == [each.id for each in keys.list(limit=1000)]
+        assert [each.id for each in keys.list(status="inactive", limit=1000)][:1] == [made.body["id"]]
+        with pytest.raises(anthropic.NotFoundError) as raised:
+            keys.retrieve("apikey_unknown00000")
+        assert raised.value.error_code == "not_found"
+
+
+def test_x_api_key_wins(api: Api) -> None:
+    assert api.get(KEYS, x_api_key=api.key, authorization="Bearer wrong").status == 200
+    assert api.get(KEYS, x_api_key="wrong", authorization=f"Bearer {api.key}").status == 401
+
+
+@pytest.mark.parametrize(("scope", "status"), [("read", 200), ("write", 403), ("review", 403), ("admin", 200)])
+def test_scopes_of_the_tool(api: Api, at: str, scope: str, status: int) -> None:
+    other = api.with_key(scope)
+    assert other.post(f"{at}/tool", block("t", {"command": "view", "path": "/memories"})).status == status
+    assert other.post(f"{at}/tool", block("u", CREATE)).status == (200 if scope in {"write", "admin"} else 403)
+
+
+def test_patterns_of_stores(api: Api, store: MemoryStore) -> None:
+    other = api.with_key("read", stores=(f"{(store.key or '')[:-3]}*",))
+    assert other.get(f"/v1/memory_stores/{store.id}/usage").status == 200
+    second = api.place.opened.store("not in the pattern")
+    assert other.get(f"/v1/memory_stores/{second.id}/usage").status == 404
+    by_id = api.with_key("read", stores=(second.id,))
+    assert by_id.get(f"/v1/memory_stores/{second.id}/usage").status == 200
+    assert by_id.get(f"/v1/memory_stores/{store.id}/usage").status == 404
+
+
+def test_a_limited_admin_grants_no_more_than_its_own_stores(api: Api) -> None:
+    limited = api.with_key("admin", stores=("a-*", "b"))
+    assert limited.post(KEYS, {"name": "x"}).status == 403
+    assert limited.post(KEYS, {"name": "x", "stores": ["*"]}).status == 403
+    assert limited.post(KEYS, {"name": "x", "stores": ["b"]}).body["stores"] == ["b"]
+
+
+def test_actors(api: Api, store: MemoryStore) -> None:
+    """The actor of a change is the key, its principal, or one that the header names within what the key allows."""
+    tool = f"/v1/memory_stores/{store.id}/tool"
+    plain = api.with_key("write")
+    ann = api.with_key("write", principal="user:ann", act_as=("session:s*", "job:*"))
+    plain.post(tool, block("t1", CREATE))
+    ann.post(tool, block("t2", {**CREATE, "path": "/memories/b.md"}))
+    ann.send_as("session:s1").post(tool, block("t3", {**CREATE, "path": "/memories/c.md"}))
+    ours = f"api_key:{id_in(plain.key)}"
+    assert [str(each.actor) for each in reversed(store.versions())] == [ours, "user:ann", "session:s1"]
+    assert ann.send_as("session:other").post(tool, block("t4", CREATE)).status == 403
+    assert ann.send_as("job:expiry").post(tool, block("t4", CREATE)).status == 403
+    assert plain.send_as("session:s1").post(tool, block("t4", CREATE)).status == 403
+    assert ann.send_as("s1").post(tool, block("t4", CREATE)).status == 400
+
+
+def test_the_last_use_is_shown(api: Api) -> None:
+    other = api.with_key("admin")
+    path = f"{KEYS}/{id_in(other.key)}"
+    assert api.get(path).body["last_used_at"] is None
+    other.get(path)
+    assert datetime.fromisoformat(api.get(path).body["last_used_at"]).tzinfo is not None
+
+
+def test_records_of_keys_are_no_memory_store(api: Api) -> None:
+    assert api.get("/v1/memory_stores/memstore_" + "0" * 32 + "/usage").status == 404

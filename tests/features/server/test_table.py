@@ -1,0 +1,45 @@
+"""The table of routes: it fits the handlers, and the OpenAPI document is valid."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from retentive.server.openapi import document
+from retentive.server.routes import Route
+from retentive.server.schemas import all_schemas
+from retentive.server.table import ROUTES
+
+IDS = [f"{route.method} {route.path}" for route in ROUTES]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=IDS)
+def test_handlers_take_the_fields_of_their_route(route: Route) -> None:
+    parameters = list(inspect.signature(route.handler).parameters.values())[1:]
+    given = {field.argument for field in (*route.query, *route.body)}
+    named = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    assert named <= given
+    assert takes_all or named == given
+
+
+def test_routes_and_their_names_are_unique() -> None:
+    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+    assert len({route.name for route in ROUTES}) == len(ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=IDS)
+def test_only_posts_have_a_body(route: Route) -> None:
+    assert not route.body or route.method == "POST"
+
+
+@pytest.mark.parametrize("name", all_schemas())
+def test_schemas_are_valid(name: str) -> None:
+    Draft202012Validator.check_schema(all_schemas()[name])
+
+
+def test_every_schema_is_used() -> None:
+    text = str(document())
+    assert [name for name in all_schemas() if f"#/components/schemas/{name}'" not in text] == []

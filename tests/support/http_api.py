@@ -120,7 +120,7 @@ def _operation(method: str, path: str) -> Any:
 def serving(opened: retentive.Retentive, **options: Any) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin."""
     place = Place(opened)
-    app, _ = application(place, **options)
+    app = application(place, **options)
     key = place.keys.create("admin of the tests", scopes=("admin",))
     listener = socket.create_server((HOST, 0))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())

@@ -59,6 +59,10 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "restore-backup": ("transfer", "Restore a backup"),
         "migrate": ("transfer", "Copy memory stores to another location"),
     },
+    "Serve other machines": {
+        "serve": ("server", "Serve the memory stores over HTTP"),
+        "keys": ("server", "Create, list and revoke API keys of the server"),
+    },
     "Work with models and programs": {
         "exec": ("tool_calls", "Answer JSON commands, one per line"),
         "chat": ("chat.command", "Chat with Claude, which uses the memory store"),
@@ -96,6 +100,6 @@ MEANT: Mapping[str, str] = {
     "check": "doctor",
     "fsck": "doctor",
     "gc": "collect",
-    "keys": "encryption",
+    "server": "serve",
 }
 """Words from other programs, and the command to suggest for each."""

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "serve": (
+        "retentive serve",
+        "retentive serve --at postgresql://db/memory --host 0.0.0.0 --certificate cert.pem --private-key key.pem",
+    ),
+    "keys new": (
+        "retentive keys new writer",
+        "retentive keys new ci --scope read --stores 'team-*' --expires-in-days 30",
+        "retentive keys new backend --act-as 'session:*'",
+    ),
+    "keys list": ("retentive keys list",),
+    "keys revoke": ("retentive keys revoke apikey_Wd3kP0aXr9Lb",),
     "ls": ("retentive ls", "retentive ls team/ --format csv", "retentive ls --as-of yesterday"),
     "cat": ("retentive cat notes.md", "retentive cat notes.md --as-of 2h"),
     "view": ("retentive view", "retentive view notes.md --range 10:20"),

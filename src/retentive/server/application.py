@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import TypeVar
 
 from anyio import CapacityLimiter, fail_after, to_thread
@@ -217,8 +220,10 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     await error_response(scope, missing("route"))(scope, receive, send)
 
 
-def application(place: Place, *, threads: int = THREADS, queue: int = QUEUE) -> tuple[ASGIApp, Server]:
-    """The ASGI application for an open location, and the object that stops its streams."""
+def application(
+    place: Place, *, threads: int = THREADS, queue: int = QUEUE, on_stop: Callable[[], None] | None = None
+) -> ASGIApp:
+    """The ASGI application for an open location. `on_stop` is called after the last request."""
     server = Server(place, Workers(threads, queue))
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
@@ -232,8 +237,25 @@ def application(place: Place, *, threads: int = THREADS, queue: int = QUEUE) -> 
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
+        if current_thread() is main_thread():
+            _stop_at_signals(server)
         yield
-        await to_thread.run_sync(place.stop)
+        server.stop()
+        if on_stop is not None:
+            await to_thread.run_sync(on_stop)
 
     router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
-    return Envelope(router), server
+    return Envelope(router)
+
+
+def _stop_at_signals(server: Server) -> None:
+    """End the event streams at SIGTERM, before uvicorn waits for open connections: a stream would block its stop."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(each)
+
+        def handle(number: int, frame: FrameType | None, before: object = before) -> None:
+            server.stop()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(each, handle)

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -26,15 +27,13 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import QUEUE, THREADS, Server, application
+from retentive.server.application import QUEUE, THREADS, application
 
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable that passes the options to worker processes."""
 GRACE_S = 30
 KEEP_ALIVE_S = 75
 """With the 5 s of uvicorn, pooled clients often send a request on a connection that is just being closed."""
-_serving: list[tuple[Retentive, Server]] = []
-"""The open location and the server of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,11 @@ class Options:
         except ValueError:
             return False
 
+    def address(self, port: int) -> str:
+        """URL of the server."""
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
+
     def check(self) -> None:
         """Raise `InvalidInput` for an address without encryption that other machines can reach."""
         if (self.certificate is None) != (self.private_key is None):
@@ -79,54 +83,47 @@ class Started(TypedDict):
     first_key: str | None
 
 
-class _Uvicorn(uvicorn.Server):
-    """Ends the event streams at SIGTERM: an open one would block the stop."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        for _, server in _serving:
-            server.stop()
-        super().handle_exit(sig, frame)
-
-
-def serve(options: Options, keys: Keys | None, *, on_start: Callable[[Started], None]) -> None:
+def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that have begun are finished.
 
     On a loopback address, the first start creates an admin key. Raises `InvalidInput` and the errors of storage.
     """
     options.check()
     listener = _listen(options)
-    opened = retentive.open(options.url, keys=keys, sweep=False)
-    try:
+    with listener, retentive.open(options.url, keys=_keys(options), sweep=False) as opened:
         first = Place(opened).keys.first() if options.is_loopback else None
-        scheme = "http" if options.certificate is None else "https"
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        url = f"{scheme}://{host}:{listener.getsockname()[1]}"
+        on_start({"url": options.address(listener.getsockname()[1]), "first_key": first.text if first else None})
         if options.workers == 1:
-            on_start({"url": url, "first_key": first.text if first else None})
-            _Uvicorn(_config(_application(opened, options), options)).run(sockets=[listener])
+            for each in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(each, _ignore)  # uvicorn raises them again after the stop
+            uvicorn.Server(_config(_application(opened, options), options)).run(sockets=[listener])
             return
-    finally:
-        opened.close()
-        if options.workers == 1:
-            listener.close()
-    on_start({"url": url, "first_key": first.text if first else None})
-    os.environ[VARIABLE] = json.dumps(asdict(options))
-    config = _config("retentive.server.serve:from_environment", options)
-    Multiprocess(config, target=_Uvicorn(config).run, sockets=[listener]).run()
+        opened.close()  # the workers open the location themselves
+        os.environ[VARIABLE] = json.dumps(asdict(options))
+        config = _config("retentive.server.serve:from_environment", options)
+        Multiprocess(config, sockets=[listener]).run()
+
+
+def _ignore(signal_number: int, frame: FrameType | None) -> None:
+    pass
 
 
 def from_environment() -> ASGIApp:
     """The ASGI application of a worker process."""
-    from retentive.cli.location import Location  # noqa: PLC0415
-
     options = Options(**json.loads(os.environ[VARIABLE]))
-    keys = Location(options.url, keys=options.key_file).given_keys()
-    return _application(retentive.open(options.url, keys=keys, sweep=False), options)
+    return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
+
+
+def _keys(options: Options) -> Keys | None:
+    if options.key_file is None and os.environ.get("RETENTIVE_KEYS"):
+        from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
+
+        return KeyRing.from_environment(os.environ)
+    return options.key_file
 
 
 def _application(opened: Retentive, options: Options) -> ASGIApp:
-    app, server = application(Place(opened), threads=options.threads, queue=options.queue)
-    _serving[:] = [(opened, server)]
+    app = application(Place(opened), threads=options.threads, queue=options.queue, on_stop=opened.close)
     if options.log_requests:
         log = logging.getLogger("retentive.server.requests")
         log.setLevel(logging.INFO)

@@ -1,0 +1,159 @@
+"""`serve` and `keys`: the HTTP server, and the API keys of its clients."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from retentive.cli import layouts, output
+from retentive.cli.location import KEYS_VARIABLE, Location, shown
+from retentive.errors import InvalidInput
+from retentive.server.key_store import KeyStore
+from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
+from retentive.server.place_records import PlaceRecords
+
+_COLUMNS = ("id", "name", "status", "scopes", "stores", "created", "last used")
+
+
+@output.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port; 0 is a free one.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of processes.")
+@click.option("--certificate", metavar="FILE", help="TLS certificate with its chain, as PEM.")
+@click.option("--private-key", metavar="FILE", help="Private key of the certificate, as PEM.")
+@click.option("--insecure-no-tls", is_flag=True, help="Allow an address of other machines without TLS.")
+@click.option("--no-request-log", is_flag=True, help="Do not log requests.")
+def serve(
+    location: Location,
+    *,
+    host: str,
+    port: int,
+    workers: int,
+    certificate: str | None,
+    private_key: str | None,
+    insecure_no_tls: bool,
+    no_request_log: bool,
+) -> None:
+    """Serve the memory stores over HTTP, until Ctrl-C or SIGTERM.
+
+    The API is that of Anthropic's memory stores, so its SDKs work with this server, and more: docs/server.md. Each
+    request needs an API key. The first start on a loopback address creates a key for administrators and prints it
+    once. An address of other machines needs TLS, or --insecure-no-tls behind a proxy that has it.
+    """
+    try:
+        from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
+    except ImportError as error:
+        raise InvalidInput(str(error)) from None
+    options = server.Options(
+        location.url,
+        host=host,
+        port=port,
+        workers=workers,
+        certificate=certificate,
+        private_key=private_key,
+        insecure_no_tls=insecure_no_tls,
+        key_file=location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file,
+        log_requests=not no_request_log,
+    )
+
+    def on_start(started: server.Started) -> None:
+        if started["first_key"] is not None:
+            output.write_line(f"First API key, for administrators; it is not shown again: {started['first_key']}")
+        output.write_line(f"Serving {shown(location.url)} at {started['url']}")
+
+    server.serve(options, on_start=on_start)
+
+
+@output.group("keys", default="list")
+def keys() -> None:
+    """Create, list and revoke the API keys of the server's clients.
+
+    Keys are stored hashed at the location. A running server accepts a new key at once, and a revoked one for at most
+    5 seconds.
+    """
+
+
+@output.command("new", group=keys, json='Print a JSON object: {"id", "name", "scopes", "api_key", ...}.')
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(SCOPES),
+    multiple=True,
+    default=DEFAULT_SCOPES,
+    help="What the key may do; may be repeated. admin includes all.  [default: read, write]",
+)
+@click.option("--stores", metavar="PATTERN", multiple=True, help="Id of a store or pattern of keys; may be repeated.")
+@click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may name; may be repeated.")
+@click.option("--principal", metavar="ACTOR", help="Actor of the changes, such as user:ann.  [default: the key itself]")
+@click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
+@click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
+def new(
+    location: Location,
+    *,
+    name: str,
+    scopes: tuple[str, ...],
+    stores: tuple[str, ...],
+    act_as: tuple[str, ...],
+    principal: str | None,
+    workspace: str,
+    expires_in_days: int | None,
+) -> None:
+    """Create an API key and print it. It is shown only once."""
+    expires = None if expires_in_days is None else datetime.now(UTC) + timedelta(days=expires_in_days)
+    with location.opened(create=True) as found:
+        made = KeyStore(PlaceRecords(found.backend)).create(
+            name,
+            workspace_id=workspace,
+            scopes=scopes,
+            stores=stores,
+            act_as=act_as,
+            principal=principal,
+            expires_at=expires,
+        )
+    output.emit({**_fields(made.record), "api_key": made.text}, plain=f"{made.text}\n")
+
+
+@output.command("list", group=keys, json="Print a JSON list.")
+def list_keys(location: Location) -> None:
+    """List the API keys, newest first.
+
+    In a pipe each line has an id, name, status, scopes, patterns of stores, creation time and time of the last use,
+    separated by tabs.
+    """
+    with location.opened() as found:
+        known = KeyStore(PlaceRecords(found.backend))
+        records, uses, now = known.all(), known.last_uses(), known.now()
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.status_at(now),
+            ",".join(each.scopes),
+            ",".join(each.stores),
+            each.created_at,
+            uses.get(each.id, ""),
+        )
+        for each in records
+    ]
+    output.emit(
+        [{**_fields(each), "status": each.status_at(now), "last_used_at": uses.get(each.id)} for each in records],
+        plain=rows,
+        shown=[layouts.Table(_COLUMNS, rows, shortens=("created", "last used", "stores", "name", "id"))],
+    )
+
+
+@output.command("revoke", group=keys, json="Print a JSON object.")
+@click.argument("key_id", metavar="ID")
+def revoke(location: Location, *, key_id: str) -> None:
+    """Revoke an API key for good. Its record is kept."""
+    with location.opened() as found:
+        record = KeyStore(PlaceRecords(found.backend)).change(key_id, status="archived")
+    output.emit(_fields(record), plain=f"Revoked {record.id} ({record.name}).\n")
+
+
+def _fields(record: KeyRecord) -> dict[str, object]:
+    hidden = {"digest"}
+    return {name: getattr(record, name) for name in KeyRecord.__dataclass_fields__ if name not in hidden}

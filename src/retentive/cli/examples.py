@@ -7,8 +7,9 @@ from collections.abc import Mapping
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "serve": (
         "retentive serve",
-        "retentive serve --at postgresql://db/memory --host 0.0.0.0 --certificate cert.pem --private-key key.pem",
+        "retentive serve --host 0.0.0.0 --certificate c.pem --private-key k.pem",
     ),
+    "keys": ("retentive keys new writer", "retentive keys list"),
     "keys new": (
         "retentive keys new writer",
         "retentive keys new ci --scope read --stores 'team-*' --expires-in-days 30",

@@ -117,6 +117,7 @@ SEVERAL = {
     "cp": "reads one memory and creates another one",
     "init": "writes the memories of a project, each with a command of its own",
     "chat": "an agent: each call of the tool is an operation",
+    "serve": "a server: each request is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
 }
 """Commands that run several operations, each with an entry of its own, and the reason."""
@@ -139,7 +140,7 @@ NONE = {
     "restore-backup": "copies a location with all its stores, logs included",
     "migrate": "copies a location with all its stores, logs included",
 }
-"""Commands without an entry, and the reason. The commands of `encryption` are about the keys of a location."""
+"""Commands without an entry, and the reason. The commands of `encryption` and `keys` are about keys."""
 
 
 def commands() -> Iterator[str]:
@@ -158,7 +159,7 @@ def test_every_command_has_a_case() -> None:
         next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} ")) for case in ONE
     }
     assert set(commands()) == tested | SEVERAL.keys() | EDITED.keys() | NONE.keys() | {
-        name for name in commands() if name.startswith("encryption ")
+        name for name in commands() if name.startswith(("encryption ", "keys "))
     }
 
 

@@ -82,7 +82,7 @@ def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, name: str, co
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("vew", "view"), ("creat", "create"), ("remove", "rm"), ("keys", "encryption")]
+    ("typed", "meant"), [("vew", "view"), ("creat", "create"), ("remove", "rm"), ("server", "serve")]
 )
 def test_a_mistyped_command_is_answered_with_a_suggestion(tmp_path: Path, typed: str, meant: str) -> None:
     ended = process(tmp_path, typed)

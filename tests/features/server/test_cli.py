@@ -1,0 +1,97 @@
+"""`retentive keys` and `retentive serve`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+import retentive
+from retentive.errors import InvalidInput
+from retentive.server.calls import Place
+from retentive.server.serve import Options
+from support.command_line import here
+from support.http_api import Api
+
+MAIN = "from retentive.cli import main; main()"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+def test_keys_are_created_listed_and_revoked(at: str) -> None:
+    made = here(at, "keys", "new", "ci", "--scope", "read", "--stores", "team-*", "--expires-in-days", "30", "--json")
+    record = json.loads(made.stdout)
+    assert re.fullmatch(r"rtv_\w{62}", record["api_key"])
+    assert (record["scopes"], record["stores"], "digest" in record) == (["read"], ["team-*"], False)
+    (row,) = here(at, "keys").stdout.splitlines()
+    assert row.split("\t")[:5] == [record["id"], "ci", "active", "read", "team-*"]
+    assert here(at, "keys", "revoke", record["id"]).stdout == f"Revoked {record['id']} (ci).\n"
+    (listed,) = json.loads(here(at, "keys", "list", "--json").stdout)
+    assert (listed["status"], listed["last_used_at"]) == ("archived", None)
+    assert here(at, "keys", "revoke", "apikey_unknown00000").exit_code == 3
+    assert record["api_key"] not in made.stderr
+
+
+@contextmanager
+def started(*arguments: str, directory: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A running server, and the lines that it printed before its first request. It is stopped by SIGTERM."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    command = [sys.executable, "-c", MAIN, "serve", "--port", "0", *arguments]
+    process = subprocess.Popen(
+        command, cwd=directory, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        lines = list[str]()
+        while not lines or not lines[-1].startswith("Serving "):
+            line = out(process.stdout).readline()
+            assert line, out(process.stderr).read()
+            lines.append(line.rstrip("\n"))
+        yield process, lines
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def out(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
+    with started("--at", at, directory=tmp_path) as (process, lines):
+        first = lines[0].rpartition(" ")[2]
+        url = lines[-1].rpartition(" ")[2]
+        with retentive.open(at) as opened:
+            api = Api(url, first, Place(opened))
+            assert api.get("/readyz").body == {"status": "ready"}
+            assert api.get("/v1/organizations/api_keys").body["data"][0]["scopes"] == ["admin"]
+    assert process.returncode == 0
+    with started("--at", at, "--no-request-log", directory=tmp_path) as (_, again):
+        assert len(again) == 1
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "memory.example"])
+def test_other_addresses_need_tls(host: str) -> None:
+    with pytest.raises(InvalidInput, match="TLS"):
+        Options("sqlite://", host=host).check()
+    Options("sqlite://", host=host, insecure_no_tls=True).check()
+    Options("sqlite://", host=host, certificate="c.pem", private_key="k.pem").check()
+    with pytest.raises(InvalidInput):
+        Options("sqlite://", host=host, certificate="c.pem").check()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
+def test_loopback_needs_no_tls(host: str) -> None:
+    Options("sqlite://", host=host).check()

@@ -18,7 +18,7 @@ import uvicorn
 from jsonschema import Draft202012Validator
 
 import retentive
-from retentive.server.application import application
+from retentive.server.application import Server, application, server_of
 from retentive.server.calls import Place
 from retentive.server.openapi import document
 
@@ -47,6 +47,7 @@ class Api:
     url: str
     key: str
     place: Place
+    server: Server | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
     def with_key(self, *scopes: str, **options: Any) -> Api:
@@ -56,7 +57,7 @@ class Api:
 
     def send_as(self, actor: str) -> Api:
         """The same key, with an actor in the header."""
-        return Api(self.url, self.key, self.place, {"retentive-actor": actor})
+        return Api(self.url, self.key, self.place, headers={"retentive-actor": actor})
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.send("GET", path, headers=headers)
@@ -120,7 +121,8 @@ def _operation(method: str, path: str) -> Any:
 def serving(opened: retentive.Retentive, **options: Any) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin."""
     place = Place(opened)
-    app = application(place, **options)
+    served = server_of(place, **options)
+    app = application(served)
     key = place.keys.create("admin of the tests", scopes=("admin",))
     listener = socket.create_server((HOST, 0))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
@@ -129,9 +131,8 @@ def serving(opened: retentive.Retentive, **options: Any) -> Iterator[Api]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield Api(f"http://{HOST}:{listener.getsockname()[1]}", key.text, place)
+        yield Api(f"http://{HOST}:{listener.getsockname()[1]}", key.text, place, served)
     finally:
-        place.stop()
         server.should_exit = True
         thread.join(STARTED_S)
         listener.close()

@@ -16,10 +16,11 @@ from typing import TypeVar
 from anyio import CapacityLimiter, fail_after, to_thread
 
 from retentive.errors import RetentiveError
-from retentive.server.calls import Answer, Call, Caller, Json, Place, Streamed
+from retentive.server.calls import Call, Caller, Events, Json, Place, Streamed
 from retentive.server.credentials import check_beta, check_scope, check_workspace, key_in, named_actor
 from retentive.server.envelope import Envelope
 from retentive.server.errors import ApiError, api_error, missing, overloaded, unauthorized
+from retentive.server.events import Hub
 from retentive.server.fields import read_fields, read_query
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
@@ -75,12 +76,13 @@ class Server:
 
     place: Place
     workers: Workers
+    hub: Hub
     is_stopping: bool = False
 
     def stop(self) -> None:
         """End the event streams; `/readyz` answers 503 from now on."""
         self.is_stopping = True
-        self.place.stop()
+        self.hub.stop()
 
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
         """Answer one request to a path with these routes, by method."""
@@ -98,10 +100,14 @@ class Server:
         check_beta(request.headers)
         check_scope(caller.key, route)
         fields = read_query(route.query, request.scope["query_string"])
-        call = Call(self.place, caller, request.url.path, request.path_params)
+        call = Call(self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params)
         if route.method == "POST":
             fields |= read_fields(route.body, read_object(await self._body(request, call)))
-        answer = await self.workers.run(partial(_run, route, call, fields))
+        answer = await self.workers.run(partial(route.handler, call, **fields))
+        if route.method != "GET" and "memory_store_id" in call.ids:
+            self.hub.wake(call.ids["memory_store_id"])
+        if isinstance(answer, Events):
+            return StreamingResponse(self.hub.stream(answer), media_type="text/event-stream")
         if isinstance(answer, Streamed):
             return StreamingResponse(answer.pieces, media_type=answer.media_type)
         return json_response(answer)
@@ -147,8 +153,9 @@ class Server:
                     await to_thread.run_sync(self.place.keys.first_exists, abandon_on_cancel=True)
             except (TimeoutError, RetentiveError):
                 is_ready = False
-        status: Json = {"status": "ready" if is_ready else "unavailable"}
-        return json_response(status, 200 if is_ready else 503)
+        if not is_ready:
+            return error_response(request.scope, overloaded("the server is stopping, or its storage cannot be read"))
+        return json_response({"status": "ready"})
 
 
 def _route(routes: Mapping[str, Route], method: str) -> Route:
@@ -163,13 +170,6 @@ async def _healthy(_: Request) -> Response:
 
 async def _described(_: Request) -> Response:
     return json_response(document())
-
-
-def _run(route: Route, call: Call, fields: Mapping[str, object]) -> Answer:
-    answer = route.handler(call, **fields)
-    if route.method != "GET":
-        call.place.wake(call.ids.get("memory_store_id"))
-    return answer
 
 
 def _note_use(place: Place, record: KeyRecord) -> None:
@@ -220,11 +220,14 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     await error_response(scope, missing("route"))(scope, receive, send)
 
 
-def application(
-    place: Place, *, threads: int = THREADS, queue: int = QUEUE, on_stop: Callable[[], None] | None = None
-) -> ASGIApp:
-    """The ASGI application for an open location. `on_stop` is called after the last request."""
-    server = Server(place, Workers(threads, queue))
+def server_of(place: Place, *, threads: int = THREADS, queue: int = QUEUE) -> Server:
+    """A server for an open location."""
+    workers = Workers(threads, queue)
+    return Server(place, workers, Hub(workers.run))
+
+
+def application(server: Server, *, on_stop: Callable[[], None] | None = None) -> ASGIApp:
+    """The ASGI application. `on_stop` is called after the last request."""
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route

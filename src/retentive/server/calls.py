@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from retentive.errors import NotFound
 from retentive.opening import Retentive
-from retentive.server.errors import ApiError, missing
+from retentive.server.errors import missing
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_WORKSPACE, KeyRecord
 from retentive.server.place_records import SYSTEM_STORE, PlaceRecords
@@ -48,12 +48,6 @@ class Place:
                 self._stores.popitem(last=False)
         return found
 
-    def wake(self, store_id: str | None) -> None:
-        """Wake the event streams of a memory store: it may have changed."""
-
-    def stop(self) -> None:
-        """End the event streams."""
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -82,6 +76,8 @@ class Call:
     caller: Caller
     path: str
     """Path of the request."""
+    last_event_id: str | None = None
+    """The header `Last-Event-ID` of a client that connects again."""
     ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -110,7 +106,17 @@ class Streamed:
     media_type: str
 
 
-Answer: TypeAlias = "Json | Streamed"
-Handler: TypeAlias = Callable[..., Answer]
+@dataclass(frozen=True, slots=True)
+class Events:
+    """An answer that sends the changes of a memory store after a cursor, as they happen.
 
-__all__ = ["Answer", "ApiError", "Call", "Caller", "Handler", "Json", "Place", "Streamed"]
+    The cursor is the part of a version id that sorts by time. `may_continue` is asked before each batch.
+    """
+
+    store: MemoryStore
+    after: str
+    may_continue: Callable[[], bool]
+
+
+Answer: TypeAlias = "Json | Streamed | Events"
+Handler: TypeAlias = Callable[..., Answer]

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from retentive.errors import InvalidInput
 from retentive.server.errors import invalid
 from retentive.storage.contract import plain_name
+from retentive.values.patterns import check_actor_pattern
 
 MAX_LIMIT = 100
 MAX_NAMES = 40
@@ -84,6 +85,13 @@ def _name(value: object) -> str:
 
 NAME = Kind({"type": "string", "minLength": 1, "maxLength": 255}, _name)
 """A name without control characters."""
+
+
+def _actor_pattern(value: object) -> str:
+    return check_actor_pattern(value)
+
+
+ACTOR_PATTERN = Kind({"type": "string"}, _actor_pattern)
 
 
 def choice(*values: str) -> Kind:

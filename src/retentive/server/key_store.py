@@ -121,6 +121,10 @@ class KeyStore:
         key_id = id_in(text)
         if key_id is None:
             return None
+        return self._valid(self._read(key_id), text)
+
+    def _read(self, key_id: str) -> KeyRecord | None:
+        """Read a record, and cache it."""
         try:
             record = self.get(key_id)
         except NotFound:
@@ -129,7 +133,13 @@ class KeyStore:
             if len(self._cached) >= _MAX_CACHED:
                 self._cached.clear()
             self._cached[key_id] = (self._monotonic() + CACHE_S, record)
-        return self._valid(record, text)
+        return record
+
+    def is_active(self, key_id: str) -> bool:
+        """Return whether a key is active, with the delay of the cache."""
+        known = self._cached.get(key_id)
+        record = self._read(key_id) if known is None or known[0] <= self._monotonic() else known[1]
+        return record is not None and record.status_at(self.now()) == "active"
 
     def first_exists(self) -> bool:
         """Read the storage: True if a first key was created."""

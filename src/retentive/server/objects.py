@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from retentive.errors import Refused
+from retentive.errors import InvalidInput, Refused
 from retentive.server.calls import Json
 from retentive.server.errors import invalid
 from retentive.server.keys import PRINCIPALS, RESERVED_ACCOUNT, KeyRecord
@@ -14,6 +14,7 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 
 _ACTORS = {"session": ("session_actor", "session_id"), "api_key": ("api_actor", "api_key_id"), **PRINCIPALS}
+NO_VERSION = "memory version"
 VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")
 
 
@@ -85,6 +86,23 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
         "redacted_at": time(given.redacted_at),
         "redacted_by": actor(given.redacted_by),
     }
+
+
+def actor_with(kind: str, name: str) -> Actor | None:
+    """Actor of a kind with the id that the API shows. None if there can be none."""
+    if kind == "service_account" and name.startswith(RESERVED_ACCOUNT):
+        kind, name = "job", name.removeprefix(RESERVED_ACCOUNT)
+    try:
+        return as_actor(f"{kind}:{name}")
+    except InvalidInput:
+        return None
+
+
+def prefix_of(path_prefix: str) -> str:
+    """Canonical prefix of tool paths, which ends with `/`. Raises `ApiError`."""
+    if not path_prefix.startswith("/") or not path_prefix.endswith("/"):
+        raise invalid("path_prefix: must begin and end with /", "invalid_path")
+    return ROOT + "/" if path_prefix == "/" else tool_path(path_prefix[:-1]) + "/"
 
 
 def api_key(record: KeyRecord, now: datetime, last_used_at: str | None) -> Json:

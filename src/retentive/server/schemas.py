@@ -80,6 +80,21 @@ SCHEMAS: Mapping[str, Schema] = {
     "memory_store_settings": fixed(
         type=const("memory_store_settings"), memory_store_id=TEXT, settings={"type": "object"}
     ),
+    "memory_version": fixed(
+        id=TEXT,
+        type=const("memory_version"),
+        memory_id=TEXT,
+        memory_store_id=TEXT,
+        operation=enum("created", "modified", "deleted"),
+        path=nullable(TEXT),
+        content=nullable(TEXT),
+        content_sha256=nullable(SHA256),
+        content_size_bytes=nullable(NUMBER),
+        created_at=TIME,
+        created_by=ACTOR,
+        redacted_at=nullable(TIME),
+        redacted_by=ACTOR,
+    ),
     "change_result": fixed(
         type=const("change_result"),
         steps=array(

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from types import FrameType
 from typing import TypedDict
 
 import retentive
@@ -27,7 +26,7 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import QUEUE, THREADS, application
+from retentive.server.application import QUEUE, THREADS, application, server_of
 
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable that passes the options to worker processes."""
@@ -92,20 +91,22 @@ def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
     listener = _listen(options)
     with listener, retentive.open(options.url, keys=_keys(options), sweep=False) as opened:
         first = Place(opened).keys.first() if options.is_loopback else None
-        on_start({"url": options.address(listener.getsockname()[1]), "first_key": first.text if first else None})
+        started: Started = {
+            "url": options.address(listener.getsockname()[1]),
+            "first_key": first.text if first else None,
+        }
         if options.workers == 1:
+            server = uvicorn.Server(_config(_application(opened, options), options))
             for each in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(each, _ignore)  # uvicorn raises them again after the stop
-            uvicorn.Server(_config(_application(opened, options), options)).run(sockets=[listener])
+                signal.signal(each, server.handle_exit)  # also before and after uvicorn handles signals itself
+            on_start(started)
+            server.run(sockets=[listener])
             return
+        on_start(started)
         opened.close()  # the workers open the location themselves
         os.environ[VARIABLE] = json.dumps(asdict(options))
         config = _config("retentive.server.serve:from_environment", options)
         Multiprocess(config, sockets=[listener]).run()
-
-
-def _ignore(signal_number: int, frame: FrameType | None) -> None:
-    pass
 
 
 def from_environment() -> ASGIApp:
@@ -123,7 +124,7 @@ def _keys(options: Options) -> Keys | None:
 
 
 def _application(opened: Retentive, options: Options) -> ASGIApp:
-    app = application(Place(opened), threads=options.threads, queue=options.queue, on_stop=opened.close)
+    app = application(server_of(Place(opened), threads=options.threads, queue=options.queue), on_stop=opened.close)
     if options.log_requests:
         log = logging.getLogger("retentive.server.requests")
         log.setLevel(logging.INFO)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from retentive.server.fields import ANYTHING, FLAG, NAME, OBJECT, TIME, Field, choice, integer, required, text, texts
-from retentive.server.handlers import administration, history, keys, review, tool
+from retentive.server.fields import (
+    ACTOR_PATTERN,
+    ANYTHING,
+    FLAG,
+    NAME,
+    OBJECT,
+    TIME,
+    Field,
+    choice,
+    integer,
+    required,
+    text,
+    texts,
+)
+from retentive.server.handlers import administration, events, history, keys, review, tool, versions
 from retentive.server.keys import SCOPES, Scope
 from retentive.server.routes import Route
 from retentive.values.patterns import check_actor_pattern, check_name_pattern
@@ -70,6 +83,53 @@ KEY_ROUTES = (
             Field("status", choice("active", "inactive", "archived"), "An archived key stays archived"),
         ),
         conflicts=True,
+    ),
+)
+VIEW_BASIC = Field("view", choice("basic", "full"), "`full` includes the content", default="basic")
+VIEW_FULL = Field("view", choice("basic", "full"), "`basic` leaves out the content", default="full")
+PREFIX = Field("path_prefix", text(2_000), "Only paths below this directory; it begins and ends with `/`", default="/")
+CREATED = (
+    Field("created_at[gte]", TIME, "Only objects created at this time or later"),
+    Field("created_at[lte]", TIME, "Only objects created at this time or earlier"),
+)
+VERSION_ROUTES = (
+    Route(
+        "GET",
+        f"{STORE}/memory_versions",
+        READ,
+        versions.list_memory_versions,
+        "list:memory_version",
+        "List the versions of memories, newest first",
+        query=(
+            Field("memory_id", text(200), "Only versions of this memory"),
+            Field("operation", choice("created", "modified", "deleted"), "Only versions of this kind"),
+            Field("session_id", text(255), "Only versions written in this session"),
+            Field("api_key_id", text(255), "Only versions written with this key"),
+            Field("service_account_id", text(255), "Only versions written by this service account"),
+            Field("actor", ACTOR_PATTERN, "Only versions by actors that match, such as session:*"),
+            PREFIX,
+            *CREATED,
+            VIEW_BASIC,
+            LIMIT,
+            PAGE,
+        ),
+    ),
+    Route(
+        "GET",
+        VERSION,
+        READ,
+        versions.retrieve_memory_version,
+        "memory_version",
+        "Retrieve a version",
+        query=(VIEW_FULL,),
+    ),
+    Route(
+        "POST",
+        f"{VERSION}/redact",
+        ERASE,
+        versions.redact_memory_version,
+        "memory_version",
+        "Permanently remove the content, path, size and hash of a version",
     ),
 )
 HISTORY_ROUTES = (
@@ -172,6 +232,15 @@ STORE_ROUTES = (
             Field("cache_control", ANYTHING, "Ignored"),
         ),
     ),
+    Route(
+        "GET",
+        f"{STORE}/events",
+        READ,
+        events.stream_events,
+        "stream:text/event-stream",
+        "Send the changes of the memories as they happen, as server-sent events",
+        query=(Field("after", text(50), "Begin after the event with this id; the header `Last-Event-ID` wins"),),
+    ),
     Route("GET", f"{STORE}/usage", READ, administration.retrieve_usage, "memory_store_usage", "Count the memories"),
     Route(
         "GET",
@@ -218,4 +287,4 @@ STORE_ROUTES = (
         "Permanently remove a memory with its history",
     ),
 )
-ROUTES: tuple[Route, ...] = (*KEY_ROUTES, *HISTORY_ROUTES, *REVIEW_ROUTES, *STORE_ROUTES)
+ROUTES: tuple[Route, ...] = (*KEY_ROUTES, *VERSION_ROUTES, *HISTORY_ROUTES, *REVIEW_ROUTES, *STORE_ROUTES)

@@ -48,7 +48,7 @@ def test_without_a_valid_key(api: Api, route: Route) -> None:
     for other, status in ((inactive, "inactive"), (archived, "archived")):
         api.place.keys.change(id_in(other.key) or "", status=status)
     wrong = ["", "wrong", "rtv_", "é", inactive.key, archived.key, new_text(), api.key[:-1]]
-    found = [ask(Api(api.url, "", api.place, {"x-api-key": key}), route, UNKNOWN) for key in wrong]
+    found = [ask(Api(api.url, "", api.place, headers={"x-api-key": key}), route, UNKNOWN) for key in wrong]
     found.append(ask(Api(api.url, "", api.place), route, UNKNOWN))
     assert [(answer.status, answer.error) for answer in found] == [(401, NO_KEY)] * len(found)
 

@@ -10,10 +10,9 @@ from retentive.history.plan import Mode
 from retentive.server.calls import Call, Json
 from retentive.server.errors import ApiError, invalid, missing
 from retentive.server.fields import TIME
-from retentive.server.objects import VERSION_ID, api_path, tool_path
+from retentive.server.objects import NO_VERSION, VERSION_ID, api_path, tool_path
 from retentive.values import diff
 
-NO_VERSION = "memory version"
 PREVIOUS = "previous"
 _STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed": "modified"}
 

@@ -1,0 +1,175 @@
+"""Event streams of changes, without a broker: one poller for each watched memory store of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, TypeVar
+
+from retentive.engine.operation import Read
+from retentive.errors import RetentiveError
+from retentive.history.expiry import HISTORY, PRUNED
+from retentive.server.calls import Events, Json
+from retentive.server.errors import ApiError
+from retentive.server.objects import memory_version
+from retentive.storage.contract import Snapshot, Version
+from retentive.store import MemoryStore, core_of
+from retentive.values.records import time_in_id
+
+T = TypeVar("T")
+PREFIX = "memver_"
+BATCH = 500
+POLL_S = 0.25
+KEEP_ALIVE_S = 15.0
+
+
+class Run(Protocol):
+    """Runs a function in a worker thread."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Return its result."""
+
+
+@dataclass(eq=False)
+class _Watch:
+    """A memory store that is polled while it has streams. `poke` wakes the poller; each stream waits for its event."""
+
+    streams: set[asyncio.Event] = field(default_factory=set)
+    poke: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Hub:
+    """The event streams of a process."""
+
+    def __init__(self, run: Run, *, poll_s: float = POLL_S, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+        self._run = run
+        self._poll_s = poll_s
+        self._keep_alive_s = keep_alive_s
+        self._watched: dict[str, _Watch] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = False
+
+    def wake(self, store_id: str) -> None:
+        """Poll a memory store now, because it may have changed. May be called from any thread."""
+        if self._loop is not None and store_id in self._watched:
+            self._loop.call_soon_threadsafe(self._poke, store_id)
+
+    def stop(self) -> None:
+        """End all streams. May be called from any thread and from a signal handler."""
+        self._is_stopping = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _poke(self, store_id: str) -> None:
+        watch = self._watched.get(store_id)
+        if watch is not None:
+            watch.poke.set()
+
+    def _wake_all(self) -> None:
+        for watch in self._watched.values():
+            for news in watch.streams:
+                news.set()
+
+    async def stream(self, events: Events) -> AsyncIterator[bytes]:
+        """The bytes of a stream, until the server stops or the key is revoked."""
+        with self._watching(events.store) as news:
+            cursor, is_first = events.after, True
+            yield b": connected\n\n"
+            while not self._is_stopping:
+                news.clear()
+                batch = await self._next(events, cursor)
+                if batch is None:
+                    return
+                if batch.has_gap and is_first:
+                    yield b"event: resync\ndata: {}\n\n"
+                is_first = False
+                for version in batch.versions:
+                    yield _event(version, events.store.id)
+                    cursor = version.id.removeprefix(PREFIX)
+                if len(batch.versions) < BATCH and not await self._arrived(news):
+                    yield b": keep-alive\n\n"
+
+    async def _next(self, events: Events, cursor: str) -> _Batch | None:
+        """The next batch; None if the stream ends. After a failure of storage the client connects again."""
+
+        def read() -> _Batch | None:
+            return _batch(events.store, cursor) if events.may_continue() else None
+
+        try:
+            return await self._run(read)
+        except (RetentiveError, ApiError):
+            return None
+
+    async def _arrived(self, news: asyncio.Event) -> bool:
+        try:
+            await asyncio.wait_for(news.wait(), self._keep_alive_s)
+        except TimeoutError:
+            return False
+        return True
+
+    @contextmanager
+    def _watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
+        self._loop = asyncio.get_running_loop()
+        watch = self._watched.setdefault(store.id, _Watch())
+        news = asyncio.Event()
+        watch.streams.add(news)
+        if watch.task is None:
+            watch.task = asyncio.create_task(self._poll(store, watch))
+        try:
+            yield news
+        finally:
+            watch.streams.discard(news)
+            if not watch.streams and self._watched.get(store.id) is watch:
+                del self._watched[store.id]
+                watch.task.cancel()
+
+    async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
+        """Wake the streams of a store when its newest version is another one."""
+        known = ""
+        while not self._is_stopping:
+            try:
+                newest = await self._run(partial(newest_version, store))
+            except (RetentiveError, ApiError):
+                newest = known
+            if newest != known:
+                known = newest
+                for news in watch.streams:
+                    news.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(watch.poke.wait(), self._poll_s)
+            watch.poke.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    versions: list[Version]
+    has_gap: bool
+
+
+def newest_version(store: MemoryStore) -> str:
+    """Sortable part of the id of the newest version; empty if there is none."""
+    newest = core_of(store).read(lambda snapshot: next(iter(snapshot.versions(limit=1)), None))
+    return "" if newest is None else newest.id.removeprefix(PREFIX)
+
+
+def _batch(store: MemoryStore, after: str) -> _Batch:
+    """The first versions after a cursor, oldest first, as the actor of the stream sees them."""
+
+    def work(snapshot: Snapshot) -> _Batch:
+        versions = list(snapshot.versions(after=PREFIX + after))
+        pruned = snapshot.get_record(HISTORY, PRUNED)
+        at = time_in_id(PREFIX + after.ljust(32, "0"))
+        return _Batch(versions[::-1][:BATCH], pruned is not None and (at is None or at < int(pruned)))
+
+    return core_of(store).peek(Read("events", work))
+
+
+def _event(version: Version, store_id: str) -> bytes:
+    data: Json = memory_version(version, store_id, None)
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {version.id.removeprefix(PREFIX)}\nevent: memory_version\ndata: {text}\n\n".encode()

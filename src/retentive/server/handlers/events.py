@@ -1,0 +1,27 @@
+"""Handler of the stream of events."""
+
+from __future__ import annotations
+
+import re
+
+from retentive.engine.operation import AuditOnly
+from retentive.server.calls import Call, Events
+from retentive.server.errors import invalid
+from retentive.server.events import newest_version
+from retentive.store import core_of
+
+_CURSOR = re.compile(r"0|[0-9a-f]{32}")
+
+
+def stream_events(call: Call, *, after: str | None) -> Events:
+    """Stream the changes after an event, or from now on. `0` begins with the first change."""
+    store, cursor = call.store, call.last_event_id or after
+    if cursor is not None and not _CURSOR.fullmatch(cursor):
+        raise invalid("after: must be the id of an event, or 0")
+    core_of(store).found(AuditOnly("events"))
+    keys, key = call.place.keys, call.caller.key
+
+    def may_continue() -> bool:
+        return keys.is_active(key.id)
+
+    return Events(store, newest_version(store) if cursor is None else cursor, may_continue)

@@ -1,0 +1,140 @@
+"""Handlers of the versions of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from retentive.engine.operation import Read
+from retentive.engine.queries import read_version, version_fact
+from retentive.errors import NotFound
+from retentive.server import cursors, objects
+from retentive.server.calls import Call, Json
+from retentive.server.errors import missing
+from retentive.server.objects import NO_VERSION, memory_version, prefix_of
+from retentive.storage.contract import Snapshot, Version
+from retentive.storage.paging import PAGE_VERSIONS
+from retentive.store import core_of
+from retentive.values.patterns import matches_actor
+from retentive.values.text import decoded
+
+MAX_SCANNED = 5_000
+"""Versions that a filtered page reads at most. The SDK continues after an empty page."""
+FULL_LIMIT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Filters of the list of versions; None means any."""
+
+    operation: str | None
+    actors: tuple[str, ...]
+    pattern: str | None
+    since: datetime | None
+    until: datetime | None
+    prefix: str
+
+    def fits(self, version: Version) -> bool:
+        """Return whether a version matches, apart from `since`."""
+        actor = str(version.actor or "")
+        return (
+            self.operation in {None, version.operation}
+            and all(actor == each for each in self.actors)
+            and (self.pattern is None or matches_actor(self.pattern, actor))
+            and (self.until is None or version.created_at <= self.until)
+            and (not self.prefix or version.path.startswith(self.prefix))
+        )
+
+
+def list_memory_versions(
+    call: Call,
+    *,
+    memory_id: str | None,
+    operation: str | None,
+    session_id: str | None,
+    api_key_id: str | None,
+    service_account_id: str | None,
+    actor: str | None,
+    path_prefix: str,
+    created_at_gte: datetime | None,
+    created_at_lte: datetime | None,
+    view: str,
+    limit: int,
+    page: str | None,
+) -> Json:
+    """List versions, newest first."""
+    named = (("session", session_id), ("api_key", api_key_id), ("service_account", service_account_id))
+    actors = tuple(str(objects.actor_with(kind, name)) for kind, name in named if name is not None)
+    prefix = prefix_of(path_prefix)
+    only = Conditions(operation, actors, actor, created_at_gte, created_at_lte, prefix if path_prefix != "/" else "")
+    of = f"{call.path} {memory_id} {only}"
+    before = None if page is None else cursors.decode(page, of, 1)[0]
+    is_full, store = view == "full", call.store
+    count = min(limit, FULL_LIMIT) if is_full else limit
+
+    def work(snapshot: Snapshot) -> tuple[list[Json], str | None]:
+        found, following = _page(snapshot, memory_id, only, before, count)
+        return [memory_version(each, store.id, _text(snapshot, each) if is_full else None) for each in found], following
+
+    data, following = core_of(store).found(Read("log", work))
+    return {"data": data, "next_page": None if following is None else cursors.encode([following], of)}
+
+
+def _page(
+    snapshot: Snapshot, memory_id: str | None, only: Conditions, before: str | None, count: int
+) -> tuple[list[Version], str | None]:
+    """The versions of a page, and the id after which the next one begins, if there may be one."""
+    found: list[Version] = []
+    last = before
+    for scanned, version in enumerate(_versions(snapshot, memory_id, before)):
+        if only.since is not None and version.created_at < only.since:
+            return found, None
+        if len(found) == count or scanned == MAX_SCANNED:
+            return found, last
+        last = version.id
+        if only.fits(version):
+            found.append(version)
+    return found, None
+
+
+def _versions(snapshot: Snapshot, memory_id: str | None, before: str | None) -> Iterator[Version]:
+    while True:
+        page = list(islice(snapshot.versions(memory_id=memory_id, before=before, limit=PAGE_VERSIONS), PAGE_VERSIONS))
+        yield from page
+        if len(page) < PAGE_VERSIONS:
+            return
+        before = page[-1].id
+
+
+def _text(snapshot: Snapshot, version: Version) -> str | None:
+    if version.operation == "deleted" or version.redacted_at is not None:
+        return None
+    data = snapshot.text(version.id)
+    return None if data is None else decoded(data)
+
+
+def retrieve_memory_version(call: Call, *, view: str) -> Json:
+    """Return a version."""
+    version_id, store = call.ids["memory_version_id"], call.store
+    if not objects.VERSION_ID.fullmatch(version_id):
+        raise missing(NO_VERSION)
+    try:
+        version, text = core_of(store).found(read_version(version_id))
+    except NotFound:
+        raise missing(NO_VERSION) from None
+    return memory_version(version, store.id, text if view == "full" else None)
+
+
+def redact_memory_version(call: Call) -> Json:
+    """Permanently remove the text, path, size and hash of a version. Redacting it again changes nothing."""
+    version_id, store = call.ids["memory_version_id"], call.store
+    try:
+        store.history.redact([version_id])
+        found = core_of(store).found(
+            Read("show", lambda snapshot: snapshot.version(version_id)[0], facts_of=version_fact)
+        )
+    except NotFound:
+        raise missing(NO_VERSION) from None
+    return memory_version(found, store.id, None)

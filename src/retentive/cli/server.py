@@ -10,9 +10,9 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import KEYS_VARIABLE, Location, shown
 from retentive.errors import InvalidInput
+from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
-from retentive.server.place_records import PlaceRecords
 
 _COLUMNS = ("id", "name", "status", "scopes", "stores", "created", "last used")
 

@@ -24,6 +24,7 @@ from retentive.values.text import LineCounts
 
 T = TypeVar("T")
 R = TypeVar("R")
+_MODES = ("sensitive", "sensitive_likely")
 
 
 class StoreOptions(TypedDict, total=False):
@@ -41,6 +42,7 @@ class StoreContext(ABC):
     """One memory store: its backend, effective settings, actor and clock. Threads may share it."""
 
     integration = "python"
+    exact = False
 
     def __init__(
         self,
@@ -74,9 +76,14 @@ class StoreContext(ABC):
         pins: Mapping[str, object] | None = None,
         integration: str | None = None,
         actor: Actor | None = None,
+        exact: bool = False,
     ) -> Self:
-        """The same memory store with other pinned settings, another integration in audit entries, or another actor."""
+        """The same memory store with other pinned settings, another integration in audit entries, or another actor.
+
+        With `exact`, a text is stored unchanged or refused, and create replaces nothing: `redact` means `reject`.
+        """
         other = copy(self)
+        other.exact = exact
         other.actor = actor or self.actor
         other.pins = dict(self.pins if pins is None else pins)
         other.integration = integration or self.integration
@@ -131,6 +138,9 @@ class StoreContext(ABC):
         stored, known, settings = snapshot.settings, *self.known_settings
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
+            if self.exact:
+                modes = {name: "reject" for name in _MODES if getattr(settings, name) == "redact"}
+                settings = settings.changed({**modes, "create_overwrites": False})
             self.known_settings = (stored, settings)
         return settings
 

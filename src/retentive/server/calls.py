@@ -10,12 +10,13 @@ from typing import TypeAlias
 
 from retentive.errors import NotFound
 from retentive.opening import Retentive
+from retentive.place_records import PlaceRecords
 from retentive.server.errors import missing
 from retentive.server.key_store import KeyStore
-from retentive.server.keys import DEFAULT_WORKSPACE, KeyRecord
-from retentive.server.place_records import SYSTEM_STORE, PlaceRecords
+from retentive.server.keys import KeyRecord
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore
+from retentive.values.records import SYSTEM_STORE
 
 Json: TypeAlias = dict[str, object]
 INTEGRATION = "http"
@@ -65,7 +66,7 @@ class Caller:
         """Return whether the memory store is in the workspace and within the patterns of the key."""
         if info.erased_at is not None or info.id == SYSTEM_STORE:
             return False
-        return self.workspace_id == DEFAULT_WORKSPACE and self.key.sees(info.id, info.key)
+        return info.workspace_id == self.workspace_id and self.key.sees(info.id, info.key)
 
 
 @dataclass(frozen=True, slots=True)

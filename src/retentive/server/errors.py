@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from retentive.errors import RetentiveError
+from retentive.values.paths import ROOT
 
 INVALID: Final = "invalid_request_error"
 RETRY_AFTER_S = 1
@@ -24,6 +25,7 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
     "root_protected": (400, INVALID),
     "across_mounts": (400, INVALID),
     "into_itself": (400, INVALID),
+    "archived": (400, INVALID),
     "read_only": (403, "permission_error"),
     "permission_denied": (403, "permission_error"),
     "not_found": (404, "not_found_error"),
@@ -97,5 +99,9 @@ def overloaded(message: str) -> ApiError:
 def api_error(error: RetentiveError) -> ApiError:
     """The answer for an error of the library."""
     status, kind = BY_CODE.get(error.code, (500, "api_error"))
-    message = str(error).removeprefix("Error: ")
-    return ApiError(status, kind, message, error.code)
+    message, fields = str(error).removeprefix("Error: "), {}
+    if kind == "memory_path_conflict_error":
+        found = error.conflicting
+        path = None if found is None else found.path[len(ROOT) :]
+        fields = {"conflicting_memory_id": None if found is None else found.memory_id, "conflicting_path": path}
+    return ApiError(status, kind, message, error.code, fields=fields)

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import TypedDict, Unpack
 
 from retentive.errors import Conflict, NotFound
+from retentive.place_records import PlaceRecords
 from retentive.server.keys import ID_PREFIX, KeyRecord, NewKey, id_in, matches, new_key
-from retentive.server.place_records import PlaceRecords
 
 KIND = "api_key"
 USED = "api_key_used"
@@ -58,8 +58,7 @@ class KeyStore:
     def create(self, name: str, **options: Unpack[KeyOptions]) -> NewKey:
         """Create a key. Raises `InvalidInput`."""
         made = new_key(name, now=self.now(), **options)
-        if not self._records.put(KIND, _short(made.record.id), made.record.to_text(), None):
-            raise Conflict("the id of the new key is taken")
+        self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)
         return made
 
     def first(self) -> NewKey | None:
@@ -70,9 +69,11 @@ class KeyStore:
         if marker is not None and self._records.get(KIND, _short(marker)) is not None:
             return None
         made = new_key("first admin key", now=self.now(), scopes=("admin",))
-        if not self._records.put(FIRST, "first", made.record.id, marker):
+        try:
+            self._records.put(FIRST, "first", made.record.id, expected=marker)
+        except Conflict:
             return None
-        self._records.put(KIND, _short(made.record.id), made.record.to_text(), None)
+        self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)
         return made
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
@@ -99,8 +100,7 @@ class KeyStore:
         """Change the name or the status of a key. Raises `NotFound`, `InvalidInput` and `Conflict`."""
         before = self.get(key_id, workspace_id)
         after = before.changed(name=name, status=status)
-        if not self._records.put(KIND, _short(key_id), after.to_text(), before.to_text()):
-            raise Conflict("the API key was changed at the same time; try again")
+        self._records.put(KIND, _short(key_id), after.to_text(), expected=before.to_text())
         with self._lock:
             self._cached.pop(key_id, None)
         return after
@@ -158,8 +158,7 @@ class KeyStore:
         if not self.is_use_due(key_id):
             return
         self._used[key_id] = self._monotonic()
-        before = self._records.get(USED, _short(key_id))
-        self._records.put(USED, _short(key_id), self.now().isoformat(), before)
+        self._records.put(USED, _short(key_id), self.now().isoformat())
 
     def _valid(self, record: KeyRecord | None, text: str) -> KeyRecord | None:
         if not matches(record, text) or record is None or record.status_at(self.now()) != "active":

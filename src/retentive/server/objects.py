@@ -9,7 +9,7 @@ from retentive.errors import InvalidInput, Refused
 from retentive.server.calls import Json
 from retentive.server.errors import invalid
 from retentive.server.keys import PRINCIPALS, RESERVED_ACCOUNT, KeyRecord
-from retentive.storage.contract import Actor, Memory, Version, as_actor
+from retentive.storage.contract import Actor, Memory, StoreInfo, Version, as_actor
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 
@@ -51,6 +51,21 @@ def tool_path(path: str, *, may_be_root: bool = True) -> str:
     if parsed.text != ROOT + path or parsed.is_root:
         raise invalid("path: must be in NFC, without empty segments and a final /", "invalid_path")
     return parsed.text
+
+
+def memory_store(given: StoreInfo) -> Json:
+    """A memory store."""
+    return {
+        "id": given.id,
+        "type": "memory_store",
+        "name": given.name,
+        "description": given.description,
+        "metadata": dict(given.metadata),
+        "key": given.key,
+        "created_at": time(given.created_at),
+        "updated_at": time(given.updated_at),
+        "archived_at": time(given.archived_at),
+    }
 
 
 def memory(given: Memory, store_id: str, content: str | None) -> Json:

@@ -80,6 +80,32 @@ SCHEMAS: Mapping[str, Schema] = {
     "memory_store_settings": fixed(
         type=const("memory_store_settings"), memory_store_id=TEXT, settings={"type": "object"}
     ),
+    "memory_store": fixed(
+        id=TEXT,
+        type=const("memory_store"),
+        name=TEXT,
+        description=TEXT,
+        metadata=map_of(TEXT),
+        key=nullable(TEXT),
+        created_at=TIME,
+        updated_at=TIME,
+        archived_at=nullable(TIME),
+    ),
+    "memory_store_deleted": fixed(id=TEXT, type=const("memory_store_deleted")),
+    "memory": fixed(
+        id=TEXT,
+        type=const("memory"),
+        memory_store_id=TEXT,
+        memory_version_id=TEXT,
+        path=TEXT,
+        content=nullable(TEXT),
+        content_sha256=SHA256,
+        content_size_bytes=NUMBER,
+        created_at=TIME,
+        updated_at=TIME,
+    ),
+    "memory_prefix": fixed(type=const("memory_prefix"), path=TEXT),
+    "memory_deleted": fixed(id=TEXT, type=const("memory_deleted")),
     "memory_version": fixed(
         id=TEXT,
         type=const("memory_version"),

@@ -26,7 +26,6 @@ BELOW = ("storage", "testing")
 WRITERS = {
     "pipeline.py",
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
-    "server/place_records.py",  # records that belong to no memory store
     "doctor/discarding.py",  # a record as it is stored, without the encryption layer
     "transfer/contents.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",

@@ -30,6 +30,8 @@ UNKNOWN = {
 def ask(api: Api, route: Route, ids: dict[str, str]) -> Answer:
     """Send a valid request to a route."""
     body = {field.name: BODIES[field.name] for field in route.body if field.required}
+    if route.handler.__name__ == "update_memory":
+        body["content"] = "x"
     if route.handler.__name__ == "undo_change":
         body["actor"] = "user:ann"
     path = route.path.format(**ids)

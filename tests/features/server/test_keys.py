@@ -11,9 +11,9 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput
+from retentive.place_records import PlaceRecords
 from retentive.server.key_store import CACHE_S, KeyStore
 from retentive.server.keys import id_in, new_key
-from retentive.server.place_records import PlaceRecords
 from support.http_api import Api
 
 KEYS = "/v1/organizations/api_keys"

@@ -1,0 +1,98 @@
+"""Handlers of memories."""
+
+from __future__ import annotations
+
+from retentive.by_id import ById
+from retentive.engine.command_handlers import RunCommand
+from retentive.engine.listings import ListedDirectory, ListingCursor
+from retentive.errors import Conflict, CursorExpired, NotFound, Refused
+from retentive.server import cursors
+from retentive.server.calls import Call, Json
+from retentive.server.errors import ApiError, invalid, missing
+from retentive.server.handlers.versions import FULL_LIMIT
+from retentive.server.objects import api_path, memory, prefix_of, tool_path
+from retentive.store import core_of
+from retentive.values.commands import Create, check_text
+from retentive.values.paths import MemoryPath
+
+NO_MEMORY = "memory"
+
+
+def create_memory(call: Call, *, path: str, content: str, view: str) -> Json:
+    """Create a memory. A memory at, above or below the path is a conflict."""
+    store = call.store
+    core, target = core_of(store).again(exact=True), MemoryPath.known(tool_path(path, may_be_root=False))
+    try:
+        check_text("content", content)
+    except Refused as refusal:
+        raise core.raised(refusal) from None
+    written = core.written(RunCommand(Create(target, content)), core.invocation())
+    made, text = store.by_id.get(written.memory_id)
+    return memory(made, store.id, text if view == "full" else None)
+
+
+def list_memories(call: Call, *, path_prefix: str, depth: int, view: str, limit: int, page: str | None) -> Json:
+    """List memories, and with depth 1 the directories below, in byte order of their paths."""
+    store, is_full = call.store, view == "full"
+    under, of = prefix_of(path_prefix)[:-1], f"{call.path} {path_prefix} {depth}"
+    cursor = None if page is None else ListingCursor(*cursors.decode(page, of, 2))
+    count = min(limit, FULL_LIMIT) if is_full else limit
+    try:
+        found = store.list_memories(under, depth=1 if depth else 0, cursor=cursor, limit=count, texts=is_full)
+    except CursorExpired:
+        raise cursors.expired() from None
+    data: list[Json] = [
+        {"type": "memory_prefix", "path": api_path(each.path)}
+        if isinstance(each, ListedDirectory)
+        else memory(each.memory, store.id, each.text)
+        for each in found.items
+    ]
+    following = None if found.next is None else cursors.encode([found.next.pin, found.next.last], of)
+    return {"data": data, "next_page": following}
+
+
+def retrieve_memory(call: Call, *, view: str) -> Json:
+    """Return a memory."""
+    store = call.store
+    try:
+        found, text = store.by_id.get(call.ids["memory_id"])
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    core_of(store).accesses.note(store.id, found)
+    return memory(found, store.id, text if view == "full" else None)
+
+
+def update_memory(call: Call, *, content: str | None, path: str | None, precondition: str | None, view: str) -> Json:
+    """Change the content, the path or both. If the memory is as asked, nothing happens."""
+    if content is None and path is None:
+        raise invalid("content: specify content, path or both")
+    target = None if path is None else tool_path(path, may_be_root=False)
+    store, memory_id = call.store, call.ids["memory_id"]
+    try:
+        written = ById(core_of(store).again(exact=True)).update(
+            memory_id, text=content, path=target, if_sha256=precondition
+        )
+        assert written.memory is not None
+        text = None if view == "basic" else content if content is not None else store.version_text(written.version_id)
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    except Conflict:
+        raise _differs() from None
+    return memory(written.memory, store.id, text)
+
+
+def delete_memory(call: Call, *, expected_content_sha256: str | None) -> Json:
+    """Delete a memory. Its versions are kept."""
+    memory_id = call.ids["memory_id"]
+    try:
+        call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256)
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    except Conflict:
+        raise _differs() from None
+    return {"id": memory_id, "type": "memory_deleted"}
+
+
+def _differs() -> ApiError:
+    message = "the content_sha256 of the memory differs, so nothing was changed"
+    return ApiError(409, "memory_precondition_failed_error", message, "precondition_failed")

@@ -1,0 +1,99 @@
+"""Handlers of memory stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from retentive.errors import NotFound
+from retentive.server import cursors
+from retentive.server.calls import Call, Json
+from retentive.server.errors import forbidden
+from retentive.server.objects import memory_store
+from retentive.storage.contract import StoreInfo
+
+
+def create_memory_store(
+    call: Call, *, name: str, description: str | None, metadata: Mapping[str, str] | None, key: str | None
+) -> Json:
+    """Create a memory store. If the workspace has a store with the key, the answer is that store."""
+    patterns = call.caller.key.stores
+    if patterns and (key is None or not call.caller.key.sees("", key)):
+        raise forbidden("key: the patterns of the API key do not include this store")
+    made = call.place.opened.create_store(
+        name, description=description or "", metadata=metadata, key=key, workspace=call.caller.workspace_id
+    )
+    return memory_store(made)
+
+
+def list_memory_stores(
+    call: Call,
+    *,
+    created_at_gte: datetime | None,
+    created_at_lte: datetime | None,
+    include_archived: bool,
+    key: str | None,
+    limit: int,
+    page: str | None,
+) -> Json:
+    """List the memory stores of the workspace, newest first."""
+    opened, workspace = call.place.opened, call.caller.workspace_id
+    of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived}"
+    after = None if page is None else cursors.decode(page, of, 1)[0]
+    if key is not None:
+        return {"data": [memory_store(info) for info in _with_key(call, key, include_archived)], "next_page": None}
+    shown: list[StoreInfo] = []
+    following: str | None = ""
+    while following is not None and len(shown) < limit:
+        found = opened.list_stores(
+            workspace=workspace,
+            include_archived=include_archived,
+            created_from=created_at_gte,
+            created_to=created_at_lte,
+            after=after,
+            limit=limit - len(shown),
+        )
+        shown += filter(call.caller.sees, found.items)
+        after = following = found.next
+    return {
+        "data": [memory_store(info) for info in shown],
+        "next_page": None if following is None else cursors.encode([following], of),
+    }
+
+
+def retrieve_memory_store(call: Call) -> Json:
+    """Return a memory store."""
+    return memory_store(call.info)
+
+
+def update_memory_store(
+    call: Call, *, name: str | None, description: str | None, metadata: Mapping[str, str | None] | None
+) -> Json:
+    """Change the name, the description or the metadata; null removes an entry of the metadata."""
+    info = call.info
+    return memory_store(
+        call.place.opened.update_store(
+            info.id, name=name, description=description, metadata=metadata, actor=call.caller.actor
+        )
+    )
+
+
+def archive_memory_store(call: Call) -> Json:
+    """Archive a memory store, which cannot be reversed."""
+    return memory_store(call.place.opened.archive_store(call.info.id, actor=call.caller.actor))
+
+
+def delete_memory_store(call: Call) -> Json:
+    """Permanently remove a memory store with its memories and their history."""
+    info = call.info
+    call.place.opened.erase(info.id, actor=call.caller.actor)
+    return {"id": info.id, "type": "memory_store_deleted"}
+
+
+def _with_key(call: Call, key: str, include_archived: bool) -> list[StoreInfo]:
+    try:
+        info = call.place.opened.get_store(key, workspace=call.caller.workspace_id)
+    except NotFound:
+        return []
+    is_shown = call.caller.sees(info) and info.key == key and (include_archived or info.archived_at is None)
+    return [info] if is_shown else []

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
+from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read
 from retentive.errors import RetentiveError
-from retentive.history.expiry import HISTORY, PRUNED
 from retentive.server.calls import Events, Json
 from retentive.server.errors import ApiError
 from retentive.server.objects import memory_version

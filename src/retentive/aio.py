@@ -97,6 +97,10 @@ class AsyncMemoryStore(_Async[MemoryStore]):
         """The same memory store with `read_only` pinned."""
         return AsyncMemoryStore(self.sync.read_only())
 
+    def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:
+        """The same memory store, with another actor of its changes and reads."""
+        return AsyncMemoryStore(self.sync.acting_as(actor))
+
     def through(self, integration: str) -> AsyncMemoryStore:
         """The same memory store with this integration in its audit entries."""
         return AsyncMemoryStore(self.sync.through(integration))

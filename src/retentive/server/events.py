@@ -7,21 +7,18 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol, TypeVar
 
-from retentive.engine.listings import HISTORY, PRUNED
-from retentive.engine.operation import Read
+from retentive.engine.events import StoreEvent
 from retentive.errors import RetentiveError
+from retentive.history.pages import Feed, feed, position_of
 from retentive.server.calls import Events, Json
 from retentive.server.errors import ApiError
-from retentive.server.objects import memory_version
-from retentive.storage.contract import Snapshot, Version
+from retentive.server.objects import memory_version, store_event
+from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
-from retentive.values.records import time_in_id
 
 T = TypeVar("T")
-PREFIX = "memver_"
 BATCH = 500
 POLL_S = 0.25
 KEEP_ALIVE_S = 15.0
@@ -88,17 +85,17 @@ class Hub:
                 if batch.has_gap and is_first:
                     yield b"event: resync\ndata: {}\n\n"
                 is_first = False
-                for version in batch.versions:
-                    yield _event(version, events.store.id)
-                    cursor = version.id.removeprefix(PREFIX)
-                if len(batch.versions) < BATCH and not await self._arrived(news):
+                for change in batch.items:
+                    yield _event(change, events.store.id)
+                cursor = batch.next
+                if len(batch.items) < BATCH and not await self._arrived(news):
                     yield b": keep-alive\n\n"
 
-    async def _next(self, events: Events, cursor: str) -> _Batch | None:
+    async def _next(self, events: Events, cursor: str) -> Feed | None:
         """The next batch; None if the stream ends. After a failure of storage the client connects again."""
 
-        def read() -> _Batch | None:
-            return _batch(events.store, cursor) if events.may_continue() else None
+        def read() -> Feed | None:
+            return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None
 
         try:
             return await self._run(read)
@@ -129,11 +126,11 @@ class Hub:
                 watch.task.cancel()
 
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
-        """Wake the streams of a store when its newest version is another one."""
+        """Wake the streams of a store when its newest change is another one."""
         known = ""
         while not self._is_stopping:
             try:
-                newest = await self._run(partial(newest_version, store))
+                newest = await self._run(store.history.newest)
             except (RetentiveError, ApiError):
                 newest = known
             if newest != known:
@@ -145,31 +142,10 @@ class Hub:
             watch.poke.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    versions: list[Version]
-    has_gap: bool
-
-
-def newest_version(store: MemoryStore) -> str:
-    """Sortable part of the id of the newest version; empty if there is none."""
-    newest = core_of(store).read(lambda snapshot: next(iter(snapshot.versions(limit=1)), None))
-    return "" if newest is None else newest.id.removeprefix(PREFIX)
-
-
-def _batch(store: MemoryStore, after: str) -> _Batch:
-    """The first versions after a cursor, oldest first, as the actor of the stream sees them."""
-
-    def work(snapshot: Snapshot) -> _Batch:
-        versions = list(snapshot.versions(after=PREFIX + after))
-        pruned = snapshot.get_record(HISTORY, PRUNED)
-        at = time_in_id(PREFIX + after.ljust(32, "0"))
-        return _Batch(versions[::-1][:BATCH], pruned is not None and (at is None or at < int(pruned)))
-
-    return core_of(store).peek(Read("events", work))
-
-
-def _event(version: Version, store_id: str) -> bytes:
-    data: Json = memory_version(version, store_id, None)
+def _event(change: Version | StoreEvent, store_id: str) -> bytes:
+    if isinstance(change, Version):
+        data: Json = memory_version(change, store_id, None)
+    else:
+        data = store_event(change, store_id)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return f"id: {version.id.removeprefix(PREFIX)}\nevent: memory_version\ndata: {text}\n\n".encode()
+    return f"id: {position_of(change.id)}\nevent: {data['type']}\ndata: {text}\n\n".encode()

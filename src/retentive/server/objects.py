@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from retentive.engine.events import StoreEvent
 from retentive.errors import InvalidInput, Refused
 from retentive.server.calls import Json
 from retentive.server.errors import invalid
@@ -100,6 +101,20 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
         "created_by": actor(given.actor),
         "redacted_at": time(given.redacted_at),
         "redacted_by": actor(given.redacted_by),
+    }
+
+
+def store_event(given: StoreEvent, store_id: str) -> Json:
+    """A change without a version, such as a redaction. `ids` has at most 100 of the `count` ids that it concerns."""
+    return {
+        "id": given.id,
+        "type": "memory_store_event",
+        "memory_store_id": store_id,
+        "event": given.type,
+        "created_at": time(given.at),
+        "created_by": actor(given.actor),
+        "ids": list(given.ids),
+        "count": given.count,
     }
 
 

@@ -95,6 +95,7 @@ def test_callers_of_peek_are_known() -> None:
         "cli/undoing.py",  # the change to confirm, before it is undone
         "cli/editor.py",  # the text to edit, before the result is saved
         "cli/maintenance.py",  # the values to confirm, before a scan redacts them
+        "server/events.py",  # the batches of an event stream, which has an entry when it begins
         "cli/removal.py",  # the number of versions to confirm, before the removal
     }
 

@@ -20,7 +20,7 @@ from support.profiles import LONG
 
 BACKENDS = ["sqlite", "directory", "postgresql", "mariadb"] if LONG else ["sqlite", "directory"]
 TEXTS = {A: "two\n", C: "bee\n", E: "deep é\n"}
-STORE_COLUMNS = "id, store_key, name, created_at, revision, memories, size_bytes, last_at"
+STORE_COLUMNS = "id, workspace, store_key, name, properties, created_at, revision, memories, size_bytes, last_at"
 
 
 @pytest.fixture(params=BACKENDS)
@@ -52,7 +52,7 @@ def test_a_store_whose_row_is_lost_stays_until_it_is_discarded(place: str, tmp_p
     assert {one.name for one in findings if one.severity == "problem"} == {"rows_left/1"}
     assert codes(findings, severity="repaired") == set()
     overriding = "OVERRIDING SYSTEM VALUE " if place.startswith("postgresql") else ""
-    sql(place, f"INSERT INTO stores (no, {STORE_COLUMNS}) {overriding}VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    sql(place, f"INSERT INTO stores (no, {STORE_COLUMNS}) {overriding}VALUES (1, {', '.join('?' * len(row))})", row)
     assert texts(place) == TEXTS
     sql(place, "DELETE FROM stores WHERE no = 1")
     saved = tmp_path / "saved"

@@ -31,7 +31,7 @@ TWINS: list[tuple[type, type]] = [(MemoryStore, AsyncMemoryStore), (Mounts, Asyn
 THROUGH_CALL = {"by_id", "history", "records", "review", "trust", "audit"}
 """Objects with methods of their own, which `call` reaches."""
 ONLY_ASYNC = {"call"}
-WITHOUT_IO = {"read_only", "through", "directory", "store_of"}
+WITHOUT_IO = {"acting_as", "read_only", "through", "directory", "store_of"}
 """Methods that need no worker thread. They return the async class where the sync twin returns its own."""
 
 

@@ -73,6 +73,23 @@ def test_changes_arrive_once_and_in_order(api: Api, store: MemoryStore, at: str)
     assert bodies[1] == expected
 
 
+def test_changes_without_a_version_are_events(api: Api, store: MemoryStore, at: str) -> None:
+    """They come in their order with the versions, and a stream continues after them. A stream has one audit entry."""
+    store.change_settings({"audit": True})
+    first = store.write(A, "one").version_id
+    store.write(A, "two")
+    store.history.redact(first)
+    store.write(A, "three")
+    with streaming(api, f"{at}/events?after={first.removeprefix('memver_')}") as stream:
+        found = [stream.next() for _ in range(3)]
+    assert [each["event"] for each in found] == ["memory_version", "memory_store_event", "memory_version"]
+    body = json.loads(found[1]["data"])
+    assert (body["event"], body["ids"], body["count"]) == ("redacted", [first], 1)
+    with streaming(api, f"{at}/events?after={found[1]['id']}") as stream:
+        assert stream.next() == found[2]
+    assert [entry.operation for entry in store.audit.entries() if entry.operation == "events"] == ["events"] * 2
+
+
 @pytest.mark.parametrize("by", ["header", "query"])
 def test_a_stream_continues_after_an_event(api: Api, store: MemoryStore, at: str, by: str) -> None:
     for text in ("one", "two", "three"):

@@ -7,7 +7,6 @@ import re
 from retentive.engine.operation import AuditOnly
 from retentive.server.calls import Call, Events
 from retentive.server.errors import invalid
-from retentive.server.events import newest_version
 from retentive.store import core_of
 
 _CURSOR = re.compile(r"0|[0-9a-f]{32}")
@@ -24,4 +23,4 @@ def stream_events(call: Call, *, after: str | None) -> Events:
     def may_continue() -> bool:
         return keys.is_active(key.id)
 
-    return Events(store, newest_version(store) if cursor is None else cursor, may_continue)
+    return Events(store, store.history.newest() if cursor is None else cursor, may_continue)

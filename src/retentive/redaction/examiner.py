@@ -281,23 +281,27 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
 
 def _changed(before: str, text: str) -> tuple[int, int, int]:
     """Where two texts begin to differ, and where the difference ends in the new and in the old one."""
-    most = min(len(before), len(text))
-    start = _common(most, lambda first, last: before[first:last] == text[first:last])
-    ends = len(before), len(text)
-    tail = _common(
-        most - start,
-        lambda first, last: before[ends[0] - last : ends[0] - first] == text[ends[1] - last : ends[1] - first],
-    )
+    start = _same_start(before, text, min(len(before), len(text)))
+    tail = _same_end(before, text, min(len(before), len(text)) - start)
     return start, len(text) - tail, len(before) - tail
 
 
-def _common(most: int, is_same: Callable[[int, int], bool]) -> int:
-    """The size, at most `most`, up to which two texts are the same."""
-    size = 0
-    while size < most and is_same(size, min(size + NEIGHBOURS, most)):
-        size = min(size + NEIGHBOURS, most)
-    rest = range(size, min(size + NEIGHBOURS, most))
-    return size + bisect_left(rest, True, key=lambda at: not is_same(size, at + 1))
+def _same_start(one: str, other: str, most: int) -> int:
+    """The size, at most `most`, of the text with which both begin. Compares slices, halved each time."""
+    size, step = 0, 1 << most.bit_length()
+    while step := step >> 1:
+        if size + step <= most and one[size : size + step] == other[size : size + step]:
+            size += step
+    return size
+
+
+def _same_end(one: str, other: str, most: int) -> int:
+    """The size, at most `most`, of the text with which both end."""
+    end, other_end, size, step = len(one), len(other), 0, 1 << most.bit_length()
+    while step := step >> 1:
+        if size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
+            size, end, other_end = size + step, end - step, other_end - step
+    return size
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, int]:

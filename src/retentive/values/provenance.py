@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, cast
@@ -109,8 +109,24 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
     return [(each.at, each.actor, each.session, each.source, *each.flags) for each in known]
 
 
-def joined(earlier: Iterable[str | None], own: Sequence[str]) -> list[Sequence[str]]:
+def _are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
+    """Return whether there is one earlier text, and the same call made all of it. Compares without parsing."""
+    if len(earlier) != 1 or earlier[0] is None:
+        return False
+    _, _, contributors = earlier[0].partition('"by":[["')
+    return contributors.partition('"')[2] == _rest_of(tuple(own[1:]))
+
+
+@lru_cache(maxsize=256)
+def _rest_of(contributor: tuple[str, ...]) -> str:
+    """The end of a stored provenance with one contributor, after the `at` of the contributor."""
+    return f",{json.dumps(contributor, separators=(',', ':'))[1:]}]}}"
+
+
+def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
     """Contributors to store with a change: those of the earlier texts, each once, then that of the change itself."""
+    if _are_own(earlier, own):
+        return [own]
     found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
     found.pop(tuple(own[1:]), None)
     kept, room = [own], MAX_CONTRIBUTOR_CHARS

@@ -103,7 +103,7 @@ class Server:
         call = Call(self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params)
         if route.method == "POST":
             fields |= read_fields(route.body, read_object(await self._body(request, call)))
-        answer = await self.workers.run(partial(route.handler, call, **fields))
+        answer = await self.workers.run(partial(call.answered_by, route.handler, fields))
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):

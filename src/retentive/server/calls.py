@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeAlias
 
-from retentive.errors import NotFound
+from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.place_records import PlaceRecords
-from retentive.server.errors import missing
+from retentive.server.errors import ApiError, missing
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import KeyRecord
 from retentive.storage.contract import Actor, StoreInfo
@@ -31,22 +31,33 @@ class Place:
     def __init__(self, opened: Retentive, keys: KeyStore | None = None) -> None:
         self.opened = opened
         self.keys = keys or KeyStore(PlaceRecords(opened.backend))
-        self._stores: OrderedDict[tuple[str, Actor], MemoryStore] = OrderedDict()
+        self._stores: OrderedDict[tuple[str, Actor], tuple[StoreInfo, MemoryStore]] = OrderedDict()
         self._lock = Lock()
 
-    def store(self, info: StoreInfo, actor: Actor) -> MemoryStore:
-        """The memory store, opened for an actor. An LRU cache keeps them, with what they know of settings and texts."""
-        key = info.id, actor
+    def store(self, store_id: str, actor: Actor) -> tuple[StoreInfo, MemoryStore]:
+        """The memory store, opened for an actor, and its description, which may be an earlier one. Raises `NotFound`.
+
+        An LRU cache keeps them, with what they know of settings and texts.
+        """
+        key = store_id, actor
         with self._lock:
             found = self._stores.get(key)
             if found is not None:
                 self._stores.move_to_end(key)
                 return found
-        found = self.opened.store(info.id).through(INTEGRATION).acting_as(actor)
+        info = self.info(store_id)
+        found = info, self.opened.store(info.id).through(INTEGRATION).acting_as(actor)
         with self._lock:
             self._stores[key] = found
             if len(self._stores) > _MAX_OPEN:
                 self._stores.popitem(last=False)
+        return found
+
+    def info(self, store_id: str) -> StoreInfo:
+        """Description of a memory store. Raises `NotFound`."""
+        found = self.opened.backend.get_store(store_id) if store_id.startswith("memstore_") else None
+        if found is None or found.id != store_id:
+            raise NotFound(NO_STORE)
         return found
 
 
@@ -84,19 +95,37 @@ class Call:
     @property
     def info(self) -> StoreInfo:
         """The memory store that the path names. Raises `ApiError` 404 also for one that the caller may not see."""
-        store_id = self.ids["memory_store_id"]
-        info = self.place.opened.backend.get_store(store_id) if store_id.startswith("memstore_") else None
-        if info is None or info.id != store_id or not self.caller.sees(info):
-            raise missing(NO_STORE)
-        return info
+        try:
+            return self._seen(self.place.info(self.ids["memory_store_id"]))
+        except NotFound:
+            raise missing(NO_STORE) from None
 
     @property
     def store(self) -> MemoryStore:
-        """The open memory store that the path names. Raises `ApiError` like `info`."""
+        """The open memory store that the path names. Raises `ApiError` like `info`.
+
+        Id, key and workspace of a store never change, so an earlier description decides whether the caller may see it.
+        """
         try:
-            return self.place.store(self.info, self.caller.actor)
+            info, store = self.place.store(self.ids["memory_store_id"], self.caller.actor)
         except NotFound:
             raise missing(NO_STORE) from None
+        self._seen(info)
+        return store
+
+    def _seen(self, info: StoreInfo) -> StoreInfo:
+        if not self.caller.sees(info):
+            raise missing(NO_STORE)
+        return info
+
+    def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> Answer:
+        """The answer of a handler. After a failure, an erased memory store is missed like one that never was."""
+        try:
+            return handler(self, **fields)
+        except (RetentiveError, ApiError):
+            if "memory_store_id" in self.ids:
+                _ = self.info
+            raise
 
 
 @dataclass(frozen=True, slots=True)

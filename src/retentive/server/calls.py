@@ -124,8 +124,12 @@ class Call:
             return handler(self, **fields)
         except (RetentiveError, ApiError):
             if "memory_store_id" in self.ids:
-                _ = self.info
+                self.check_store()
             raise
+
+    def check_store(self) -> None:
+        """Raise `ApiError` 404 if the memory store of the request no longer exists."""
+        _ = self.info
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,5 +19,5 @@ def run_tool(call: Call, *, type: str, id: str, name: object, input: object, **_
     block = {"id": id, "name": name, "input": input}
     answer = run_block(call.store, block)
     if answer.get("is_error"):
-        _ = call.info  # an erased memory store is missed like one that never was
+        call.check_store()  # an erased memory store is missed like one that never was
     return answer

@@ -8,6 +8,7 @@ from itertools import chain
 
 from retentive.search.analysis import DENSE_RUN, is_dense, key, parts, prefixes, spans, stems
 from retentive.search.dates import dates
+from retentive.search.irregular import irregular_forms
 from retentive.search.query import Query
 from retentive.search.stopwords import stop_words
 
@@ -105,10 +106,14 @@ def _of_surface(surface: str, text: str, start: int, languages: tuple[str, ...])
         run = DENSE_RUN.match(text, start)
         is_last_of_run = len(surface) == 1 and start > 0 and is_dense(text[start - 1])
         return [] if is_last_of_run else [Term(surface, run[0] if run else surface)]
-    return [
-        Term(part, surface, stems(part, languages), languages, tuple(prefixes(part, languages)))
-        for part in parts(surface)
-    ]
+    return [_of_part(part, surface, languages) for part in parts(surface)]
+
+
+def _of_part(part: str, surface: str, languages: tuple[str, ...]) -> Term:
+    forms = irregular_forms(part, languages)
+    found = frozenset[str]().union(*(stems(each, languages) for each in forms))
+    beginnings = dict.fromkeys(chain.from_iterable(prefixes(each, languages) for each in forms))
+    return Term(part, surface, found, languages, tuple(beginnings))
 
 
 def _without_function_words(words: Sequence[Term], languages: tuple[str, ...]) -> set[Term]:

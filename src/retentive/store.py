@@ -259,11 +259,11 @@ class MemoryStore(Memories):
         such a source; `trust` is a level: only memories at it. Memories hidden from `actor` are not found, except in
         quarantine if that is the level asked for. Raises `InvalidInput`.
         """
-        from retentive.history.searching import Search  # noqa: PLC0415 - most processes never search
+        from retentive.history.searching import StoreSearch  # noqa: PLC0415 - most processes never search
 
         with self._core.checking("search", actor):
             target = self._core.parsed(under)
-        search = Search(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
+        search = StoreSearch(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
         return search.run(self._core, actor, partial(self._core.found, actor=actor))
 
     @property
@@ -353,12 +353,12 @@ class MemoryStore(Memories):
 
 def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
     """Search as `MemoryStore.search` does, without building an index: for the only search of a process."""
-    from retentive.history.searching import Search  # noqa: PLC0415 - see above
+    from retentive.history.searching import StoreSearch  # noqa: PLC0415 - see above
 
     core = core_of(store)
     with core.checking("search"):
         options["under"] = core.parsed(options.get("under", ROOT)).text
-    return Search(query, **options, is_single=True).run(core, None, core.found)
+    return StoreSearch(query, **options, is_single=True).run(core, None, core.found)
 
 
 def core_of(store: MemoryStore) -> StoreCore:

@@ -11,7 +11,7 @@ import pytest
 
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
-from retentive.history.searching import Search
+from retentive.history.searching import StoreSearch
 from retentive.search.index import CORPORA, Corpus
 from retentive.search.literal import parse_literal
 from retentive.search.results import Results
@@ -78,7 +78,7 @@ def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
 
 def anew(store: MemoryStore, query: str) -> Results:
     core = core_of(store)
-    return Search(query, limit=None, must_scan=True).run(core, None, core.found)
+    return StoreSearch(query, limit=None, must_scan=True).run(core, None, core.found)
 
 
 @pytest.mark.parametrize("backend", LASTING)

@@ -36,6 +36,7 @@ OTHERS: dict[str, Any] = {
     "keep_versions_days": 7,
     "keep_versions": 7,
     "audit": True,
+    "search_languages": ("german", "english"),
 } | dict.fromkeys(NUMBERS, 7)
 
 

@@ -35,7 +35,7 @@ _ATTEMPTS = 20  # readings before a search that must not see a later state than 
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class StoreSearch:
     """Parameters of a search, as of `MemoryStore.search`. `is_single` is the only search of its process."""
 
     query: str
@@ -109,7 +109,7 @@ class _Run:
 
     def __init__(
         self,
-        search: Search,
+        search: StoreSearch,
         query: Query | LiteralQuery,
         snapshot: Snapshot,
         *,

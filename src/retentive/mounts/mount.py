@@ -21,7 +21,7 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 
 if TYPE_CHECKING:
-    from retentive.history.searching import Search
+    from retentive.history.searching import StoreSearch
     from retentive.pipeline import StoreCore
     from retentive.search.ranking import Statistics
     from retentive.search.results import Hit, Results
@@ -145,7 +145,7 @@ class Mount:
         with self.named_outward():
             self.core.read(work)
 
-    def search(self, search: Search, statistics: Statistics | None, actor: Actor | str | None) -> Results:
+    def search(self, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
         """Visible hits and damaged memories, with their paths in the tree."""
         core = self.core
         with self.named_outward():

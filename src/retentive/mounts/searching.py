@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from retentive.history.searching import Search
+from retentive.history.searching import StoreSearch
 from retentive.mounts.mount import Mount
 from retentive.search.ranking import Statistics, order
 from retentive.search.results import Results
@@ -24,7 +24,7 @@ def search_mounts(
     actor: Actor | str | None,
 ) -> Results:
     """Search parts of the tree: stores, each with the directory to search in it. Raises `InvalidInput`."""
-    searches = [(mount, Search(query, mode, regex, under, limit=None)) for mount, under in parts]
+    searches = [(mount, StoreSearch(query, mode, regex, under, limit=None)) for mount, under in parts]
     statistics = None
     if mode == "ranked" and not regex and len(parts) > 1:
         statistics = sum((search.statistics(mount.core, mount.core.peek) for mount, search in searches), Statistics())

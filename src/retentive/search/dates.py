@@ -37,7 +37,7 @@ _YEAR_AFTER = re.compile(r"(?:st|nd|rd|th)?,? ([0-9]{4})(?![0-9])")
 _LONGEST = 20  # characters between the start of a month and the number after it
 
 
-class Found(NamedTuple):
+class FoundDate(NamedTuple):
     """Date in a text: its position, and its surfaces, the most exact first."""
 
     start: int
@@ -45,7 +45,7 @@ class Found(NamedTuple):
     surfaces: tuple[str, ...]
 
 
-def dates(text: str) -> Iterator[Found]:
+def dates(text: str) -> Iterator[FoundDate]:
     """Dates in a text, in order."""
     end = 0
     for match in _NUMBER.finditer(text):
@@ -56,7 +56,7 @@ def dates(text: str) -> Iterator[Found]:
                 yield found
 
 
-def _found(text: str, start: int, end: int) -> Found | None:
+def _found(text: str, start: int, end: int) -> FoundDate | None:
     if iso := _ISO.match(text, start):
         return _date(start, iso.end(), iso[1], iso[2], iso[3])
     if dotted := _DOTTED.match(text, start):
@@ -70,7 +70,7 @@ def _found(text: str, start: int, end: int) -> Found | None:
     return _after_month(text, start, end)
 
 
-def _after_month(text: str, start: int, end: int) -> Found | None:
+def _after_month(text: str, start: int, end: int) -> FoundDate | None:
     before = _MONTH_BEFORE.search(text, max(start - _LONGEST, 0), start)
     month = _MONTHS.get(before[1].casefold()) if before else None
     if before is None or month is None:
@@ -81,7 +81,7 @@ def _after_month(text: str, start: int, end: int) -> Found | None:
     return _date(before.start(), year.end() if year else end, year and year[1], month, text[start:end])
 
 
-def _date(start: int, end: int, year: str | None, month: str | int, day: str | None) -> Found | None:
+def _date(start: int, end: int, year: str | None, month: str | int, day: str | None) -> FoundDate | None:
     number = int(month)
     if not 1 <= number <= 12 or (day is not None and not 1 <= int(day) <= 31) or (year and not "1000" <= year < "3000"):
         return None
@@ -90,4 +90,4 @@ def _date(start: int, end: int, year: str | None, month: str | int, day: str | N
         names = [f"@{number:02}-{int(day):02}"]
     if year:
         names = [*(f"@{year}-{name[1:]}" for name in names), f"@{year}-{number:02}", *names]
-    return Found(start, end, tuple(names)) if names else None
+    return FoundDate(start, end, tuple(names)) if names else None

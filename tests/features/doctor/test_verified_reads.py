@@ -75,7 +75,7 @@ def test_search_and_scan_answer_for_the_others_and_name_it(place: str) -> None:
         store.change_settings({"sensitive": "off"})
         assert not store.execute(create("/memories/c.md", f"bee {key}\n")).is_error
         results = store.search("bee")
-        assert ([hit.path for hit in results.hits], results.damaged) == (["/memories/c.md", B], (A,))
+        assert ({hit.path for hit in results.hits}, results.damaged) == ({"/memories/c.md", B}, (A,))
         for redact in (False, True):
             scanned = {one.path: (one.damaged, bool(one.kinds)) for one in store.scan(redact=redact, history=True)}
             assert scanned == {A: (True, False), "/memories/c.md": (False, True)}

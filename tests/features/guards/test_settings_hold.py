@@ -181,6 +181,8 @@ with retentive.open(place, clock=clock) as opened:
         if command == "sweep":
             swept = store.sweep(dry_run=True, accept_clock=True)
             said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
+        elif command == "search":
+            said = str([hit.path for hit in store.search("texten").hits])
         elif command == "audit":
             kept = store._core.read(lambda found: list(found.records("audit")))
             entries = [json.loads(value) for key, value in kept if not key.startswith("~")]
@@ -237,6 +239,8 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({}, "sweep", "[] expired, 0 pruned"),
             ({"keep_versions": 1}, "sweep", "[] expired, 1 pruned"),
             ({"keep_versions": 1, "keep_versions_days": 41}, "sweep", "[] expired, 0 pruned"),
+            ({}, "search", "[]"),
+            ({"search_languages": ["german"]}, "search", "['/memories/old']"),
             ({"audit": True}, VIEW, "Here's the content"),
             ({}, "audit", "entries, of them views: 1"),
             ({"review": ["session:*"]}, create("/memories/p", "text\n"), "awaits review"),

@@ -208,7 +208,7 @@ def test_mounted_stores_hide_their_memories(tmp_path: Path) -> None:
 def test_the_search_tool_hides_and_marks(local: MemoryStore) -> None:
     local.change_settings({"trust": {"session:*": "unconfirmed"}, "hide_unconfirmed": ["session:s2"]})
     local.execute(create(A, "some words\n"), actor=S1)
-    assert f"{A} (unconfirmed)" in search_tool(local).run({"query": "words"}).text
+    assert f"{A} (unconfirmed; " in search_tool(local).run({"query": "words"}).text
     assert search_tool(local, actor=S2).run({"query": "words"}).text.startswith("0 memories")
     assert [local.search("words", trust=each).total for each in ("trusted", "unconfirmed", "quarantined")] == [0, 1, 0]
     assert [local.search("words", source=each).total for each in ("*", "web:*")] == [0, 0]

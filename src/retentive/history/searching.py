@@ -50,6 +50,8 @@ class StoreSearch:
     limit: int | None = 20
     is_single: bool = False
     must_scan: bool = False
+    shows: Callable[[str], bool] | None = None
+    """Condition on the paths that are visible at all; None if all are."""
 
     def run(
         self,
@@ -144,7 +146,7 @@ class _Run:
             limit=search.limit,
             languages=self._languages,
             admit=self._admit(levels),
-            sees=_sees(levels),
+            sees=self._sees(levels),
             statistics=self._statistics,
             may_be_newer=levels is None,
         )
@@ -159,7 +161,7 @@ class _Run:
             self._search.limit if limit == -1 else limit,
             self._languages,
             admit=self._admit(levels),
-            sees=_sees(levels),
+            sees=self._sees(levels),
             statistics=self._statistics,
         )
 
@@ -172,15 +174,23 @@ class _Run:
     def _admit(self, levels: Mapping[str, Level] | None) -> Admit | None:
         """Condition on documents; None if all may be found."""
         under, has_filters = self._search.under, isinstance(self._query, Query) and self._query.filters != _NO_FILTERS
-        if under == ROOT and levels is None and not has_filters:
+        sees = self._sees(levels)
+        if under == ROOT and sees is None and not has_filters:
             return None
 
         def admit(document: Document) -> bool:
-            if not _is_below(document.path, under) or (levels is not None and document.path not in levels):
+            if not _is_below(document.path, under) or (sees is not None and not sees(document)):
                 return False
             return not isinstance(self._query, Query) or self._query.filters.admit(document)
 
         return admit
+
+    def _sees(self, levels: Mapping[str, Level] | None) -> Admit | None:
+        """Condition on documents that the actor may see; None if it may see all."""
+        shows = self._search.shows
+        if shows is None:
+            return None if levels is None else lambda document: document.path in levels
+        return lambda document: shows(document.path) and (levels is None or document.path in levels)
 
     def _completed(self, found: Results, levels: Mapping[str, Level] | None, damaged: Iterable[str]) -> Results:
         """Results with the trust levels, and the damaged memories that the search would have covered."""
@@ -221,10 +231,6 @@ class _Run:
                     name = text_key(proposal.id, number)
                     data = text_of(self._snapshot, AFTER, name, change.sha256 or "").encode()
                     yield Document(change.path, data, proposal.at, change.memory_id, name, change.provenance_text)
-
-
-def _sees(levels: Mapping[str, Level] | None) -> Admit | None:
-    return None if levels is None else lambda document: document.path in levels
 
 
 _NO_FILTERS = Query("").filters

@@ -148,9 +148,11 @@ class Mount:
     def search(self, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
         """Visible hits and damaged memories, with their paths in the tree."""
         core = self.core
+        if self.part.covered:
+            search = replace(search, shows=self.part.shows)
         with self.named_outward():
             found = search.run(core, actor, partial(core.found, actor=actor), statistics=statistics)
-        hits = tuple(self._outward(hit) for hit in found.hits if self.part.shows(hit.path))
+        hits = tuple(map(self._outward, found.hits))
         damaged = tuple(self.part.outward(path) for path in found.damaged if self.part.shows(path))
         return replace(found, hits=hits, damaged=damaged)
 

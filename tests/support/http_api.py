@@ -21,6 +21,7 @@ import retentive
 from retentive.server.application import Server, application, server_of
 from retentive.server.calls import Place
 from retentive.server.openapi import document
+from retentive.server.protocol import HttpProtocol
 
 HOST = "127.0.0.1"
 STARTED_S = 30
@@ -118,7 +119,7 @@ def _operation(method: str, path: str) -> Any:
 
 
 @contextmanager
-def serving(opened: retentive.Retentive, **options: Any) -> Iterator[Api]:
+def serving(opened: retentive.Retentive, *, http: type[HttpProtocol] = HttpProtocol, **options: Any) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin."""
     place = Place(opened)
     served = server_of(place, **options)
@@ -126,7 +127,9 @@ def serving(opened: retentive.Retentive, **options: Any) -> Iterator[Api]:
     key = place.keys.create("admin of the tests", scopes=("admin",))
     listener = socket.create_server((HOST, 0))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
-    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, http=http, ws="none", timeout_graceful_shutdown=5
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

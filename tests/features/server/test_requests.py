@@ -35,6 +35,7 @@ def invalid(message: str) -> dict[str, object]:
         (b'{"name":"\\ud800"}', "the body must be valid UTF-8, without lone surrogates"),
         (b'{"name":"\xff"}', "the body must be valid UTF-8, without lone surrogates"),
         (b"[" * 100_000, "the body is nested too deeply"),
+        (b'{"name":' * 100_000 + b"1" + b"}" * 100_000, "the body is nested too deeply"),
         (b"{}", "name: required"),
         (b'{"name":null}', "name: required"),
         (b'{"name":"a","nome":1}', "nome: unknown field"),
@@ -50,6 +51,16 @@ def invalid(message: str) -> dict[str, object]:
 def test_a_malformed_body(api: Api, body: bytes, message: str) -> None:
     answer = api.send("POST", KEYS, body)
     assert (answer.status, answer.error) == (400, invalid(message))
+
+
+def test_many_names_are_compared_in_linear_time(api: Api) -> None:
+    names = ",".join(f'"{number}":0' for number in range(60_000))
+    answer = api.send("POST", KEYS, f'{{{names},"59999":0}}'.encode())
+    assert answer.error == invalid("the body is not valid JSON: '59999': the name occurs twice")
+
+
+def test_a_number_with_many_digits(api: Api) -> None:
+    assert api.send("POST", KEYS, b'{"name":' + b"9" * 500_000 + b"}").status == 400
 
 
 @pytest.mark.parametrize(

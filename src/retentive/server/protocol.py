@@ -1,0 +1,231 @@
+"""HTTP/1.1 for uvicorn, with deadlines, limits of sizes, and refusal of ambiguous requests.
+
+uvicorn waits for headers and bodies for ever, and llhttp limits neither. Its answers for malformed requests are plain
+text. Source: uvicorn 0.54, protocols/http/httptools_impl.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from asyncio import TimerHandle
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from retentive.server.errors import INVALID, ApiError
+
+LOG = logging.getLogger("retentive.server.requests")
+MAX_URL_BYTES = 16 << 10
+MAX_HEADER_BYTES = 64 << 10
+MAX_HEADERS = 100
+HEADERS_S = 20.0
+"""A request must send its headers within this time, a new connection too."""
+BODY_S = 30.0
+"""A body is checked for its rate after this time, and again each time it passes."""
+MIN_BYTES_PER_S = 1 << 10
+WRITE_S = 60.0
+"""A client must read some of an answer within this time."""
+SINGLE = frozenset(
+    {
+        b"anthropic-workspace-id",
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"host",
+        b"idempotency-key",
+        b"last-event-id",
+        b"retentive-actor",
+        b"transfer-encoding",
+        b"x-api-key",
+    }
+)
+"""Headers that a proxy and this server could read differently if they occurred twice."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    headers_s, body_s, write_s = HEADERS_S, BODY_S, WRITE_S
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._is_in_headers = False
+        self._is_in_body = False
+        self._head_bytes = 0
+        self._body_bytes = 0
+        self._read_timer: TimerHandle | None = None
+        self._write_timer: TimerHandle | None = None
+        self._refusal: ApiError | None = None
+        self._is_ended = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Start the deadline of the first request."""
+        super().connection_made(transport)
+        self._arm(self.headers_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers."""
+        self._arm(None)
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse. A request that asks for another protocol is answered in HTTP/1.1 (RFC 9110, 7.8), as the last one."""
+        if self._is_ended or self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # httptools does not tell reliably where the next request begins
+            self._end()
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or _malformed("the request is not valid HTTP/1.1"))
+            return
+        if self._is_in_headers and self._head_bytes > MAX_HEADER_BYTES:
+            self._refuse(_too_large(431, "headers", MAX_HEADER_BYTES))
+        elif self._is_in_body and self._read_timer is None:
+            self._arm(self.body_s)
+
+    def on_message_begin(self) -> None:
+        """Start the deadline of the headers. Empty lines before a request do not get here."""
+        super().on_message_begin()
+        self._unset_keepalive_if_required()
+        self._is_in_headers, self._head_bytes, self._body_bytes = True, 0, 0
+        self._arm(self.headers_s)
+
+    def on_url(self, url: bytes) -> None:
+        """Add a part of the URL."""
+        super().on_url(url)
+        if len(self.url) > MAX_URL_BYTES:
+            raise self._because(_too_large(414, "URL", MAX_URL_BYTES))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header. Those after a body are ignored."""
+        if self._is_in_headers:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Check the headers, and start the request."""
+        self._is_in_headers = False
+        self._arm(None)
+        refusal = self._checked()
+        if refusal is not None:
+            raise self._because(refusal)
+        super().on_headers_complete()
+        self._is_in_body = True
+
+    def on_body(self, body: bytes) -> None:
+        """Add a part of the body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the deadline of the body."""
+        self._is_in_body = False
+        self._arm(None)
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Start the deadline of a client that does not read."""
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.write_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """End the deadline."""
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _checked(self) -> ApiError | None:
+        """Find the reason to refuse the headers of a request, if there is one."""
+        if len(self.headers) > MAX_HEADERS or sum(len(n) + len(v) + 4 for n, v in self.headers) > MAX_HEADER_BYTES:
+            return _too_large(431, "headers", MAX_HEADER_BYTES)
+        single = [name for name, _ in self.headers if name in SINGLE]
+        if len(set(single)) < len(single):
+            return _malformed("a header occurs twice")
+        version = self.parser.get_http_version()
+        if version not in {"1.0", "1.1"}:
+            return _malformed("only HTTP/1.1 and HTTP/1.0 are supported")
+        is_old = version == "1.0"
+        if not is_old and b"host" not in single:
+            return _malformed("the header Host is missing")
+        if b"transfer-encoding" in single:
+            encoding = next(value for name, value in self.headers if name == b"transfer-encoding")
+            if is_old or encoding.lower() != b"chunked" or b"content-length" in single:
+                return _malformed("Transfer-Encoding must be chunked, without Content-Length")
+        if self.parser.get_method() == b"CONNECT":
+            return _malformed("CONNECT is not supported")
+        return None
+
+    def _because(self, error: ApiError) -> ApiError:
+        """Keep an error: the parser raises its own one instead."""
+        self._refusal = error
+        return error
+
+    def _arm(self, seconds: float | None) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+        self._read_timer = None if seconds is None else self.loop.call_later(seconds, self._expired)
+
+    def _expired(self) -> None:
+        self._read_timer = None
+        if self._is_in_body and (self.flow.read_paused or self._body_bytes >= self.body_s * MIN_BYTES_PER_S):
+            self._body_bytes = 0
+            self._arm(self.body_s)
+        elif self._is_in_body or self._is_in_headers:
+            self._refuse(ApiError(408, "timeout_error", "the request did not arrive in time", "timeout"))
+        else:
+            self.transport.close()  # nothing was sent
+
+    def _end(self) -> None:
+        """Read no more, and close the connection after the answers that are due."""
+        self._is_ended = True
+        latest: RequestResponseCycle | None = self.cycle
+        if latest is None or latest.response_complete:
+            self.transport.close()
+        else:
+            latest.keep_alive = False
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer a request that cannot be passed on, and close the connection."""
+        self._arm(None)
+        latest: RequestResponseCycle | None = self.cycle
+        is_open = latest is not None and not latest.response_complete
+        if is_open and not self._is_in_body:
+            self._end()  # the requests before this one get their answers
+            return
+        has_answer = latest is not None and self._is_in_body and (not is_open or latest.response_started)
+        if not has_answer and not self.pipeline:
+            self.transport.write(_answer(error))
+        if latest is not None and is_open:
+            latest.disconnected = True
+            latest.message_event.set()
+        self.transport.close()
+
+
+def _answer(error: ApiError) -> bytes:
+    request_id = f"req_{os.urandom(12).hex()}"
+    LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
+    body = json.dumps(error.body(request_id)).encode("ascii")
+    headers = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "request-id": request_id,
+        "connection": "close",
+        **error.headers(),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return STATUS_LINE[error.status] + lines.encode("ascii") + b"\r\n" + body
+
+
+def _malformed(message: str) -> ApiError:
+    return ApiError(400, INVALID, message, "malformed_http")
+
+
+def _too_large(status: int, what: str, limit: int) -> ApiError:
+    return ApiError(status, "request_too_large", f"the {what} must have at most {limit} bytes", "header_too_large")

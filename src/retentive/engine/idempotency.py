@@ -110,6 +110,8 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
     kept["notes"] = [[note.key, {k: v for k, v in note.values.items() if k != "path"}] for note in result.notes]
     if outcome.proposed:
         kept["proposed"] = True
+    if result.is_new:
+        kept["new"] = True
     if result.snippet is not None:
         kept |= {"at": result.at, "text_of": result.version_id}
     return kept
@@ -126,7 +128,8 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
     try:
         path = paths_of(command)[-1].written
         notes = tuple(Phrase(key, {**values, "path": path}) for key, values in known["notes"])
-        result = CommandResult(notes, _snippet(attempt.tx, command, known) if "at" in known else None)
+        shown = _snippet(attempt.tx, command, known) if "at" in known else None
+        result = CommandResult(notes, shown, is_new=bool(known.get("new")))
         changes = [Recorded(*each) for each in known.get("changes", ())]
         proposed = bool(known.get("proposed"))
         return Outcome(attempt.settings, result, recorded=changes, repeated=True, proposed=proposed)

@@ -101,6 +101,7 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
         "created_by": actor(given.actor),
         "redacted_at": time(given.redacted_at),
         "redacted_by": actor(given.redacted_by),
+        "revision": given.revision,
     }
 
 

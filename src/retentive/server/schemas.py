@@ -74,6 +74,23 @@ SCHEMAS: Mapping[str, Schema] = {
     "tool_result": _with_optional(
         fixed(type=const("tool_result"), tool_use_id=TEXT, content=TEXT), is_error={"const": True}
     ),
+    "command_result": fixed(
+        type=const("command_result"),
+        content=TEXT,
+        is_error=FLAG,
+        error_code=nullable(TEXT),
+        path=nullable(TEXT),
+        memory_id=nullable(TEXT),
+        memory_version_id=nullable(TEXT),
+        change_count=NUMBER,
+        changes=array(
+            fixed(path=TEXT, memory_id=TEXT, memory_version_id=TEXT, operation=enum("created", "modified", "deleted"))
+        ),
+        notes=array(TEXT),
+        proposed=FLAG,
+        conflicting_memory_id=nullable(TEXT),
+        conflicting_path=nullable(TEXT),
+    ),
     "memory_store_usage": fixed(
         type=const("memory_store_usage"), memory_store_id=TEXT, memories=NUMBER, content_size_bytes=NUMBER
     ),
@@ -120,6 +137,7 @@ SCHEMAS: Mapping[str, Schema] = {
         created_by=ACTOR,
         redacted_at=nullable(TIME),
         redacted_by=ACTOR,
+        revision=NUMBER,
     ),
     "change_result": fixed(
         type=const("change_result"),

@@ -18,7 +18,18 @@ from retentive.server.fields import (
     text,
     texts,
 )
-from retentive.server.handlers import administration, events, history, keys, memories, review, stores, tool, versions
+from retentive.server.handlers import (
+    administration,
+    commands,
+    events,
+    history,
+    keys,
+    memories,
+    review,
+    stores,
+    tool,
+    versions,
+)
 from retentive.server.keys import SCOPES, Scope
 from retentive.server.routes import Route
 from retentive.values.patterns import check_actor_pattern, check_name_pattern
@@ -153,6 +164,8 @@ HISTORY_ROUTES = (
         "Undo a change, or the changes of an actor",
         body=(
             Field("memory_version_id", text(200), "A version of the change"),
+            Field("revision", text(200), "Name of the change, such as r1234 or HEAD~2"),
+            Field("path", text(2_000), "With `revision`: only changes of this memory or directory count"),
             Field("actor", text(), "Pattern of actors, such as session:s1"),
             Field("since", TIME, "With `actor`: only changes since this time"),
             MODE,
@@ -169,7 +182,7 @@ HISTORY_ROUTES = (
         "Restore a memory, a directory or the store to an earlier moment",
         body=(
             required("path", text(2_000), "Path of a memory or a directory; `/` is the whole store"),
-            required("at", text(200), "Id of a version, or a time"),
+            required("at", text(200), "Id of a version, a time, or the name of a change, such as r1234"),
             MODE,
             DRY_RUN,
         ),
@@ -233,6 +246,23 @@ STORE_ROUTES = (
             Field("caller", ANYTHING, "Ignored"),
             Field("cache_control", ANYTHING, "Ignored"),
         ),
+    ),
+    Route(
+        "POST",
+        f"{STORE}/commands",
+        ("read", "write"),
+        commands.run_command,
+        "command_result",
+        "Run a command of the memory tool, or `write`, `append` or `clear`; `view` needs the scope `read`,"
+        " the others `write`",
+        body=(
+            required("command", ANYTHING, "Input of the tool. `write` and `append` have the fields of `create`"),
+            Field("id", text(255, min_chars=1), "The same id again gets the same result for 24 hours"),
+            Field("if_version", text(200), "Id that the newest version must have; empty if there must be no memory"),
+            Field("source", text(), "Source of the change, such as `user` or `tool:name`"),
+            Field("session", text(), "Session of the change"),
+        ),
+        conflicts=True,
     ),
     Route(
         "GET",
@@ -366,6 +396,15 @@ PLACE_ROUTES = (
             LIMIT,
             PAGE,
         ),
+    ),
+    Route(
+        "GET",
+        f"{STORE}/memory",
+        READ,
+        memories.read_memory,
+        "memory",
+        "Retrieve the memory at a path",
+        query=(required("path", text(2_000), "Path, which begins with `/`"), VIEW_FULL),
     ),
     Route("GET", MEMORY, READ, memories.retrieve_memory, "memory", "Retrieve a memory", query=(VIEW_FULL,)),
     Route(

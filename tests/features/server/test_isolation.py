@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import urlencode
 
 import pytest
 
@@ -16,7 +17,7 @@ NO_KEY = {"type": "authentication_error", "message": "invalid API key", "details
 ALL = pytest.mark.parametrize("route", ROUTES, ids=[f"{route.method} {route.path}" for route in ROUTES])
 BODIES: dict[str, object] = {
     "content": "x", "name": "x", "path": "/x", "at": "2026-01-01T00:00:00Z", "type": "tool_use",
-    "id": "t", "query": "x",
+    "id": "t", "query": "x", "command": {"command": "view", "path": "/memories"},
 }  # fmt: skip
 UNKNOWN = {
     "memory_store_id": "memstore_" + "f" * 32,
@@ -34,7 +35,8 @@ def ask(api: Api, route: Route, ids: dict[str, str]) -> Answer:
         body["content"] = "x"
     if route.handler.__name__ == "undo_change":
         body["actor"] = "user:ann"
-    path = route.path.format(**ids)
+    query = urlencode({field.name: BODIES[field.name] for field in route.query if field.required})
+    path = f"{route.path.format(**ids)}?{query}".removesuffix("?")
     return api.send(route.method, path, json.dumps(body).encode() if route.method == "POST" else None)
 
 

@@ -79,7 +79,9 @@ def test_restore(api: Api, store: MemoryStore, at: str) -> None:
     assert [(each["operation"], each["path"]) for each in answer.body["steps"]] == [("deleted", "/b.md")]
     assert api.post(f"{at}/restore", {"path": "/none", "at": moment}).status == 404
     assert api.post(f"{at}/restore", {"path": "/a//b", "at": moment}).error["details"]["error_code"] == "invalid_path"
-    assert api.post(f"{at}/restore", {"path": "/", "at": "HEAD"}).status == 400
+    assert api.post(f"{at}/restore", {"path": "/", "at": "HEAD"}).body["steps"] == []
+    assert api.post(f"{at}/restore", {"path": "/", "at": "2026-01-01T25:00:00Z"}).status == 400
+    assert api.post(f"{at}/restore", {"path": "/", "at": "nothing"}).status == 400
 
 
 def test_proposals(api: Api, store: MemoryStore, at: str) -> None:

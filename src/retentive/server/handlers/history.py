@@ -44,16 +44,29 @@ def diff_memory_version(call: Call, *, against: str) -> Json:
 
 
 def undo_change(
-    call: Call, *, memory_version_id: str | None, actor: str | None, since: datetime | None, mode: Mode, dry_run: bool
+    call: Call,
+    *,
+    memory_version_id: str | None,
+    revision: str | None,
+    path: str | None,
+    actor: str | None,
+    since: datetime | None,
+    mode: Mode,
+    dry_run: bool,
 ) -> Json:
     """Undo the change that a version belongs to, or all changes of an actor."""
     history = call.store.history
-    if (memory_version_id is None) == (actor is None):
-        raise invalid("memory_version_id: specify either this or actor")
+    if sum(each is not None for each in (memory_version_id, revision, actor)) != 1:
+        raise invalid("memory_version_id: specify either this, revision or actor")
+    if path is not None and revision is None:
+        raise invalid("path: only with revision")
     if actor is not None:
         return _changed(history.undo_by(actor, since=since, mode=mode, dry_run=dry_run))
     if since is not None:
         raise invalid("since: only with actor")
+    if revision is not None:
+        target = None if path is None else tool_path(path)
+        return _changed(history.undo(revision, path=target, mode=mode, dry_run=dry_run))
     if memory_version_id is None or not VERSION_ID.fullmatch(memory_version_id):
         raise missing(NO_VERSION)
     try:
@@ -65,11 +78,13 @@ def undo_change(
 def restore_path(call: Call, *, path: str, at: str, mode: Mode, dry_run: bool) -> Json:
     """Restore a memory, a directory, or with `/` the whole store to a version or a time."""
     to: str | datetime = at
-    if not VERSION_ID.fullmatch(at):
+    if not VERSION_ID.fullmatch(at) and at[:4].isdecimal():
         try:
             to = TIME.read(at)  # type: ignore[assignment]  # the reader of times returns a time
         except InvalidInput:
-            raise invalid("at: must be the id of a version or a time in RFC 3339 format") from None
+            raise invalid(
+                "at: must be the id of a version, the name of a change or a time in RFC 3339 format"
+            ) from None
     return _changed(call.store.history.restore(tool_path(path), to, mode=mode, dry_run=dry_run))
 
 

@@ -62,6 +62,17 @@ def retrieve_memory(call: Call, *, view: str) -> Json:
     return memory(found, store.id, text if view == "full" else None)
 
 
+def read_memory(call: Call, *, path: str, view: str) -> Json:
+    """Return the memory at a path."""
+    store, target = call.store, tool_path(path, may_be_root=False)
+    try:
+        found, text = store.load(target)
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    core_of(store).accesses.note(store.id, found)
+    return memory(found, store.id, text if view == "full" else None)
+
+
 def update_memory(call: Call, *, content: str | None, path: str | None, precondition: str | None, view: str) -> Json:
     """Change the content, the path or both. If the memory is as asked, nothing happens."""
     if content is None and path is None:

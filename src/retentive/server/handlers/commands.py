@@ -1,0 +1,135 @@
+"""Handler of the command route: what the library's own client needs beyond the text of a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
+from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
+from retentive.engine.rendering import notes_of, paths_named, rendered
+from retentive.errors import Conflicting, Refused
+from retentive.pipeline import StoreCore
+from retentive.server.calls import Call, Json
+from retentive.server.errors import forbidden
+from retentive.server.keys import Scope
+from retentive.server.objects import api_path
+from retentive.storage.contract import Snapshot
+from retentive.store import core_of
+from retentive.values.commands import Append, Clear, Command, Delete, View, Write, command_name, parse
+from retentive.values.provenance import origin_of
+from retentive.values.records import Invocation, Recorded
+from retentive.values.replies import Reply
+
+MAX_CHANGES = 1_000
+"""Versions that an answer lists."""
+
+
+def run_command(
+    call: Call,
+    *,
+    command: object,
+    id: str | None,  # noqa: A002
+    if_version: str | None,
+    source: str | None,
+    session: str | None,
+) -> Json:
+    """Run a command of the tool, or `write`, `append` or `clear`, and return the reply with its code and versions.
+
+    Repeated under the same `id` within 24 hours, a change returns its first reply.
+    """
+    name = command.get("command") if isinstance(command, Mapping) else None
+    scope: Scope = "read" if name == "view" else "write"
+    if not call.caller.key.allows(scope):
+        raise forbidden(f"the key needs the scope {scope}")
+    core = core_of(call.store)
+    invocation = Invocation(None, id, core.integration, **origin_of(source, session))
+    try:
+        operation = _operation(core, command, name, if_version)
+    except Refused as refusal:
+        return _answer(core.reply(AuditOnly(command_name(command), refusal), invocation), None)
+    outcome: Outcome[Any] = core.run(operation, invocation)
+    found = _answer(rendered(core, operation, outcome), paths_named(operation)[-1].text)
+    if outcome.error is not None:
+        return found | _conflicting(outcome.error.conflicting)
+    if isinstance(outcome.result, Viewed):
+        if outcome.result.memory is None:
+            return found
+        core.accesses.note(core.id, outcome.result.memory)
+        return found | _ids(outcome.result.memory.id, outcome.result.memory.version_id)
+    return found | _written(core, outcome)
+
+
+def _answer(reply: Reply, path: str | None) -> Json:
+    return {
+        "type": "command_result",
+        "content": reply.text,
+        "is_error": reply.is_error,
+        "error_code": reply.code,
+        "path": None if path is None else api_path(path),
+        **_ids(None, None),
+        "change_count": 0,
+        "changes": [],
+        "notes": [],
+        "proposed": False,
+        **_conflicting(None),
+    }
+
+
+def _ids(memory_id: str | None, version_id: str | None) -> Json:
+    return {"memory_id": memory_id or None, "memory_version_id": version_id or None}
+
+
+def _conflicting(found: Conflicting | None) -> Json:
+    path = None if found is None else api_path(found.path)
+    return {"conflicting_memory_id": found and found.memory_id, "conflicting_path": path}
+
+
+def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
+    """Fields about the versions that a change recorded. A repeated change knows those of at most eight memories."""
+    recorded = outcome.recorded
+    last = recorded[-1] if recorded else Recorded("", "")
+    version_id = outcome.value().version_id or last.version_id
+    return {
+        **_ids(last.memory_id if len(recorded) == 1 else None, version_id),
+        "change_count": len(recorded),
+        "changes": [] if outcome.proposed else _changes(core, recorded),
+        "notes": list(notes_of(core, outcome)),
+        "proposed": outcome.proposed,
+    }
+
+
+def _operation(core: StoreCore, raw: object, name: object, if_version: str | None) -> Operation[Any]:
+    """The operation of a command. Raises `Refused`."""
+    if name == "clear":
+        return RunCommand(Clear(), may_use_reserve=True)
+    command = _for_applications(raw, str(name)) if name in {"write", "append"} else parse(raw)
+    if isinstance(command, View):
+        return RunView(command, core.lines)
+    return RunCommand(command, isinstance(command, Delete), if_version)
+
+
+def _for_applications(raw: object, name: str) -> Command:
+    """A command that only applications send. Its fields are those of `create`."""
+    assert isinstance(raw, Mapping)
+    checked = parse({**raw, "command": "create"})
+    path, text = checked.path, checked.file_text  # type: ignore[union-attr]  # the command is a `Create`
+    return (Write if name == "write" else Append)(path, text)
+
+
+def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:
+    """The recorded versions, at most `MAX_CHANGES`. Versions never change, so they are read afterwards."""
+
+    def work(found: Snapshot) -> list[Json]:
+        versions = [found.version(each.version_id)[0] for each in recorded[:MAX_CHANGES]]
+        return [
+            {
+                "path": api_path(each.path),
+                "memory_id": each.memory_id,
+                "memory_version_id": each.id,
+                "operation": each.operation,
+            }
+            for each in versions
+        ]
+
+    return core.peek(Read("versions", work, sees_all=True)) if recorded else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
 
 from anyio import to_thread
 
@@ -30,20 +30,27 @@ async def execute(
     tree: MemoryTree, command: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
 ) -> Reply:
     """Async version of `MemoryStore.execute`."""
-    return await to_thread.run_sync(lambda: tree.execute(command, actor=actor, **origin))
+    return cast("Reply", await _called(tree, "execute", command, actor=actor, **origin))
 
 
 async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
     """Async version of `MemoryStore.clear`."""
-    return await to_thread.run_sync(lambda: tree.clear(actor=actor, **origin))
+    return cast("Reply", await _called(tree, "clear", actor=actor, **origin))
+
+
+async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
+    """Call a method in a worker thread, or, on an object of a server, send its requests on the event loop."""
+    if hasattr(type(sync), "described"):
+        return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
+    return await to_thread.run_sync(partial(getattr(sync, name), *args, **options))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
-    """The async twin of a method: runs it in a worker thread, on the sync object of the async one."""
+    """The async twin of a method: runs it on the sync object of the async one, without blocking the event loop."""
 
     @wraps(method)
     async def run(self: _Async[Any], /, *args: P.args, **options: P.kwargs) -> T:
-        return await to_thread.run_sync(partial(method, self.sync, *args, **options))
+        return cast("T", await _called(self.sync, method.__name__, *args, **options))
 
     return run
 
@@ -179,7 +186,7 @@ class AsyncRetentive(_Async[Retentive]):
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
     ) -> AsyncMemoryStore:
         """Open a memory store by id or key. See `Retentive.store`."""
-        return AsyncMemoryStore(await self.call(lambda opened: opened.store(id_or_key, name=name, workspace=workspace)))
+        return AsyncMemoryStore(await _called(self.sync, "store", id_or_key, name=name, workspace=workspace))
 
     def through(self, integration: str) -> AsyncRetentive:
         """The same location with this integration in the audit entries of changes to its stores."""
@@ -192,7 +199,13 @@ class AsyncRetentive(_Async[Retentive]):
     update_store = _twin(Retentive.update_store)
     archive_store = _twin(Retentive.archive_store)
     erase = _twin(Retentive.erase)
-    close = _twin(Retentive.close)
+
+    async def close(self) -> None:
+        """Close files and connections."""
+        if hasattr(type(self.sync), "described"):
+            await cast("Any", self.sync).client.aclose()
+        else:
+            await to_thread.run_sync(self.sync.close)
 
     async def __aenter__(self) -> Self:
         return self

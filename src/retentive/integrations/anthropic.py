@@ -86,6 +86,8 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         session: str | None = None,
         replies: Replies | None = None,
         keys: opening.Keys | None = None,
+        api_key: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
@@ -95,7 +97,9 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         self.origin = origin_of(source, session)
         self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
         memory, key = _memory(location, base_path, store)
-        self.tree, self._close = open_memory(memory, key, replies=replies, keys=keys, settings=settings)
+        self.tree, self._close = open_memory(
+            memory, key, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file, settings=settings
+        )
 
     @property
     def store(self) -> MemoryStore:
@@ -153,9 +157,9 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for the same
     argument, used by the SDK's local tool. `store` is the key or id of a memory store, which is created if it does not
     exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `source` and `session` are
-    recorded in the provenance of every change. `replies`, `keys` (encryption) and `settings` such as `view_chars` work
-    as in `retentive.open`, and only with a location that this tool opens. Raises `InvalidInput` for an option without
-    effect.
+    recorded in the provenance of every change. `replies`, `keys` (encryption), `api_key` and `ca_file` (a server) and
+    `settings` such as `view_chars` work as in `retentive.open`, and only with a location that this tool opens. Raises
+    `InvalidInput` for an option without effect.
 
     `call` raises the SDK's `ToolError` for an error reply, which includes invalid input and failures of storage.
     """
@@ -217,11 +221,15 @@ class _SearchTool(_OpenedStore):
         actor: Actor | str | None = None,
         replies: Replies | None = None,
         keys: opening.Keys | None = None,
+        api_key: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         self._cache_control = cache_control
         self.actor = as_actor(actor)
-        self.tree, self._close = open_memory(location, store, replies=replies, keys=keys, method="search")
+        self.tree, self._close = open_memory(
+            location, store, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file, method="search"
+        )
 
     def _search(self, request: object) -> Reply:
         return search_reply(named(self.tree, "anthropic"), request, actor=self.actor)

@@ -49,6 +49,8 @@ def open_memory(
     *,
     replies: Replies | None = None,
     keys: opening.Keys | None = None,
+    api_key: str | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] = _NO_SETTINGS,
     method: str = "execute",
 ) -> tuple[Any, Callable[[], None]]:
@@ -61,7 +63,9 @@ def open_memory(
     if store is not None and not isinstance(store, str):
         raise InvalidInput(f"store must be the key or id of a memory store, not {type(store).__name__}")
     given = dict(settings) | {
-        name: value for name, value in (("replies", replies), ("keys", keys)) if value is not None
+        name: value
+        for name, value in (("replies", replies), ("keys", keys), ("api_key", api_key), ("ca_file", ca_file))
+        if value is not None
     }
     if isinstance(memory, str | os.PathLike):
         opened = opening.open(memory, **given)

@@ -63,6 +63,8 @@ def memory_store(given: StoreInfo) -> Json:
         "description": given.description,
         "metadata": dict(given.metadata),
         "key": given.key,
+        "memory_count": given.memories,
+        "content_size_bytes": given.size_bytes,
         "created_at": time(given.created_at),
         "updated_at": time(given.updated_at),
         "archived_at": time(given.archived_at),

@@ -257,7 +257,7 @@ STORE_ROUTES = (
         " the others `write`",
         body=(
             required("command", ANYTHING, "Input of the tool. `write` and `append` have the fields of `create`"),
-            Field("id", text(255, min_chars=1), "The same id again gets the same result for 24 hours"),
+            Field("id", text(min_chars=1), "The same id again gets the same result for 24 hours"),
             Field("if_version", text(200), "Id that the newest version must have; empty if there must be no memory"),
             Field("source", text(), "Source of the change, such as `user` or `tool:name`"),
             Field("session", text(), "Session of the change"),

@@ -10,6 +10,7 @@ EXTRAS = {
     "mariadb": ("PyMySQL>=1.2",),
     "objects": ("obstore>=0.12,<0.13",),
     "pydantic-ai": ("pydantic-ai-slim[anthropic]>=2.68,<3",),
+    "remote": ("httpx2>=2.16,<3",),
     "postgres": ("psycopg[binary]>=3.3,<4",),
     "server": ("httptools>=0.6", "starlette>=1.0", "uvicorn>=0.50", "uvloop>=0.21"),
     "testing": ("starlette>=1.0", "uvicorn>=0.50"),

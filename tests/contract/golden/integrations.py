@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +18,7 @@ from anthropic.types.beta import BetaToolUseBlock
 
 import retentive
 from retentive import AsyncMemoryTool, MemoryTool, tool_result
+from support.http_api import Api, serving
 
 from .transcript import Transcript
 
@@ -57,6 +60,22 @@ def async_tool(place: Place, transcript: Transcript) -> Replies:
         return replies
 
     return asyncio.run(run())
+
+
+def remote_tool(place: Place, transcript: Transcript) -> Replies:
+    with _served(place, transcript) as api:
+        return sync_tool((api.url, {"api_key": api.key}), replace(transcript, limits={}))
+
+
+def async_remote_tool(place: Place, transcript: Transcript) -> Replies:
+    with _served(place, transcript) as api:
+        return async_tool((api.url, {"api_key": api.key}), replace(transcript, limits={}))
+
+
+@contextmanager
+def _served(place: Place, transcript: Transcript) -> Iterator[Api]:
+    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened, serving(opened) as api:
+        yield api
 
 
 def own_loop_with_dicts(place: Place, transcript: Transcript) -> Replies:
@@ -106,5 +125,7 @@ INTEGRATIONS: dict[str, Door] = {
     "tool_result of dicts": own_loop_with_dicts,
     "tool_result of SDK objects": own_loop_with_sdk_objects,
     "cli exec": cli_exec,
+    "remote tool": remote_tool,
+    "async remote tool": async_remote_tool,
 }
 """To test a new integration, add it here."""

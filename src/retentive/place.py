@@ -1,0 +1,268 @@
+"""An open location with its memory stores. `opening.open` creates it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from retentive.engine.access_times import Accesses
+from retentive.errors import Locked, NotFound, RetentiveError
+from retentive.locations import existing_store, find_store
+from retentive.redaction.examiner import TextExaminer
+from retentive.storage import capabilities
+from retentive.storage.contract import (
+    DEFAULT_WORKSPACE,
+    Actor,
+    Backend,
+    Clock,
+    StoreInfo,
+    as_actor,
+    now_us,
+    plain_name,
+)
+from retentive.store import MemoryStore, core_of
+from retentive.values.pages import ListPage
+from retentive.values.properties import Properties, named
+from retentive.values.records import SYSTEM_STORE
+from retentive.values.replies import Replies
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from retentive.engine.operation import WriteOperation
+    from retentive.history.removal import Removed
+    from retentive.place_records import PlaceRecords
+
+DEFAULT_KEY = "default"
+ID = re.compile(r"memstore_[0-9a-f]{32}")
+
+
+class Retentive:
+    """An open location with its memory stores. Threads may share it; it survives a fork, except over object storage."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        pins: Mapping[str, object],
+        guard: TextExaminer,
+        replies: Replies,
+        actor: Actor | None,
+        clock: Clock,
+        sweep: bool = True,
+        create: bool = True,
+    ) -> None:
+        self.backend = backend
+        self._creates = create
+        self._sweeps = sweep
+        self._pins = pins
+        self._guard = guard
+        self._replies = replies
+        self._actor = actor
+        self._clock = clock
+        self._accesses = Accesses(backend, clock=clock)
+        self._integration = "python"
+
+    def __repr__(self) -> str:
+        return f"<Retentive on {type(self.backend).__name__}>"
+
+    def store(
+        self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
+    ) -> MemoryStore:
+        """Open a memory store by id, or by its key in a workspace.
+
+        A store with a new key is created, unless the location was opened with `create=False`.
+
+        A store key has 1 to 255 characters without control characters. None means the key `default`. `name` is a
+        display name, recorded when the store is created. If the settings of the store expire idle memories, they are
+        deleted now, unless the location was opened with `sweep=False`.
+
+        Raises `InvalidInput` for an invalid store key, `NotFound` for an unknown id or an erased store, and `Locked`
+        for an encrypted store whose encryption key is missing.
+        """
+        key = DEFAULT_KEY if id_or_key is None else id_or_key
+        info = find_store(self.backend, key, workspace=workspace)
+        if info is not None and info.erased_at is not None:
+            raise NotFound(f"the memory store {key} was erased")
+        if info is None:
+            if ID.fullmatch(key) or not self._creates:
+                raise NotFound(f"there is no memory store {key!r}")
+            info = self.backend.create_store(key=key, name=plain_name("a store name", name or key), workspace=workspace)
+        capabilities.unlock(self.backend, info)
+        store = self._store_of(info)
+        if self._sweeps:
+            _sweep(store)
+        return store
+
+    def _store_of(self, info: StoreInfo) -> MemoryStore:
+        return MemoryStore(
+            self.backend,
+            info,
+            pins=self._pins,
+            examiner=self._guard,
+            replies=self._replies,
+            actor=self._actor,
+            clock=self._clock,
+            accesses=self._accesses,
+        )
+
+    def through(self, integration: str) -> Retentive:
+        """The same location with this integration in the audit entries of changes to its stores."""
+        other = copy(self)
+        other._integration = integration  # noqa: SLF001 - the same class
+        return other
+
+    @property
+    def records(self) -> PlaceRecords:
+        """Records of the location, outside its memory stores."""
+        from retentive.place_records import PlaceRecords  # noqa: PLC0415 - rarely needed
+
+        return PlaceRecords(self.backend)
+
+    def stores(self) -> list[StoreInfo]:
+        """All memory stores of all workspaces, oldest first."""
+        return [named(info) for info in self.backend.list_stores() if info.id != SYSTEM_STORE]
+
+    def create_store(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        metadata: Mapping[str, str] | None = None,
+        key: str | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+    ) -> StoreInfo:
+        """Create a memory store. If the workspace has a store with this key, return that store unchanged.
+
+        Names need not be unique. Without a key the store is found by its id. Raises `InvalidInput`.
+        """
+        new = Properties().changed(name=name, description=description, metadata=metadata)
+        made = self.backend.create_store(
+            key=None if key is None else plain_name("a store key", key),
+            name=name,
+            workspace=plain_name("a workspace id", workspace),
+            properties=new.to_text(),
+        )
+        return named(made)
+
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
+        """The memory store with an id, or with a key in a workspace. Raises `NotFound`, also for an erased store."""
+        return existing_store(self.backend, id_or_key, workspace=workspace)
+
+    def list_stores(
+        self,
+        *,
+        workspace: str | None = None,
+        include_archived: bool = False,
+        created_from: datetime | None = None,
+        created_to: datetime | None = None,
+        after: str | None = None,
+        limit: int = 20,
+    ) -> ListPage[StoreInfo, str]:
+        """One page of the memory stores, newest first. The times are inclusive.
+
+        `after` is the cursor of the previous page. Raises `InvalidInput`.
+        """
+        from retentive.engine.store_lists import StoreFilter, list_stores  # noqa: PLC0415 - rarely needed
+
+        chosen = StoreFilter(workspace, include_archived, created_from, created_to)
+        return list_stores(self.backend, chosen, after, limit)
+
+    def update_store(
+        self,
+        id_or_key: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+        actor: Actor | str | None = None,
+    ) -> StoreInfo:
+        """Change the name, the description or the metadata; None keeps a value, and removes one from the metadata.
+
+        Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
+        """
+        from retentive.engine.store_properties import ChangeProperties  # noqa: PLC0415 - rarely needed
+
+        is_pinned, now = bool(self._pins.get("read_only")), now_us(self._clock)
+        change = ChangeProperties(now, name, description, metadata, is_pinned)
+        return self._changed(id_or_key, workspace, change, actor)
+
+    def archive_store(
+        self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
+    ) -> StoreInfo:
+        """Archive a memory store, which cannot be reversed. It refuses changes, but can be read, and its memories
+        can be deleted, redacted and erased. Archiving it again changes nothing. Raises `NotFound`, `ReadOnly`.
+        """
+        from retentive.engine.store_properties import ArchiveStore  # noqa: PLC0415 - rarely needed
+
+        return self._changed(
+            id_or_key, workspace, ArchiveStore(now_us(self._clock), bool(self._pins.get("read_only"))), actor
+        )
+
+    def _changed(
+        self, id_or_key: str, workspace: str, change: WriteOperation[Properties], actor: Actor | str | None
+    ) -> StoreInfo:
+        info = existing_store(self.backend, id_or_key, workspace=workspace)
+        capabilities.unlock(self.backend, info)
+        after = core_of(self._store_of(info).through(self._integration)).found(change, actor)
+        return named(replace(info, properties=after.to_text()))
+
+    def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
+        """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.
+
+        Raises `NotFound`, `InvalidInput` for an invalid key, `ReadOnly` if the store or a memory that is or was in it
+        is read-only for the actor, `PermissionDenied` for an actor under review, and `Locked` for an encrypted store
+        whose key is missing, unless it was destroyed.
+        """
+        from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
+
+        info = existing_store(self.backend, id_or_key)
+        if not _has_lost_its_rules(self.backend, info):
+            core_of(self._store_of(info)).result_of(EraseStore(), actor)
+        self.backend.erase_store(info.id, as_actor(actor) or self._actor)
+        return Removed(0, pending=not capabilities.purge(self.backend))
+
+    def close(self) -> None:
+        """Close files and connections. Without this call, only the access times of the last minute are lost."""
+        with suppress(RetentiveError):
+            self._accesses.flush()
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _sweep(store: MemoryStore) -> None:
+    """Expire idle memories if the settings say so. A failure is left for the next sweep."""
+    try:
+        if not store.settings().expires:
+            return
+    except RetentiveError:  # the first command raises the same error
+        return
+    from retentive.history.expiry import sweep_at_opening  # noqa: PLC0415 - rarely needed
+
+    sweep_at_opening(core_of(store))
+
+
+def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
+    """True for an encrypted store without settings, read without keys, and for one whose key was destroyed.
+
+    Raises `Locked` if the settings cannot be read, because they may forbid the erasure.
+    """
+    if info.seal is None:
+        return False
+    if capabilities.is_destroyed(info):
+        return True
+    if capabilities.capability(backend, capabilities.Encrypting) is not None:  # type: ignore[type-abstract]
+        return False
+    if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
+        return True
+    raise Locked("the settings of the memory store are encrypted and may forbid this: give its keys")

@@ -1,0 +1,64 @@
+"""Address and key of a server, checked before any connection."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from retentive.errors import InvalidInput
+
+VARIABLE = "RETENTIVE_API_KEY"
+HOSTED = "api.anthropic.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach a server. `hosted` is None if the host decides."""
+
+    api_key: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    insecure: bool = False
+    hosted: bool | None = None
+
+    def key(self) -> str:
+        """The API key, from the argument or the environment. Raises `InvalidInput`. The message never has the key."""
+        found = self.api_key if self.api_key is not None else os.environ.get(VARIABLE, "")
+        if not found:
+            raise InvalidInput(f"a server needs an API key: pass api_key, or set {VARIABLE}")
+        if not found.isascii() or not found.isprintable() or " " in found:
+            raise InvalidInput("the API key contains a character that no key has")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Address of a server. `base` ends without a slash."""
+
+    base: str
+    host: str
+    is_loopback: bool
+
+    @classmethod
+    def parse(cls, url: str, *, insecure: bool = False) -> Address:
+        """Parse a URL. Raises `InvalidInput`, with a message that never has the URL, which may contain a password."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise InvalidInput("the URL of the server is invalid; use https://host or https://host:port") from None
+        if not host or port == 0 or not url.isascii() or not url.isprintable() or " " in url:
+            raise InvalidInput("the URL of the server is invalid; use https://host or https://host:port")
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            raise InvalidInput(f"the URL of a server has no user, query or fragment; pass api_key, or set {VARIABLE}")
+        if parts.scheme == "http" and not insecure and not _is_loopback(host):
+            raise InvalidInput("http sends the API key and all memories unencrypted; use https, or pass insecure=True")
+        return cls(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", host, _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,158 @@
+"""The HTTP client: two thin transports, sync and async, that run the same exchanges with the same retries."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from typing import Any, TypeVar
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from retentive.errors import Closed, InvalidInput, RetentiveError
+from retentive.remote.access import Access, Address
+from retentive.remote.requests import Answer, Exchange, Failure, Json, Request, Tries, read_answer
+from retentive.values.extras import pip_install
+
+try:
+    import httpx2
+except ImportError as error:
+    raise InvalidInput(f"a server as location needs an HTTP client: {pip_install('remote')}") from error
+
+T = TypeVar("T")
+CONNECT_S = 10.0
+READ_S = 60.0
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+
+
+class Client:
+    """Connections to one server. Threads and event loops may share it.
+
+    `run` sends the requests of an exchange and returns its result; `run_async` does it on the running event loop. A
+    cancelled call runs to its end, as a call of a local place does.
+    """
+
+    def __init__(self, address: Address, access: Access) -> None:
+        self._options = _options(address, access)
+        self._http = httpx2.Client(**self._options)
+        self._async: RunVar[httpx2.AsyncClient] = RunVar(f"retentive client {id(self)}")
+        self._is_closed = False
+
+    def run(self, exchange: Exchange[T]) -> T:
+        """Run an exchange in this thread. Raises `RetentiveError`."""
+        try:
+            request = next(exchange)
+            while True:
+                try:
+                    found = self._sent(request)
+                except RetentiveError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(found)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    async def run_async(self, exchange: Exchange[T]) -> T:
+        """Run an exchange on the event loop. Raises `RetentiveError`."""
+        with anyio.CancelScope(shield=True):
+            try:
+                request = next(exchange)
+                while True:
+                    try:
+                        found = await self._sent_async(request)
+                    except RetentiveError as error:
+                        request = exchange.throw(error)
+                    else:
+                        request = exchange.send(found)
+            except StopIteration as done:
+                result: T = done.value
+        return result
+
+    def _sent(self, request: Request) -> Json:
+        tries, given = Tries(request), self._given(request)
+        outcome: Answer | Failure
+        while True:
+            try:
+                outcome = _answer(self._http.request(**given))
+            except httpx2.HTTPError as error:
+                outcome = _failure(error)
+            pause = tries.pause_after(outcome)
+            if pause is None:
+                return read_answer(request, outcome)
+            time.sleep(pause)
+
+    async def _sent_async(self, request: Request) -> Json:
+        tries, given, http = Tries(request), self._given(request), self._async_client()
+        outcome: Answer | Failure
+        while True:
+            try:
+                outcome = _answer(await http.request(**given))
+            except httpx2.HTTPError as error:
+                outcome = _failure(error)
+            pause = tries.pause_after(outcome)
+            if pause is None:
+                return read_answer(request, outcome)
+            await anyio.sleep(pause)
+
+    def _async_client(self) -> httpx2.AsyncClient:
+        """The client of the running event loop."""
+        http = self._async.get(None)
+        if http is None:
+            http = httpx2.AsyncClient(**self._options)
+            self._async.set(http)
+        return http
+
+    def _given(self, request: Request) -> dict[str, Any]:
+        if self._is_closed:
+            raise Closed("the location was closed; open it again")
+        try:
+            content, headers = request.content(), request.headers()
+        except (TypeError, ValueError, RecursionError):
+            raise InvalidInput("an argument cannot be sent as JSON") from None
+        return {"method": request.method, "url": request.target, "content": content, "headers": headers}
+
+    def close(self) -> None:
+        """Close the connections of threads. Those of event loops close with `aclose`, or with their event loop."""
+        self._is_closed = True
+        self._http.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of threads and of the running event loop."""
+        self.close()
+        http = self._async.get(None)
+        if http is not None:
+            await http.aclose()
+
+
+def _options(address: Address, access: Access) -> dict[str, Any]:
+    try:
+        verify = ssl.create_default_context(cafile=access.ca_file)
+    except (OSError, ValueError):
+        raise InvalidInput("ca_file cannot be read, or has no certificates in PEM format") from None
+    return {
+        "base_url": address.base,
+        "headers": {"authorization": f"Bearer {access.key()}", "user-agent": "retentive"},
+        "verify": verify,
+        "timeout": httpx2.Timeout(READ_S, connect=CONNECT_S),
+        "trust_env": not address.is_loopback,
+        "follow_redirects": False,
+    }
+
+
+def _answer(response: httpx2.Response) -> Answer:
+    return Answer(response.status_code, response.headers, response.content)
+
+
+def _failure(error: httpx2.HTTPError) -> Failure:
+    """What went wrong, without the address."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Failure("the certificate of the server is not trusted; pass ca_file", False, is_final=True)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, _NOT_SENT):
+        return Failure("the server cannot be reached", was_sent=False)
+    if isinstance(error, httpx2.TimeoutException):
+        return Failure("the server did not answer in time", was_sent=True)
+    return Failure("the connection to the server was cut", was_sent=True)

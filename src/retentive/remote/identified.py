@@ -1,0 +1,90 @@
+"""Memories on a server by their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from retentive.by_id import ById
+from retentive.errors import InvalidInput, NotFound
+from retentive.remote import objects
+from retentive.remote.methods import exchange, no_route
+from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.values.provenance import Origin
+from retentive.values.records import Actor, Memory, Written
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
+
+
+class RemoteById(ById):
+    """Memories by id over HTTP."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self._store = store
+        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+
+    def __repr__(self) -> str:
+        return f"<RemoteById of {self._store.id}>"
+
+    def _path(self, memory_id: str) -> str:
+        return f"{self._store.base}/memories/{segment(memory_id)}"
+
+    def _found(self, memory_id: str) -> Exchange[Json]:
+        try:
+            return (yield Request("GET", self._path(memory_id), actor=self._store.sender()))
+        except NotFound:
+            raise NotFound(f"there is no memory {memory_id}") from None
+
+    @exchange
+    def get(self, memory_id: str) -> Exchange[tuple[Memory, str]]:
+        """The memory with an id, and its text. Raises `NotFound`."""
+        found = yield from self._found(memory_id)
+        return objects.memory(found), found["content"]
+
+    @exchange
+    def update(
+        self,
+        memory_id: str,
+        *,
+        text: str | None = None,
+        path: str | None = None,
+        if_sha256: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Exchange[Written]:
+        """Replace the text of a memory, its path, or both, with one version. `Written.memory` is the result.
+
+        A text with sensitive values is rejected where a local store would redact it.
+        """
+        if text is None and path is None:
+            raise InvalidInput("specify a text, a path or both")
+        _check_origin(origin)
+        before = yield from self._found(memory_id)
+        condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
+        target = None if path is None else objects.api_path(objects.parsed(path))
+        body: Json = {"content": text, "path": target, "precondition": condition}
+        sender = self._store.sender(actor)
+        found = objects.memory((yield Request("POST", self._path(memory_id), {}, body, sender, repeats=True)))
+        changed = int(found.version_id != before["memory_version_id"])
+        return Written(found.path, found.version_id, changed, memory_id=found.id, memory=found)
+
+    @exchange
+    def delete(
+        self,
+        memory_id: str,
+        *,
+        if_sha256: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Exchange[Written]:
+        """Delete the memory with an id. `Written.memory` is its last state."""
+        _check_origin(origin)
+        found = objects.memory((yield from self._found(memory_id)))
+        query = {"expected_content_sha256": if_sha256}
+        yield Request("DELETE", self._path(memory_id), query, actor=self._store.sender(actor))
+        return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)
+
+
+def _check_origin(origin: Origin) -> None:
+    if any(origin.values()):
+        raise no_route("a change by id with a source or session")

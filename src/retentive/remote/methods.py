@@ -1,0 +1,66 @@
+"""Methods that are exchanges, and methods that no server offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from retentive.errors import InvalidInput
+from retentive.remote.requests import Exchange, Json, Request
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PAGE = 100
+
+
+class Runs(Protocol):
+    """Object with exchanges as methods. `_run` sends one, or returns it for the event loop to send."""
+
+    def _run(self, exchange: Exchange[T], /) -> T: ...
+
+
+R = TypeVar("R", bound=Runs)
+
+
+def exchange(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Concatenate[R, P], T]:
+    """Make an exchange a method that returns its result."""
+
+    @wraps(method)
+    def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
+        return self._run(method(self, *args, **options))
+
+    return run
+
+
+def unsupported(name: str) -> Any:
+    """A method or property that raises `InvalidInput`, because no route offers it."""
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise no_route(name)
+
+    return refuse
+
+
+def no_route(name: str) -> InvalidInput:
+    """The error for an operation that no route offers."""
+    return InvalidInput(f"`{name}` is not possible over HTTP; open the location on the machine of the server")
+
+
+def pages(path: str, *, most: int | None = None, **query: object) -> Exchange[list[Json]]:
+    """All objects of a list, or the first `most`."""
+    found: list[Json] = []
+    page: str | None = None
+    while most is None or len(found) < most:
+        limit = PAGE if most is None else min(PAGE, most - len(found))
+        answer = yield Request("GET", path, {**query, "limit": limit, "page": page})
+        found += answer["data"]
+        page = answer["next_page"]
+        if page is None:
+            break
+    return found
+
+
+def chosen(found: Iterator[T], most: int | None) -> list[T]:
+    """The first `most`, or all."""
+    return [each for number, each in enumerate(found) if most is None or number < most]

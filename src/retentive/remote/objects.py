@@ -1,0 +1,178 @@
+"""Values of the library from the objects of answers, and commands as the input of a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+
+from retentive.errors import InvalidPath, Refused, Unavailable, error_of
+from retentive.history.apply import RestoreOutcome, Step, What
+from retentive.history.plan import Conflict
+from retentive.remote.requests import Json
+from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange
+from retentive.values.commands import Append, Clear, Command, Write
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.properties import Properties
+from retentive.values.records import Actor, Memory, StoreInfo, Version
+from retentive.values.replies import REPLIES
+
+_ACTORS = {
+    "session_actor": ("session", "session_id"),
+    "user_actor": ("user", "user_id"),
+    "service_account_actor": ("service_account", "service_account_id"),
+    "api_actor": ("api_key", "api_key_id"),
+}
+_JOB = "svac_job_"
+_STEPS: Mapping[str, What] = {"deleted": "deleted", "renamed": "moved", "created": "made", "modified": "changed"}
+
+
+def parsed(path: str) -> MemoryPath:
+    """Parse a path given by a program. Raises `InvalidPath`."""
+    if not isinstance(path, str):
+        raise InvalidPath(f"a path must be a text such as /memories/notes.md, not {type(path).__name__}")
+    try:
+        return MemoryPath.parse(path)
+    except Refused as refusal:
+        said = REPLIES.error(refusal.key, refusal.values)
+        raise error_of(said.text, said.code) from None
+
+
+def api_path(path: MemoryPath) -> str:
+    """Path in the API: `/x` for the memory `/memories/x`, `/` for the root."""
+    return path.text[len(ROOT) :] or "/"
+
+
+def prefix(path: MemoryPath) -> str:
+    """Prefix in the API of all paths below a directory."""
+    return path.text[len(ROOT) :] + "/"
+
+
+def tool_path(path: str) -> str:
+    """Path of the tool for a path of the API."""
+    return ROOT + path.removesuffix("/") if path == "/" else ROOT + path
+
+
+def raw(command: Command | Clear) -> Json:
+    """A command as the input of a tool call."""
+    if isinstance(command, Write | Append):
+        return {"command": command.name, "path": command.path.written, "file_text": command.text}
+    given = {each.name: getattr(command, each.name) for each in fields(command)}
+    plain = {name: value.written if isinstance(value, MemoryPath) else value for name, value in given.items()}
+    return {"command": command.name, **plain}
+
+
+def time_text(at: datetime | None) -> str | None:
+    """A time as the API takes it."""
+    return None if at is None else at.isoformat()
+
+
+def _time(text: object) -> datetime:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        raise Unavailable("the server answered with an invalid time") from None
+
+
+def _optional_time(text: object) -> datetime | None:
+    return None if text is None else _time(text)
+
+
+def actor(given: Json | None) -> Actor | None:
+    """An actor."""
+    if given is None or given.get("type") not in _ACTORS:
+        return None
+    kind, name = _ACTORS[given["type"]]
+    found = str(given[name])
+    if kind == "service_account" and found.startswith(_JOB):
+        kind, found = "job", found.removeprefix(_JOB)
+    return Actor(kind, found)  # type: ignore[arg-type]  # the kinds of the table
+
+
+def store_info(given: Json) -> StoreInfo:
+    """A memory store."""
+    created_at, updated_at = _time(given["created_at"]), _time(given["updated_at"])
+    about = Properties(
+        given["name"],
+        given["description"],
+        given["metadata"],
+        updated_at if updated_at != created_at else None,
+        _optional_time(given["archived_at"]),
+    )
+    size = given.get("memory_count", 0), given.get("content_size_bytes", 0)
+    return StoreInfo(given["id"], given.get("key"), given["name"], created_at, *size, properties=about.to_text())
+
+
+def memory(given: Json) -> Memory:
+    """A memory, without its text."""
+    return Memory(
+        given["id"],
+        tool_path(given["path"]),
+        given["content_size_bytes"],
+        given["content_sha256"],
+        given["memory_version_id"],
+        _time(given["created_at"]),
+        _time(given["updated_at"]),
+    )
+
+
+def version(given: Json) -> Version:
+    """A version, without its text and provenance."""
+    is_deletion = given["operation"] == "deleted"
+    return Version(
+        given["id"],
+        given["memory_id"],
+        given["operation"],
+        "" if given["path"] is None else tool_path(given["path"]),
+        None if is_deletion else given["content_size_bytes"],
+        None if is_deletion else given["content_sha256"],
+        actor(given["created_by"]),
+        _time(given["created_at"]),
+        given.get("revision", 0),
+        redacted_at=_optional_time(given["redacted_at"]),
+        redacted_by=actor(given["redacted_by"]),
+    )
+
+
+def outcome(given: Json, *, dry_run: bool) -> RestoreOutcome:
+    """Result of an undo or a restore. The steps have no states, and the undone changes are not listed."""
+    if given["type"] == "error":
+        return RestoreOutcome(conflicts=tuple(map(_conflict, given["error"]["conflicts"])), dry_run=dry_run)
+    steps = (Step(_STEPS[e["operation"]], e["memory_id"], tool_path(e["path"]), None, None) for e in given["steps"])
+    return RestoreOutcome(tuple(steps), (), tuple(map(_conflict, given["left"])), given["dry_run"], given["proposed"])
+
+
+def _conflict(given: Json) -> Conflict:
+    return Conflict(tool_path(given["path"]), given["memory_id"], given["reason"])
+
+
+def proposal(given: Json, number: int) -> Proposal:
+    """A proposal, without its texts."""
+    at = _time(given["created_at"])
+    changes = (
+        ProposedChange(
+            each["operation"],
+            each["memory_id"],
+            each["path_before"] and tool_path(each["path_before"]),
+            each["path"] and tool_path(each["path"]),
+            each["content_size_bytes"],
+            each["content_sha256"],
+            None,
+            at,
+        )
+        for each in given["changes"]
+    )
+    return Proposal(given["id"], actor(given["proposed_by"]), at, tuple(changes), number)
+
+
+def decision(given: Json) -> DecisionOutcome:
+    """Result of accepting or refusing a proposal."""
+    if given["type"] == "error":
+        found = given["error"]["conflicts"]
+        return DecisionOutcome(
+            obstacles=tuple(
+                Obstacle(each["proposal_id"], "edited", each["path"] and tool_path(each["path"]), each["reason"])
+                for each in found
+            )
+        )
+    return DecisionOutcome(tuple(given["done"]), tuple(given["already"]), tuple(given["with_them"]))

@@ -1,0 +1,181 @@
+"""A server as an open location."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from datetime import datetime
+from typing import Any, NoReturn
+
+from retentive.errors import NotFound, PermissionDenied
+from retentive.history.removal import Removed
+from retentive.place import DEFAULT_KEY, ID, Retentive
+from retentive.remote import objects
+from retentive.remote.access import Access, Address
+from retentive.remote.client import Client
+from retentive.remote.methods import exchange, no_route, pages, unsupported
+from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.store import RemoteStore
+from retentive.values.pages import ListPage
+from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
+
+STORES = "/v1/memory_stores"
+
+
+class RemotePlace(Retentive):
+    """A server with memory stores. Threads and event loops may share it."""
+
+    def __init__(self, url: str, access: Access, *, actor: Actor | None, create: bool) -> None:
+        self.client = Client(Address.parse(url, insecure=access.insecure), access)
+        self._actor = actor
+        self._creates = create
+        self._run: Any = self.client.run
+
+    def __repr__(self) -> str:
+        return "<RemotePlace>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name == "backend":
+            raise no_route("this operation")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def described(self) -> RemotePlace:
+        """The same place, whose methods return exchanges."""
+        place = copy(self)
+        place._run = lambda found: found  # noqa: SLF001 - the same class
+        return place
+
+    @exchange
+    def store(
+        self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
+    ) -> Exchange[RemoteStore]:
+        """Open a memory store by id, or by its key in the workspace of the API key.
+
+        A store with a new key is created if the API key may do that, unless the place was opened with `create=False`.
+        """
+        key = DEFAULT_KEY if id_or_key is None else id_or_key
+        found = yield from self._found(key, workspace)
+        if found is None and self._creates and not ID.fullmatch(key):
+            try:
+                found = yield Request("POST", STORES, {}, {"name": name or key, "key": key}, repeats=True)
+            except PermissionDenied as error:
+                if error.code != PermissionDenied.code:
+                    raise
+                raise NotFound(f"there is no memory store {key!r}, and the API key may not create it") from None
+        if found is None:
+            raise NotFound(f"there is no memory store {key!r}")
+        return RemoteStore(self.client, objects.store_info(found), self._actor)
+
+    def _found(self, id_or_key: str, workspace: str) -> Exchange[Json | None]:
+        if workspace != DEFAULT_WORKSPACE:
+            raise no_route("another workspace than that of the API key")
+        if not ID.fullmatch(id_or_key):
+            listed = yield Request("GET", STORES, {"key": id_or_key, "include_archived": True})
+            return next(iter(listed["data"]), None)
+        try:
+            return (yield Request("GET", f"{STORES}/{segment(id_or_key)}"))
+        except NotFound:
+            return None
+
+    def _existing(self, id_or_key: str, workspace: str) -> Exchange[Json]:
+        found = yield from self._found(id_or_key, workspace)
+        if found is None:
+            raise NotFound(f"there is no memory store {id_or_key!r}")
+        return found
+
+    def through(self, integration: str) -> RemotePlace:
+        """The same object: the server records its own integration."""
+        return self
+
+    @exchange
+    def stores(self) -> Exchange[list[StoreInfo]]:
+        """All memory stores that the API key may see, oldest first."""
+        found = yield from pages(STORES, include_archived=True)
+        return [objects.store_info(each) for each in reversed(found)]
+
+    @exchange
+    def create_store(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        metadata: Mapping[str, str] | None = None,
+        key: str | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+    ) -> Exchange[StoreInfo]:
+        """Create a memory store. If the workspace has a store with this key, return that store unchanged."""
+        if workspace != DEFAULT_WORKSPACE:
+            raise no_route("another workspace than that of the API key")
+        body = {"name": name, "description": description, "metadata": metadata, "key": key}
+        return objects.store_info((yield Request("POST", STORES, {}, body, repeats=key is not None)))
+
+    @exchange
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> Exchange[StoreInfo]:
+        """The memory store with an id, or with a key. Raises `NotFound`."""
+        return objects.store_info((yield from self._existing(id_or_key, workspace)))
+
+    @exchange
+    def list_stores(
+        self,
+        *,
+        workspace: str | None = None,
+        include_archived: bool = False,
+        created_from: datetime | None = None,
+        created_to: datetime | None = None,
+        after: str | None = None,
+        limit: int = 20,
+    ) -> Exchange[ListPage[StoreInfo, str]]:
+        """One page of the memory stores, newest first, with at most 100 of them."""
+        query = {
+            "include_archived": include_archived,
+            "created_at[gte]": objects.time_text(created_from),
+            "created_at[lte]": objects.time_text(created_to),
+            "limit": min(limit, 100),
+            "page": after,
+        }
+        found = yield Request("GET", STORES, query)
+        return ListPage(tuple(map(objects.store_info, found["data"])), found["next_page"])
+
+    @exchange
+    def update_store(
+        self,
+        id_or_key: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
+        workspace: str = DEFAULT_WORKSPACE,
+        actor: Actor | str | None = None,
+    ) -> Exchange[StoreInfo]:
+        """Change the name, the description or the metadata; None keeps a value, and removes one from the metadata."""
+        found = yield from self._existing(id_or_key, workspace)
+        body = {"name": name, "description": description, "metadata": metadata}
+        path = f"{STORES}/{found['id']}"
+        return objects.store_info((yield Request("POST", path, {}, body, self._sender(actor), repeats=True)))
+
+    @exchange
+    def archive_store(
+        self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
+    ) -> Exchange[StoreInfo]:
+        """Archive a memory store, which cannot be reversed."""
+        found = yield from self._existing(id_or_key, workspace)
+        path = f"{STORES}/{found['id']}/archive"
+        return objects.store_info((yield Request("POST", path, actor=self._sender(actor), repeats=True)))
+
+    @exchange
+    def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Exchange[Removed]:
+        """Permanently remove a memory store with its memories, versions and records."""
+        found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
+        yield Request("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor))
+        return Removed(0, pending=False)
+
+    def _sender(self, actor: Actor | str | None) -> str | None:
+        found = as_actor(actor) or self._actor
+        return None if found is None else str(found)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    records = property(unsupported("records"))

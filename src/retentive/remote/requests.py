@@ -1,0 +1,212 @@
+"""Requests and answers as values, the errors of answers, and the rules for retries. Nothing here does I/O."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
+
+from retentive.errors import (
+    Conflicting,
+    InvalidInput,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    RetentiveError,
+    TooLarge,
+    Unavailable,
+    error_of,
+)
+from retentive.values.paths import ROOT
+
+T = TypeVar("T")
+Json: TypeAlias = dict[str, Any]
+MAX_TRIES = 6
+FIRST_PAUSE_S = 0.1
+MAX_PAUSE_S = 5.0
+MAX_RETRY_AFTER_S = 60.0
+_NOTHING_DONE = frozenset({429, 503})
+"""Statuses of a request that the server has not run, unless the code says that the outcome is unknown."""
+_MAYBE_DONE = frozenset({502, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `repeats` says that sending it again cannot do the change twice.
+
+    `key` is the idempotency key, the same in all attempts. With `returns_conflicts`, an error that lists conflicts is
+    an answer.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, object] = field(default_factory=dict)
+    body: Mapping[str, object] | None = field(default=None, repr=False)
+    actor: str | None = None
+    repeats: bool = False
+    returns_conflicts: bool = False
+    key: str = field(default_factory=lambda: f"idem_{uuid.uuid4().hex}")
+
+    @property
+    def target(self) -> str:
+        """Path and query of the URL. A query value of None is left out."""
+        given = {name: _plain(value) for name, value in self.query.items() if value is not None}
+        return f"{self.path}?{urlencode(given, quote_via=quote)}" if given else self.path
+
+    @property
+    def is_change(self) -> bool:
+        """True unless the request only reads."""
+        return self.method != "GET"
+
+    @property
+    def may_repeat(self) -> bool:
+        """True if the request can be sent again although the server may have run it."""
+        return self.repeats or not self.is_change
+
+    def content(self) -> bytes | None:
+        """The body. Raises `ValueError`, `TypeError` or `RecursionError` for a value that JSON cannot hold."""
+        if self.body is None:
+            return None
+        return json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+    def headers(self) -> dict[str, str]:
+        """Headers besides those of the connection."""
+        found = {"content-type": "application/json"} if self.body is not None else {}
+        if self.is_change:
+            found["idempotency-key"] = self.key
+        if self.actor is not None:
+            found["retentive-actor"] = self.actor.encode().decode("latin-1")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
+
+    def json(self) -> Json:
+        """The JSON object. Raises `Unavailable` if there is none."""
+        try:
+            value = json.loads(self.content)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise Unavailable(f"the server answered with status {self.status} and without a JSON object")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without an answer. `was_sent` is true if the server may have run it; `is_final` forbids a retry."""
+
+    message: str
+    was_sent: bool
+    is_final: bool = False
+
+
+Exchange: TypeAlias = Generator[Request, Json, T]
+"""A method of the library: it yields requests, gets the JSON of the answers or their errors, and returns its result."""
+
+
+class Tries:
+    """The retries of one request."""
+
+    def __init__(self, request: Request, tries: int = MAX_TRIES) -> None:
+        self._request = request
+        self._left = tries
+        self._pause = FIRST_PAUSE_S
+
+    def pause_after(self, outcome: Answer | Failure) -> float | None:
+        """Seconds to wait before the next attempt. None if there is no other attempt."""
+        self._left -= 1
+        if self._left <= 0 or not self._may_retry(outcome):
+            return None
+        pause, self._pause = self._pause * random.uniform(0.5, 1), min(MAX_PAUSE_S, self._pause * 2)  # noqa: S311
+        return max(pause, _retry_after(outcome)) if isinstance(outcome, Answer) else pause
+
+    def _may_retry(self, outcome: Answer | Failure) -> bool:
+        if isinstance(outcome, Failure):
+            return not outcome.is_final and (self._request.may_repeat or not outcome.was_sent)
+        if outcome.status in _NOTHING_DONE:
+            return self._request.may_repeat or _code(outcome) != OutcomeUnknown.code
+        return outcome.status in _MAYBE_DONE and self._request.may_repeat
+
+
+def _retry_after(answer: Answer) -> float:
+    text = answer.headers.get("retry-after", "")
+    return min(MAX_RETRY_AFTER_S, float(text)) if text.isascii() and text.isdecimal() else 0.0
+
+
+def read_answer(request: Request, outcome: Answer | Failure) -> Json:
+    """The JSON object of an answer. Raises the library's own error for an error of the server or the connection."""
+    if isinstance(outcome, Failure):
+        if outcome.was_sent and request.is_change:
+            raise OutcomeUnknown(f"{outcome.message}, so it is unknown if the change is stored")
+        raise Unavailable(outcome.message)
+    if outcome.status == 200:
+        return outcome.json()
+    if outcome.status == 409 and request.returns_conflicts and "conflicts" in outcome.json().get("error", ()):
+        return outcome.json()
+    raise error_in(request, outcome)
+
+
+def _code(answer: Answer) -> str | None:
+    try:
+        found: object = json.loads(answer.content)["error"]["details"]["error_code"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+_BY_STATUS: Mapping[int, type[RetentiveError]] = {
+    400: InvalidInput,
+    401: PermissionDenied,
+    403: PermissionDenied,
+    404: NotFound,
+    413: TooLarge,
+    429: Unavailable,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+}
+_OWN_CODES: Mapping[str, type[RetentiveError]] = {"overloaded": Unavailable, "invalid_key": PermissionDenied}
+
+
+def error_in(request: Request, answer: Answer) -> RetentiveError:
+    """The library's error for an error answer: by its code if it has one, and otherwise by its status."""
+    try:
+        error = json.loads(answer.content)["error"]
+        message = str(error["message"])
+    except (ValueError, RecursionError, KeyError, TypeError):
+        error, message = {}, f"the server answered with status {answer.status}, not as an API of memory stores"
+    code = _code(answer)
+    if answer.status in _MAYBE_DONE and request.is_change:
+        return OutcomeUnknown(f"{message}; it is unknown if the change is stored")
+    found = error_of(message, code)
+    if type(found) is RetentiveError and code != RetentiveError.code:
+        found = _OWN_CODES.get(code or "", _BY_STATUS.get(answer.status, RetentiveError))(message)
+    found.conflicting = conflicting_in(error)
+    return found
+
+
+def conflicting_in(given: Mapping[str, object]) -> Conflicting | None:
+    """The memory in the way that an answer names."""
+    memory_id, path = given.get("conflicting_memory_id"), given.get("conflicting_path")
+    is_named = isinstance(memory_id, str) and isinstance(path, str)
+    return Conflicting(str(memory_id), f"{ROOT}{path}") if is_named else None
+
+
+def _plain(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def segment(name: str) -> str:
+    """An id as one segment of a path."""
+    return quote(name, safe="")

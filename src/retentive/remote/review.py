@@ -1,0 +1,88 @@
+"""Proposals in a memory store on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from retentive.errors import NotFound
+from retentive.remote import objects
+from retentive.remote.methods import exchange, no_route, pages, unsupported
+from retentive.remote.requests import Exchange, Request, segment
+from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
+from retentive.review.session import Review
+from retentive.values.records import Actor, as_actor
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
+
+
+class RemoteReview(Review):
+    """Review over HTTP. A call decides one proposal."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self._store = store
+        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+
+    def __repr__(self) -> str:
+        return f"<RemoteReview of {self._store.id}>"
+
+    @property
+    def _base(self) -> str:
+        return f"{self._store.base}/proposals"
+
+    @exchange
+    def pending(self, *, actor: Actor | str | None = None) -> Exchange[list[Proposal]]:
+        """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
+        who = as_actor(actor)
+        found = yield from pages(self._base, actor=None if who is None else str(who))
+        return [objects.proposal(each, number) for number, each in enumerate(found)]
+
+    @exchange
+    def show(self, proposal_id: str) -> Exchange[tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]]:
+        """A pending proposal, and each of its changes with the text before and after it."""
+        try:
+            found = yield Request("GET", f"{self._base}/{segment(proposal_id)}")
+        except NotFound:
+            raise NotFound(f"there is no proposal {proposal_id} that awaits review") from None
+        proposal = objects.proposal(found, 0)
+        texts = ((each["before"], each["after"]) for each in found["changes"])
+        return proposal, [(change, *both) for change, both in zip(proposal.changes, texts, strict=True)]
+
+    @exchange
+    def accept(
+        self,
+        ids: Iterable[str] | None,
+        *,
+        actor: Actor | str | None,
+        proposed_by: Actor | str | None = None,
+        merge: bool = False,
+        force: bool = False,
+    ) -> Exchange[DecisionOutcome]:
+        """Apply a proposal."""
+        body = {"merge": merge, "force": force}
+        return (yield from self._decided("accept", ids, actor, proposed_by, body))
+
+    @exchange
+    def refuse(
+        self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
+    ) -> Exchange[DecisionOutcome]:
+        """Remove a proposal and all proposals that build on it."""
+        return (yield from self._decided("refuse", ids, actor, proposed_by, None))
+
+    def _decided(
+        self,
+        verb: str,
+        ids: Iterable[str] | None,
+        actor: Actor | str | None,
+        proposed_by: Actor | str | None,
+        body: dict[str, bool] | None,
+    ) -> Exchange[DecisionOutcome]:
+        chosen = [ids] if isinstance(ids, str) else [] if ids is None else list(dict.fromkeys(ids))
+        if len(chosen) != 1 or proposed_by is not None:
+            raise no_route(f"to {verb} several proposals in one call")
+        path, sender = f"{self._base}/{segment(chosen[0])}/{verb}", self._store.sender(actor)
+        found = yield Request("POST", path, {}, body, sender, repeats=True, returns_conflicts=True)
+        return objects.decision(found)
+
+    decisions = unsupported("review.decisions")

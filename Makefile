@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip $(INSTALL)
 
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
@@ -12,9 +13,14 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-full test-clusters lint types format docs bench clean
+.PHONY: run demo test test-long test-full test-clusters lint types format docs bench clean
 
+# A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
 run: $(DEMO)
+	$(BIN)/retentive demo --served
+
+# The same agent, with its memory in plain files.
+demo: $(DEMO)
 	$(BIN)/retentive demo
 
 test: $(STAMP)
@@ -54,14 +60,18 @@ bench: $(STAMP)
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The demo needs an agent (anthropic) and the server of the scripted Claude (testing).
+# The demo needs an agent (anthropic), and what the server and the scripted Claude need (testing).
+# Installing pip into the environment takes 5 s, a third of the whole, so the pip of $(PYTHON) is used if it can.
+FOR_DEMO := ".[anthropic,testing]"
 $(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable ".[anthropic,testing]"
+	$(PYTHON) -m venv --without-pip $(VENV)
+	$(PYTHON) -m pip --python $(BIN)/python $(INSTALL) --editable $(FOR_DEMO) || \
+		{ $(BIN)/python -m ensurepip >/dev/null && $(PIP) --editable $(FOR_DEMO); }
 	touch $@
 
 $(STAMP): $(DEMO)
+	$(BIN)/python -m ensurepip >/dev/null
 	$(PIP) --upgrade "pip>=25.1"
 	$(PIP) --editable ".[anthropic,crypto,guards,langchain,mariadb,objects,postgres,pydantic-ai,testing]" --group dev
 	touch $@

@@ -1,4 +1,4 @@
-"""`retentive demo`: a long task in two sessions, in two processes, with one memory.
+"""`retentive demo`: a long task in two sessions, in two processes, with one memory, which a server may hold.
 
 The parent process serves the scripted Claude, shows the events, and kills the first session during its work. Each
 session is an agent in its own process, which uses HTTP, so information passes from one session to the other only
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
@@ -25,6 +25,7 @@ import click
 from retentive.cli import output
 from retentive.cli.demo import story
 from retentive.cli.demo.figures import Figures, Steps
+from retentive.cli.demo.served import Service, server
 from retentive.cli.demo.show import Screen
 from retentive.cli.location import Location, shown
 from retentive.opening import DEFAULT_KEY
@@ -43,21 +44,23 @@ WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
 
 
 @output.command()
+@click.option("--served", is_flag=True, help="Start a server; the agent reaches its memory over HTTP only.")
 @click.option("--live", is_flag=True, help="Use the real API instead of the script; needs ANTHROPIC_API_KEY.")
 @click.option("--model", default=MODEL, help="Model to use with --live.")
-def demo(location: Location, *, live: bool, model: str) -> None:
+def demo(location: Location, *, served: bool, live: bool, model: str) -> None:
     """Watch an agent learn in one session and remember in the next.
 
     The location is a new directory, ./memory-demo, unless --at is given as an argument. RETENTIVE_AT names real
-    memories and has no effect.
+    memories and has no effect. With --served it is an SQLite database in that directory, which `retentive serve` opens;
+    on a terminal the server goes on after the sessions until Ctrl-C.
     """
     url = location.url if "at" in location.typed else None
     _check_requirements(live=live)
     if url is None:
-        url = _new_directory()
+        url = f"sqlite:///{_new_directory()}/memory.db" if served else _new_directory()
     elif not live:
         _check_empty(url)
-    raise click.exceptions.Exit(run_demo(Screen(), url, model, live=live))
+    raise click.exceptions.Exit(run_demo(Screen(), url, model, live=live, is_served=served))
 
 
 def _check_requirements(*, live: bool) -> None:
@@ -85,29 +88,56 @@ def _new_directory() -> str:
     return path
 
 
-def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
+def run_demo(screen: Screen, url: str, model: str, *, live: bool, is_served: bool = False) -> int:
     """Run both sessions, and show their events and results. Returns the exit status."""
     _introduce(screen, url, model, live=live)
-    figures, window = Figures(), None if live else WINDOW
     with ExitStack() as running:
-        # Both processes start at once and before the server, because importing the SDK takes most of the time.
+        # All processes start at once and before the server, because importing the SDK takes most of the time.
         processes = [running.enter_context(_process(name, url, model, live=live)) for name in SESSIONS]
+        service = running.enter_context(server(url, memory_of(url).store_key)) if is_served else None
         claude = None if live else running.enter_context(_claude())
-        answer: str | None = ""
-        for number, process in enumerate(processes, 1):
-            is_last = number == len(processes)
-            screen.title(f"Session {number} of {len(processes)}: process {process.pid}, an empty conversation")
-            screen.say("user", story.TASK if number == 1 else "(the same question)", label_style="bold green")
-            task = {"url": claude and claude.url, "stop_at": None if is_last else story.KILLED_AT}
-            answer = _run_session(screen, figures, process, task, window)
-            if answer is None:
-                return _ended_early(screen, claude, SESSIONS[number - 1], process.returncode)
+        status = _run_sessions(screen, url, processes, claude, service)
+        if service is not None and status == 0:
+            _show_server(screen, service)
+        return status
+
+
+def _run_sessions(
+    screen: Screen, url: str, processes: Sequence[Process], claude: ScriptedClaude | None, service: Service | None
+) -> int:
+    """Run the sessions in order, and show their events and results. Returns the exit status."""
+    figures, window = Figures(), None if claude is None else WINDOW
+    fixed = {"url": claude and claude.url, "served": service and service.for_agent()}
+    answer: str | None = ""
+    for number, process in enumerate(processes, 1):
+        screen.title(f"Session {number} of {len(processes)}: process {process.pid}, an empty conversation")
+        screen.say("user", story.TASK if number == 1 else "(the same question)", label_style="bold green")
+        task = {**fixed, "stop_at": None if number == len(processes) else story.KILLED_AT}
+        answer = _run_session(screen, figures, process, task, window)
+        if answer is None:
+            return _ended_early(screen, claude, SESSIONS[number - 1], process.returncode)
     right = sum((story.counted(story.archive(week)) for week in story.TICKETS), Counter[str]())
-    if not live and story.named(right) not in (answer or ""):
+    if claude is not None and story.named(right) not in (answer or ""):
         screen.failed(f"the answer is wrong; the right counts are {story.named(right)}")
         return 1
     _show_figures(screen, figures, url, window, right)
     return _inspect(screen, url)
+
+
+def _show_server(screen: Screen, service: Service) -> None:
+    """Show how to reach the server. On a terminal, wait until Ctrl-C."""
+    path = f"{service.url}/v1/memory_stores/{service.store_id}"
+    screen.title("The server")
+    screen.plain(f"{service.url} serves the memory to every program that has a key, in any language:")
+    screen.command(f"export KEY={service.agent_key}")
+    for call in ("/memories?view=full", "/memory_versions", "/events"):
+        screen.command(f'curl -N -H "x-api-key: $KEY" "{path}{call}"')
+    screen.plain(f"Key for administrators: {service.admin_key}")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    screen.plain("Ctrl-C stops the server.", style="bold")
+    with suppress(KeyboardInterrupt):
+        service.process.wait()
 
 
 def memory_of(url: str, actor: str | None = None) -> Location:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from retentive.agent.turns import Budget
 from retentive.cli.chat.slash_commands import ContextCounter
 from retentive.cli.demo import story
 from retentive.cli.demo.command import memory_of
+from retentive.cli.demo.served import ServedMemory
+from retentive.integrations.memory import SupportsExecute
 from retentive.integrations.messages import TOOL
 
 if TYPE_CHECKING:
@@ -36,8 +39,8 @@ CONTEXT = ContextManagement(
 def main(name: str, url: str, model: str) -> int:
     """Run the session. Returns the exit status.
 
-    The task is one JSON line on standard input: `url`, the base URL of the API, None for the default of the SDK, and
-    `stop_at`, the week after which the session waits to be killed.
+    The task is one JSON line on standard input: `url`, the base URL of the API, None for the default of the SDK;
+    `stop_at`, the week after which the session waits to be killed; `served`, the server of the memory, if there is one.
     """
     from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - slow to import, while the parent starts its server
 
@@ -50,7 +53,7 @@ def main(name: str, url: str, model: str) -> int:
     tool = beta_tool(read_week)
     client = Anthropic(base_url=task["url"], api_key="none-needed-for-a-script") if task["url"] else Anthropic()
     actor = f"session:{name}"
-    with client, memory_of(url, actor).created() as store:
+    with client, _memory(task.get("served"), url, actor) as store:
         agent = Agent(
             client,
             model=model,
@@ -71,6 +74,12 @@ def main(name: str, url: str, model: str) -> int:
             _print("Stopped")
             sys.stdin.read()  # waits until this process is killed or its parent has ended
     return 0
+
+
+@contextmanager
+def _memory(served: dict[str, str] | None, url: str, actor: str) -> Iterator[SupportsExecute]:
+    with memory_of(url, actor).created() if served is None else closing(ServedMemory(**served)) as memory:
+        yield memory
 
 
 def read_week(week: int) -> str:

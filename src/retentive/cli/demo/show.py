@@ -44,6 +44,10 @@ class Screen:
         for line in self._fitted(text):
             self._print(Text(line, style=style))
 
+    def command(self, text: str) -> None:
+        """Print a command to copy, on one line however long it is."""
+        self._print(Text(f"$ {text}", style="bold"))
+
     def step(self, step: Step, window: int | None) -> None:
         """Print the context edits before a reply, its text and its calls."""
         of_window = f" of {window:,}" if window is not None else " tokens"

@@ -48,10 +48,12 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The generated pages: the reference and the manual page of the command line, and the reference of the library.
+# The generated pages: the reference and the manual page of the command line, the
+# configuration of the server, and the reference of the library.
 docs: $(STAMP)
 	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
 	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
+	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 
 bench: $(STAMP)

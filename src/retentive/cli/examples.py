@@ -7,7 +7,7 @@ from collections.abc import Mapping
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "serve": (
         "retentive serve",
-        "retentive serve --host 0.0.0.0 --certificate c.pem --private-key k.pem",
+        "retentive serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem",
     ),
     "keys": ("retentive keys new writer", "retentive keys list"),
     "keys new": (

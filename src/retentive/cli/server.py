@@ -3,60 +3,83 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 
 from retentive.cli import layouts, output
-from retentive.cli.location import KEYS_VARIABLE, Location, shown
+from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, Location, shown
 from retentive.errors import InvalidInput
 from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
+from retentive.server.options import CONFIG, Options, read_configuration, settings
 
 _COLUMNS = ("id", "name", "status", "scopes", "stores", "created", "last used")
 
 
+def _configure(ctx: click.Context, option: click.Parameter, path: str | None) -> None:
+    """Take the settings of a configuration file as defaults."""
+    if path is None:
+        return
+    try:
+        found = dict(read_configuration(path))
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), ctx, option) from None
+    known = ctx.obj if isinstance(ctx.obj, Location) else Location()
+    at, keys = found.pop("at", None), found.pop("keys", None)
+    if at is not None and "at" not in known.typed and not os.environ.get("RETENTIVE_AT"):
+        known = replace(known, url=at)
+    if keys is not None and "keys" not in known.typed and not (os.environ.keys() & {KEYS_VARIABLE, FILE_VARIABLE}):
+        known = replace(known, keys=keys)
+    ctx.obj, ctx.default_map = known, found
+
+
+def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the option `--config` and an option for each setting of the server."""
+    for each in reversed(settings()):
+        kind = click.IntRange(each.low, each.high) if each.kind is int else each.kind
+        shape: dict[str, Any] = {"is_flag": True} if each.kind is bool else {"type": kind}
+        names = [each.flag, each.name] if each.default is not True else [f"--{each.flag[5:]}/{each.flag}", each.name]
+        function = click.option(
+            *names,
+            default=each.default,
+            show_default=each.kind is not bool and each.default is not None,
+            envvar=each.variable,
+            metavar=each.metavar or None,
+            help=each.text,
+            **shape,
+        )(function)
+    return click.option(
+        "--config",
+        metavar="FILE",
+        envvar=CONFIG,
+        is_eager=True,
+        expose_value=False,
+        callback=_configure,
+        help="Configuration file (TOML).",
+    )(function)
+
+
 @output.command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port; 0 is a free one.")
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of processes.")
-@click.option("--certificate", metavar="FILE", help="TLS certificate with its chain, as PEM.")
-@click.option("--private-key", metavar="FILE", help="Private key of the certificate, as PEM.")
-@click.option("--insecure-no-tls", is_flag=True, help="Allow an address of other machines without TLS.")
-@click.option("--no-request-log", is_flag=True, help="Do not log requests.")
-def serve(
-    location: Location,
-    *,
-    host: str,
-    port: int,
-    workers: int,
-    certificate: str | None,
-    private_key: str | None,
-    insecure_no_tls: bool,
-    no_request_log: bool,
-) -> None:
+@_server_settings
+def serve(location: Location, **given: Any) -> None:
     """Serve the memory stores over HTTP, until Ctrl-C or SIGTERM.
 
     The API is that of Anthropic's memory stores, so its SDKs work with this server, and more: docs/server.md. Each
     request needs an API key. The first start on a loopback address creates a key for administrators and prints it
-    once. An address of other machines needs TLS, or --insecure-no-tls behind a proxy that has it.
+    once. An address of other machines needs TLS, or --insecure-no-tls behind a proxy that has it. Environment
+    variables and a configuration file can hold the settings: docs/server-configuration.md.
     """
     try:
         from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
     except ImportError as error:
         raise InvalidInput(str(error)) from None
-    options = server.Options(
-        location.url,
-        host=host,
-        port=port,
-        workers=workers,
-        certificate=certificate,
-        private_key=private_key,
-        insecure_no_tls=insecure_no_tls,
-        key_file=location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file,
-        log_requests=not no_request_log,
-    )
+    key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
+    options = Options(location.url, key_file=key_file, **given)
 
     def on_start(started: server.Started) -> None:
         if started["first_key"] is not None:

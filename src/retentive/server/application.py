@@ -25,6 +25,7 @@ from retentive.server.fields import read_fields, read_query
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
 from retentive.server.openapi import document
+from retentive.server.options import QUEUE, THREADS
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
 from retentive.values.extras import pip_install
@@ -40,9 +41,6 @@ except ImportError as error:
 
 T = TypeVar("T")
 LOG = logging.getLogger("retentive.server")
-THREADS = 40
-QUEUE = 200
-"""Calls that wait for a thread. A call beyond them gets 503."""
 MIN_BODY_BYTES = 1 << 20
 ESCAPED = 6
 """JSON escapes can make a text six times longer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import os
@@ -10,13 +9,14 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TypedDict
 
 import retentive
 from retentive.errors import InvalidInput
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import Place
+from retentive.server.options import Options
 from retentive.values.extras import pip_install
 
 try:
@@ -26,7 +26,7 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import QUEUE, THREADS, application, server_of
+from retentive.server.application import application, server_of
 from retentive.server.protocol import HttpProtocol
 
 VARIABLE = "RETENTIVE_SERVE"
@@ -35,46 +35,6 @@ GRACE_S = 30
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
 """With the 5 s of uvicorn, pooled clients often send a request on a connection that is just being closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of the server. `certificate` and `private_key` are paths of PEM files."""
-
-    url: str
-    host: str = "127.0.0.1"
-    port: int = 8080
-    workers: int = 1
-    threads: int = THREADS
-    queue: int = QUEUE
-    certificate: str | None = None
-    private_key: str | None = None
-    insecure_no_tls: bool = False
-    key_file: str | None = None
-    log_requests: bool = True
-
-    @property
-    def is_loopback(self) -> bool:
-        """True if only this machine can connect."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def address(self, port: int) -> str:
-        """URL of the server."""
-        scheme = "http" if self.certificate is None else "https"
-        return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
-
-    def check(self) -> None:
-        """Raise `InvalidInput` for an address without encryption that other machines can reach."""
-        if (self.certificate is None) != (self.private_key is None):
-            raise InvalidInput("a certificate and its private key must be given together")
-        if not self.is_loopback and self.certificate is None and not self.insecure_no_tls:
-            raise InvalidInput(
-                f"{self.host} can be reached from other machines, so keys and memories need TLS: give a certificate, "
-                "or allow connections without it because a proxy in front encrypts them"
-            )
 
 
 class Started(TypedDict):
@@ -127,7 +87,7 @@ def _keys(options: Options) -> Keys | None:
 
 def _application(opened: Retentive, options: Options) -> ASGIApp:
     app = application(server_of(Place(opened), threads=options.threads, queue=options.queue), on_stop=opened.close)
-    if options.log_requests:
+    if options.request_log:
         log = logging.getLogger("retentive.server.requests")
         log.setLevel(logging.INFO)
         log.addHandler(logging.StreamHandler(sys.stderr))
@@ -145,8 +105,8 @@ def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:
         ws="none",
         server_header=False,
         proxy_headers=False,
-        ssl_certfile=options.certificate,
-        ssl_keyfile=options.private_key,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )

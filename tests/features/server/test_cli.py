@@ -18,7 +18,7 @@ import pytest
 import retentive
 from retentive.errors import InvalidInput
 from retentive.server.calls import Place
-from retentive.server.serve import Options
+from retentive.server.options import Options
 from support.command_line import here
 from support.http_api import Api
 
@@ -87,9 +87,9 @@ def test_other_addresses_need_tls(host: str) -> None:
     with pytest.raises(InvalidInput, match="TLS"):
         Options("sqlite://", host=host).check()
     Options("sqlite://", host=host, insecure_no_tls=True).check()
-    Options("sqlite://", host=host, certificate="c.pem", private_key="k.pem").check()
+    Options("sqlite://", host=host, tls_cert=__file__, tls_key=__file__).check()
     with pytest.raises(InvalidInput):
-        Options("sqlite://", host=host, certificate="c.pem").check()
+        Options("sqlite://", host=host, tls_cert=__file__).check()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])

@@ -1,0 +1,184 @@
+"""Options of the server: one table for the flags of `retentive serve`, its configuration file and the environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from retentive.errors import InvalidInput
+
+PREFIX = "RETENTIVE_SERVE_"
+"""Prefix of the environment variables."""
+CONFIG = PREFIX + "CONFIG"
+MAX_PORT = 65_535
+THREADS = 40
+QUEUE = 200
+"""Calls that wait for a thread. A call beyond them gets 503."""
+
+
+Default: TypeAlias = "str | int | bool | None"
+
+
+def option(default: Default, text: str, *, metavar: str = "", low: int = 0, high: int | None = None) -> Any:
+    """A field of `Options` with its description and, for numbers, its range."""
+    metadata = {"help": text, "metavar": metavar, "low": low, "high": high}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of the server, and the location. The fields with a description are settings (`settings`)."""
+
+    url: str
+    key_file: str | None = None
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8080, "Port; 0 is a free one.", high=MAX_PORT)
+    workers: int = option(1, "Number of processes.", low=1, high=64)
+    threads: int = option(THREADS, "Calls that a process runs at the same time.", low=1, high=1_000)
+    queue: int = option(QUEUE, "Calls that wait in a process; further ones get 503.", high=100_000)
+    tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
+    tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
+    insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
+    request_log: bool = option(True, "Log each request as a line of JSON on standard error.")
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if only this machine can connect."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def address(self, port: int) -> str:
+        """URL of the server."""
+        scheme = "http" if self.tls_cert is None else "https"
+        return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
+
+    def check(self) -> None:
+        """Raise `InvalidInput` for an address without encryption that other machines can reach, and missing files."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InvalidInput("--tls-cert and --tls-key must be given together")
+        for path in (self.tls_cert, self.tls_key):
+            if path is not None and not os.access(path, os.R_OK):
+                raise InvalidInput(f"{path} cannot be read")
+        if not self.is_loopback and self.tls_cert is None and not self.insecure_no_tls:
+            raise InvalidInput(
+                f"{self.host} can be reached from other machines, so keys and memories need TLS: give --tls-cert and "
+                "--tls-key, or --insecure-no-tls because a proxy in front encrypts the connections"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of the server, for the command line, the configuration file and the reference page."""
+
+    name: str
+    default: Default
+    text: str
+    metavar: str
+    low: int
+    high: int | None
+
+    @property
+    def flag(self) -> str:
+        """Option of the command line. A switch that is on by default has the flag that turns it off."""
+        words = self.name.replace("_", "-")
+        return f"--no-{words}" if self.default is True else f"--{words}"
+
+    @property
+    def variable(self) -> str:
+        """Name of the environment variable."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def kind(self) -> type:
+        """Type of the value."""
+        return str if self.default is None else type(self.default)
+
+
+def settings() -> list[Setting]:
+    """All settings, in the order of the help."""
+    return [
+        Setting(
+            name=each.name,
+            default=cast("Default", each.default),
+            text=each.metadata["help"],
+            metavar=each.metadata["metavar"],
+            low=each.metadata["low"],
+            high=each.metadata["high"],
+        )
+        for each in dataclasses.fields(Options)
+        if each.metadata
+    ]
+
+
+LOCATION = {
+    "at": ("--at", "RETENTIVE_AT", "Location of the memory."),
+    "keys": ("--keys", "RETENTIVE_KEYS_FILE", "Key file of encrypted memory stores."),
+}
+"""Flag, variable and description of the names that a configuration file may have beside the settings."""
+
+
+def read_configuration(path: str) -> Mapping[str, Any]:
+    """The settings in a TOML file. Raises `InvalidInput` for unknown names and values of another type."""
+    try:
+        with open(path, "rb") as file:
+            found = tomllib.load(file)
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}") from None
+    kinds: dict[str, type] = {each.name: each.kind for each in settings()} | dict.fromkeys(LOCATION, str)
+    for name, value in found.items():
+        if name not in kinds:
+            raise InvalidInput(f"{path}: there is no setting {name!r}; docs/server-configuration.md lists them")
+        if type(value) is not kinds[name]:
+            raise InvalidInput(f"{path}: {name} must be of the type {_KINDS[kinds[name]]}")
+    return found
+
+
+_KINDS: Mapping[type, str] = {str: "string", int: "integer", bool: "boolean"}
+
+INTRODUCTION = """\
+# Configuration of the server
+
+<!-- Generated by `make docs`; a test compares it with the code. -->
+
+The settings of `retentive serve` ([server](server.md)). A flag overrides an environment variable, a variable overrides
+the configuration file, and the file overrides the default. `--config FILE` or `RETENTIVE_SERVE_CONFIG` names the file:
+
+```toml
+at = "postgresql://retentive@db.example/retentive"
+host = "0.0.0.0"
+port = 8443
+workers = 2
+tls_cert = "/etc/retentive/cert.pem"
+tls_key = "/etc/retentive/key.pem"
+```
+
+An unknown name in the file, or a value of another type, is an error: the server does not start. The server reads the
+file once, at its start. Passwords of a database belong in `PGPASSWORD` or a service file; the contents of a key file
+may be in `RETENTIVE_KEYS`. Limits of a memory store, such as its size, are [settings of the store](guards.md).
+
+| name in the file | flag | environment variable | default | |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def page() -> str:
+    """docs/server-configuration.md."""
+    rows = [f"| `{name}` | `{flag}` | `{variable}` | | {text} |" for name, (flag, variable, text) in LOCATION.items()]
+    for each in settings():
+        default = "" if each.default is None else f"`{json.dumps(each.default)}`"
+        rows.append(f"| `{each.name}` | `{each.flag}` | `{each.variable}` | {default} | {each.text} |")
+    return INTRODUCTION + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

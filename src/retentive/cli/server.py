@@ -112,6 +112,8 @@ def keys() -> None:
 @click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may name; may be repeated.")
 @click.option("--principal", metavar="ACTOR", help="Actor of the changes, such as user:ann.  [default: the key itself]")
 @click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
+@click.option("--rate", metavar="N/s", help="Requests of the key, such as 50/s or none.  [default: that of the server]")
+@click.option("--max-body", type=click.IntRange(1, 1 << 26), metavar="BYTES", help="Limit of the body of a request.")
 @click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
 def new(
     location: Location,
@@ -122,6 +124,8 @@ def new(
     act_as: tuple[str, ...],
     principal: str | None,
     workspace: str,
+    rate: str | None,
+    max_body: int | None,
     expires_in_days: int | None,
 ) -> None:
     """Create an API key and print it. It is shown only once."""
@@ -135,6 +139,8 @@ def new(
             act_as=act_as,
             principal=principal,
             expires_at=expires,
+            rate_limit=rate,
+            max_body_bytes=max_body,
         )
     output.emit({**_fields(made.record), "api_key": made.text}, plain=f"{made.text}\n")
 

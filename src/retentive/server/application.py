@@ -7,13 +7,12 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TypeVar
 
-from anyio import CapacityLimiter, fail_after, to_thread
+from anyio import fail_after, to_thread
 
 from retentive.errors import RetentiveError
 from retentive.server.calls import Call, Caller, Events, Json, Place, Streamed
@@ -24,10 +23,11 @@ from retentive.server.events import Hub
 from retentive.server.fields import read_fields, read_query
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
+from retentive.server.limits import BodyBudget, RateLimits
 from retentive.server.openapi import document
-from retentive.server.options import QUEUE, THREADS
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
+from retentive.server.workers import Workers
 from retentive.values.extras import pip_install
 
 try:
@@ -39,7 +39,6 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-T = TypeVar("T")
 LOG = logging.getLogger("retentive.server")
 MIN_BODY_BYTES = 1 << 20
 ESCAPED = 6
@@ -50,24 +49,6 @@ MAX_DISCARDED_BYTES = 8 << 20
 READY_S = 1.0
 
 
-class Workers:
-    """Threads for the calls of handlers, with a bounded queue."""
-
-    def __init__(self, threads: int = THREADS, queue: int = QUEUE) -> None:
-        self._limiter = CapacityLimiter(threads)
-        self._places = threads + queue
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run a function in a thread. Raises `ApiError` 503 if too many calls wait."""
-        if self._places <= 0:
-            raise overloaded("the server is overloaded; try again later")
-        self._places -= 1
-        try:
-            return await to_thread.run_sync(work, limiter=self._limiter)
-        finally:
-            self._places += 1
-
-
 @dataclass
 class Server:
     """What the endpoints of one process share."""
@@ -75,6 +56,8 @@ class Server:
     place: Place
     workers: Workers
     hub: Hub
+    limits: RateLimits = field(default_factory=RateLimits)
+    bodies: BodyBudget = field(default_factory=BodyBudget)
     is_stopping: bool = False
 
     def stop(self) -> None:
@@ -85,22 +68,24 @@ class Server:
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
         """Answer one request to a path with these routes, by method."""
         try:
-            return await self._answer(request, _route(routes, request.method))
+            with self.bodies.reserved() as reserve:
+                return await self._answer(request, _route(routes, request.method), reserve)
         except ApiError as error:
             return error_response(request.scope, error, routes)
         except RetentiveError as error:
             return error_response(request.scope, api_error(error), routes)
 
-    async def _answer(self, request: Request, route: Route) -> Response:
+    async def _answer(self, request: Request, route: Route, reserve: Callable[[int], None]) -> Response:
         caller = await self._caller(request)
         request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=route.path)
+        self.limits.check(caller.key.id, caller.key.rate_limit)
         check_workspace(request.headers, caller.key)
         check_beta(request.headers)
         check_scope(caller.key, route)
         fields = read_query(route.query, request.scope["query_string"])
         call = Call(self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params)
         if route.method == "POST":
-            fields |= read_fields(route.body, read_object(await self._body(request, call)))
+            fields |= read_fields(route.body, read_object(await self._body(request, call, reserve)))
         answer = await self.workers.run(partial(call.answered_by, route.handler, fields))
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
@@ -123,11 +108,12 @@ class Server:
             await self.workers.run(partial(_note_use, self.place, record))
         return Caller(record, named_actor(request.headers, record))
 
-    async def _body(self, request: Request, call: Call) -> bytes:
+    async def _body(self, request: Request, call: Call, reserve: Callable[[int], None]) -> bytes:
         """Body of a request. Raises `ApiError` 413 if it is too long."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise ApiError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
-        limit, found, size, is_asked, more = MIN_BODY_BYTES, bytearray(), 0, False, True
+        own = call.caller.key.max_body_bytes or MAX_BODY_BYTES
+        limit, found, size, is_asked, more = min(own, MIN_BODY_BYTES), bytearray(), 0, False, True
         while more and size - len(found) < MAX_DISCARDED_BYTES:
             message = await request.receive()
             if message["type"] == "http.disconnect":
@@ -135,8 +121,9 @@ class Server:
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
             if size > limit and not is_asked:
-                limit, is_asked = await self.workers.run(partial(_body_limit, call)), True
+                limit, is_asked = min(own, await self.workers.run(partial(_body_limit, call))), True
             if size <= limit:
+                reserve(len(piece))
                 found += piece
         if size > limit:  # the rest was read too, since most clients read no answer before they have sent their body
             raise ApiError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
@@ -218,10 +205,10 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     await error_response(scope, missing("route"))(scope, receive, send)
 
 
-def server_of(place: Place, *, threads: int = THREADS, queue: int = QUEUE) -> Server:
+def server_of(place: Place, workers: Workers | None = None, limits: RateLimits | None = None) -> Server:
     """A server for an open location."""
-    workers = Workers(threads, queue)
-    return Server(place, workers, Hub(workers.run))
+    workers = workers or Workers()
+    return Server(place, workers, Hub(workers.run), limits or RateLimits())
 
 
 def application(server: Server, *, on_stop: Callable[[], None] | None = None) -> ASGIApp:

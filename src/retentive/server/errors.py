@@ -50,7 +50,14 @@ class ApiError(Exception):
     """Error answer. `fields` are additional fields of the error object."""
 
     def __init__(
-        self, status: int, kind: str, message: str, code: str, *, fields: Mapping[str, object] | None = None
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        code: str,
+        *,
+        fields: Mapping[str, object] | None = None,
+        retry_after_s: int = RETRY_AFTER_S,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -58,6 +65,7 @@ class ApiError(Exception):
         self.message = message
         self.code = code
         self.fields = dict(fields or {})
+        self.retry_after_s = retry_after_s
 
     def body(self, request_id: str) -> dict[str, object]:
         """The JSON body."""
@@ -67,7 +75,7 @@ class ApiError(Exception):
     def headers(self) -> dict[str, str]:
         """Headers that control the retries of clients."""
         if self.status in {429, 503}:
-            return {"retry-after": str(RETRY_AFTER_S)}
+            return {"retry-after": str(self.retry_after_s)}
         return {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
 
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from retentive.errors import InvalidInput
 from retentive.server.errors import invalid
+from retentive.server.rates import RATE_PATTERN, rate_of
 from retentive.storage.contract import plain_name
 from retentive.values.patterns import check_actor_pattern
 
@@ -92,6 +93,16 @@ def _actor_pattern(value: object) -> str:
 
 
 ACTOR_PATTERN = Kind({"type": "string"}, _actor_pattern)
+
+
+def _rate(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(_NOT_TEXT)
+    rate_of(value)
+    return value
+
+
+RATE = Kind({"type": "string", "pattern": RATE_PATTERN}, _rate)
 
 
 def choice(*values: str) -> Kind:

@@ -32,6 +32,8 @@ class KeyOptions(TypedDict, total=False):
     principal: str | None
     expires_at: datetime | None
     created_by: str | None
+    rate_limit: str | None
+    max_body_bytes: int | None
 
 
 class KeyStore:
@@ -95,11 +97,17 @@ class KeyStore:
         return {ID_PREFIX + short: at for short, at in self._records.list(USED)}
 
     def change(
-        self, key_id: str, workspace_id: str | None = None, *, name: str | None = None, status: str | None = None
+        self,
+        key_id: str,
+        workspace_id: str | None = None,
+        *,
+        name: str | None = None,
+        status: str | None = None,
+        rate_limit: str | None = None,
     ) -> KeyRecord:
-        """Change the name or the status of a key. Raises `NotFound`, `InvalidInput` and `Conflict`."""
+        """Change the name, the status or the rate of a key. Raises `NotFound`, `InvalidInput` and `Conflict`."""
         before = self.get(key_id, workspace_id)
-        after = before.changed(name=name, status=status)
+        after = before.changed(name=name, status=status, rate_limit=rate_limit)
         self._records.put(KIND, _short(key_id), after.to_text(), expected=before.to_text())
         with self._lock:
             self._cached.pop(key_id, None)

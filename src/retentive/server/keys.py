@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
+from retentive.server.rates import rate_of
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
@@ -45,7 +46,8 @@ class KeyRecord:
     """Stored data of a key. `digest` is the SHA-256 of its text, which is random, so no slow hash is needed.
 
     `stores` are ids of memory stores and patterns of their keys, `act_as` patterns of actors that a request may name.
-    Empty `stores` are all stores of the workspace. `principal` is an actor, such as `user:ann`.
+    Empty `stores` are all stores of the workspace. `principal` is an actor, such as `user:ann`. `rate_limit` is a text
+    such as `50/s`, `none` for no limit, or None for that of the server.
     """
 
     id: str
@@ -61,6 +63,8 @@ class KeyRecord:
     act_as: tuple[str, ...] = ()
     principal: str | None = None
     expires_at: str | None = None
+    rate_limit: str | None = None
+    max_body_bytes: int | None = None
 
     def status_at(self, now: datetime) -> Status:
         """Status of the key, which expires by itself."""
@@ -103,12 +107,16 @@ class KeyRecord:
         except (KeyError, TypeError, ValueError):
             raise Damaged("the record of an API key cannot be read") from None
 
-    def changed(self, *, name: str | None = None, status: str | None = None) -> KeyRecord:
-        """The record with another name or status. Raises `InvalidInput`: an archived key stays archived."""
+    def changed(
+        self, *, name: str | None = None, status: str | None = None, rate_limit: str | None = None
+    ) -> KeyRecord:
+        """The record with other values. Raises `InvalidInput`: an archived key stays archived."""
         if status is not None and self.status == "archived" and status != "archived":
             raise InvalidInput("the API key is archived, which cannot be reversed")
         named = replace(self, name=plain_name("name", name)) if name is not None else self
-        return named if status is None else replace(named, status=cast("Status", status))
+        rate_of(rate_limit)
+        limited = named if rate_limit is None else replace(named, rate_limit=rate_limit)
+        return limited if status is None else replace(limited, status=cast("Status", status))
 
 
 def new_key(
@@ -122,6 +130,8 @@ def new_key(
     principal: str | None = None,
     expires_at: datetime | None = None,
     created_by: str | None = None,
+    rate_limit: str | None = None,
+    max_body_bytes: int | None = None,
 ) -> NewKey:
     """Make a key. Raises `InvalidInput` for invalid arguments."""
     for pattern in stores:
@@ -129,6 +139,7 @@ def new_key(
     for pattern in act_as:
         check_actor_pattern(pattern)
     _check_principal(principal)
+    rate_of(rate_limit)
     if expires_at is not None and expires_at <= now:
         raise InvalidInput("expires_at must be in the future")
     short = _random(_ID_CHARS)
@@ -147,6 +158,8 @@ def new_key(
         act_as=act_as,
         principal=principal,
         expires_at=None if expires_at is None else expires_at.isoformat(),
+        rate_limit=rate_limit,
+        max_body_bytes=max_body_bytes,
     )
     return NewKey(record, text)
 

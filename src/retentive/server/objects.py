@@ -157,6 +157,8 @@ def api_key(record: KeyRecord, now: datetime, last_used_at: str | None) -> Json:
         "scopes": list(record.scopes),
         "stores": list(record.stores),
         "act_as": list(record.act_as),
+        "rate_limit": record.rate_limit,
+        "max_body_bytes": record.max_body_bytes,
         "last_used_at": _stored(last_used_at),
     }
 

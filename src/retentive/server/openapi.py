@@ -19,8 +19,10 @@ ERRORS = {
     "404": "Nothing has this id, or the key may not see it",
     "409": "The request conflicts with the present state",
     "413": "The body is too long",
+    "429": "The key has sent too many requests; `retry-after` says when to try again",
     "500": "Stored data is damaged or encrypted with another key, or the server has a bug",
     "503": "The storage is unavailable or the server overloaded; `retry-after` says when to try again",
+    "504": "The request took longer than the deadline, and may still take effect",
     "507": "The disk is full",
 }
 STREAM = "stream:"

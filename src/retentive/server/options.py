@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from retentive.errors import InvalidInput
+from retentive.server.rates import rate_of
 
 PREFIX = "RETENTIVE_SERVE_"
 """Prefix of the environment variables."""
@@ -20,6 +21,8 @@ MAX_PORT = 65_535
 THREADS = 40
 QUEUE = 200
 """Calls that wait for a thread. A call beyond them gets 503."""
+DEADLINE_S = 60
+"""Below the timeout of the SDKs, 600 s, and of most proxies."""
 
 
 Default: TypeAlias = "str | int | bool | None"
@@ -37,11 +40,15 @@ class Options:
 
     url: str
     key_file: str | None = None
+    bucket_file: str | None = None
+    """File of `Buckets`, which the parent process creates for its workers."""
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8080, "Port; 0 is a free one.", high=MAX_PORT)
     workers: int = option(1, "Number of processes.", low=1, high=64)
     threads: int = option(THREADS, "Calls that a process runs at the same time.", low=1, high=1_000)
     queue: int = option(QUEUE, "Calls that wait in a process; further ones get 503.", high=100_000)
+    deadline_s: int = option(DEADLINE_S, "Seconds after which a call gets 504.", low=1, high=3_600)
+    rate: str | None = option(None, "Requests of each key, such as 50/s or 600/m.", metavar="N/s")
     tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
@@ -62,6 +69,7 @@ class Options:
 
     def check(self) -> None:
         """Raise `InvalidInput` for an address without encryption that other machines can reach, and missing files."""
+        rate_of(self.rate)
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidInput("--tls-cert and --tls-key must be given together")
         for path in (self.tls_cert, self.tls_key):

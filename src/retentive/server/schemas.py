@@ -208,6 +208,8 @@ SCHEMAS: Mapping[str, Schema] = {
         scopes=array(enum(*SCOPES)),
         stores=array(TEXT),
         act_as=array(TEXT),
+        rate_limit=nullable(TEXT),
+        max_body_bytes=nullable(NUMBER),
         last_used_at=nullable(TIME),
     ),
     "api_key_list": fixed(data=array(ref("api_key")), has_more=FLAG, first_id=nullable(TEXT), last_id=nullable(TEXT)),

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TypedDict
 
 import retentive
@@ -27,7 +27,9 @@ except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
 from retentive.server.application import application, server_of
+from retentive.server.limits import Buckets, RateLimits, bucket_file
 from retentive.server.protocol import HttpProtocol
+from retentive.server.workers import Workers
 
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable that passes the options to worker processes."""
@@ -51,7 +53,12 @@ def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
     """
     options.check()
     listener = _listen(options)
-    with listener, retentive.open(options.url, keys=_keys(options), sweep=False) as opened:
+    with (
+        listener,
+        bucket_file() as path,
+        retentive.open(options.url, keys=_keys(options), sweep=False) as opened,
+    ):
+        options = replace(options, bucket_file=path)
         first = Place(opened).keys.first() if options.is_loopback else None
         started: Started = {
             "url": options.address(listener.getsockname()[1]),
@@ -86,7 +93,9 @@ def _keys(options: Options) -> Keys | None:
 
 
 def _application(opened: Retentive, options: Options) -> ASGIApp:
-    app = application(server_of(Place(opened), threads=options.threads, queue=options.queue), on_stop=opened.close)
+    workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
+    limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
+    app = application(server_of(Place(opened), workers, limits), on_stop=opened.close)
     if options.request_log:
         log = logging.getLogger("retentive.server.requests")
         log.setLevel(logging.INFO)

@@ -9,6 +9,7 @@ from retentive.server.fields import (
     NAME,
     OBJECT,
     PRECONDITION,
+    RATE,
     SHA256,
     TIME,
     Field,
@@ -48,6 +49,7 @@ MODE = Field("mode", choice("refuse", "merge", "force"), "Treatment of later cha
 DRY_RUN = Field("dry_run", FLAG, "Report the steps, and change nothing", default=False)
 LIMIT = Field("limit", integer(1, 100), "Objects in one page", default=20)
 PAGE = Field("page", text(4_000), "The `next_page` of the page before")
+RATE_LIMIT = Field("rate_limit", RATE, "Requests of the key, such as `50/s`, `600/m`, `1000/h` or `none`")
 
 KEY_ROUTES = (
     Route(
@@ -64,6 +66,8 @@ KEY_ROUTES = (
             Field("act_as", texts(check_actor_pattern), "Patterns of the actors that a request may name"),
             Field("principal", OBJECT, "Actor of the changes made with the key; default: the key itself"),
             Field("expires_at", TIME, "When the key expires"),
+            RATE_LIMIT,
+            Field("max_body_bytes", integer(1, 1 << 26), "Limit of a body, if it is less than that of the store"),
         ),
         conflicts=True,
     ),
@@ -90,10 +94,11 @@ KEY_ROUTES = (
         ADMIN,
         keys.update_api_key,
         "api_key",
-        "Rename, deactivate or archive an API key",
+        "Rename, limit, deactivate or archive an API key",
         body=(
             Field("name", NAME, "Name of the key"),
             Field("status", choice("active", "inactive", "archived"), "An archived key stays archived"),
+            RATE_LIMIT,
         ),
         conflicts=True,
     ),

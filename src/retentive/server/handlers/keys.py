@@ -20,6 +20,8 @@ def create_api_key(
     act_as: tuple[str, ...] | None,
     principal: dict[str, object] | None,
     expires_at: datetime | None,
+    rate_limit: str | None,
+    max_body_bytes: int | None,
 ) -> Json:
     """Create a key in the workspace of the caller. The answer contains its text, which is shown once."""
     own = call.caller.key
@@ -34,6 +36,8 @@ def create_api_key(
         principal=principal_of(principal),
         expires_at=expires_at,
         created_by=str(call.caller.actor),
+        rate_limit=rate_limit,
+        max_body_bytes=max_body_bytes,
     )
     return {**_shown(call, made.record), "api_key": made.text}
 
@@ -74,10 +78,10 @@ def retrieve_api_key(call: Call) -> Json:
     return _shown(call, _found(call))
 
 
-def update_api_key(call: Call, *, name: str | None, status: str | None) -> Json:
-    """Change the name or the status of a key."""
-    key_id = _found(call).id
-    return _shown(call, call.place.keys.change(key_id, call.caller.workspace_id, name=name, status=status))
+def update_api_key(call: Call, *, name: str | None, status: str | None, rate_limit: str | None) -> Json:
+    """Change the name, the status or the rate of a key."""
+    key_id, keys = _found(call).id, call.place.keys
+    return _shown(call, keys.change(key_id, call.caller.workspace_id, name=name, status=status, rate_limit=rate_limit))
 
 
 def _found(call: Call) -> KeyRecord:

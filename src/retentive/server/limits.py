@@ -1,0 +1,133 @@
+"""Limits of a server: requests of a key over time, shared by the workers of a host, and the memory of bodies."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import mmap
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from threading import Lock
+
+from retentive.server.errors import ApiError, overloaded
+from retentive.server.rates import Rate, rate_of
+
+MAX_RETRY_AFTER_S = 60
+"""Both SDKs sleep as long as `retry-after` says, and take no longer time than this."""
+BODY_BYTES = 256 << 20
+"""Bytes of bodies that a process holds at the same time."""
+_SLOT = struct.Struct("<16sdd")
+"""Digest of a key id, its tokens, and the time when they were counted."""
+_GROUPS, _SLOTS = 1024, 8
+_GROUP_BYTES = _SLOT.size * _SLOTS
+_FILE_BYTES = _GROUP_BYTES * _GROUPS
+
+
+class Buckets:
+    """Token buckets in a mapped file. All processes that open the same file share them.
+
+    A key has a slot in the group that its digest selects. A group is changed under a lock of its bytes, which the
+    system releases if the process dies. If a group is full, the bucket that was used least recently is given up.
+    """
+
+    def __init__(self, path: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        os.ftruncate(self._file, _FILE_BYTES)
+        self._map = mmap.mmap(self._file, _FILE_BYTES)
+        self._clock = clock
+        self._lock = Lock()  # locks of a file do not exclude threads of the same process
+
+    def take(self, key_id: str, rate: Rate) -> float:
+        """Take a token. Returns 0, or the seconds until the next token if there is none."""
+        digest = blake2b(key_id.encode(), digest_size=16).digest()
+        start = int.from_bytes(digest[:4], "little") % _GROUPS * _GROUP_BYTES
+        with self._lock:
+            fcntl.lockf(self._file, fcntl.LOCK_EX, _GROUP_BYTES, start)
+            try:
+                return self._take(digest, start, rate)
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, _GROUP_BYTES, start)
+
+    def _take(self, digest: bytes, start: int, rate: Rate) -> float:
+        now = self._clock()
+        slots = {at: _SLOT.unpack_from(self._map, at) for at in range(start, start + _GROUP_BYTES, _SLOT.size)}
+        at = next((each for each, slot in slots.items() if slot[0] == digest), None)
+        tokens = float(rate.burst)
+        if at is None:
+            at = min(slots, key=lambda each: slots[each][2])
+        else:
+            _, left, since = slots[at]
+            if since <= now and left >= 0:  # else another boot wrote it, or a process that was killed
+                tokens = min(tokens, left + (now - since) * rate.per_s)
+        missing = max(0.0, 1 - tokens)
+        _SLOT.pack_into(self._map, at, digest, tokens if missing else tokens - 1, now)
+        return missing / rate.per_s
+
+    def close(self) -> None:
+        """Release the file."""
+        self._map.close()
+        os.close(self._file)
+
+
+@contextmanager
+def bucket_file() -> Iterator[str]:
+    """Path of a new file for `Buckets`, in memory if the system has a directory for that. It is removed at the end."""
+    directory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkstemp makes the name
+    file, path = tempfile.mkstemp(prefix="retentive-limits-", dir=directory)
+    os.close(file)
+    try:
+        yield path
+    finally:
+        os.unlink(path)
+
+
+class RateLimits:
+    """Check of the rate of keys. `default` is the rate of a key without one."""
+
+    def __init__(self, buckets: Buckets | None = None, default: str | None = None) -> None:
+        self._buckets = buckets
+        self._default = default
+        self._rates = {default: rate_of(default)}
+
+    def check(self, key_id: str, own: str | None) -> None:
+        """Count a request. Raises `ApiError` 429 if the key has sent too many."""
+        text = self._default if own is None else own
+        if text is None or self._buckets is None:
+            return
+        if text not in self._rates:
+            self._rates[text] = rate_of(text)
+        rate = self._rates[text]
+        wait_s = 0.0 if rate is None else self._buckets.take(key_id, rate)
+        if wait_s:
+            after = min(MAX_RETRY_AFTER_S, math.ceil(wait_s))
+            message = f"the API key may send {text}; try again in {after} s"
+            raise ApiError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
+
+
+class BodyBudget:
+    """Memory for the bodies of requests that a process reads. It belongs to one event loop."""
+
+    def __init__(self, max_bytes: int = BODY_BYTES) -> None:
+        self._left = max_bytes
+
+    @contextmanager
+    def reserved(self) -> Iterator[Callable[[int], None]]:
+        """A function that reserves bytes until the block ends. It raises `ApiError` 503 if too many are in use."""
+        held = 0
+
+        def reserve(count: int) -> None:
+            nonlocal held
+            if count > self._left:
+                raise overloaded("the server holds too many bodies; try again later")
+            self._left -= count
+            held += count
+
+        try:
+            yield reserve
+        finally:
+            self._left += held

@@ -1,0 +1,33 @@
+"""Rates of requests, such as `50/s`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from retentive.errors import InvalidInput
+
+NO_LIMIT = "none"
+"""Rate of a key without a limit, also if the server has one for keys without a rate of their own."""
+RATE_PATTERN = r"^(none|[1-9][0-9]{0,6}/[smh])$"
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_RATE = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Limit of requests: a bucket of `burst` tokens, to which `per_s` are added each second."""
+
+    burst: int
+    per_s: float
+
+
+def rate_of(text: str | None) -> Rate | None:
+    """The rate in a text such as `50/s`, `600/m` or `1000/h`; None for `none`. Raises `InvalidInput`."""
+    if text is None or text == NO_LIMIT:
+        return None
+    found = _RATE.fullmatch(text)
+    if found is None:
+        raise InvalidInput("a rate must look like 50/s, 600/m or 1000/h, or be none")
+    number = int(found[1])
+    return Rate(number, number / _SECONDS[found[2]])

@@ -1,0 +1,324 @@
+"""Rate limits, limits of bodies, and the answers of a server that is overloaded or without its storage."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retentive
+from retentive import MemoryStore
+from retentive.errors import InvalidInput, StoreFull, Unavailable
+from retentive.server.errors import ApiError, api_error
+from retentive.server.keys import id_in
+from retentive.server.limits import BodyBudget, Buckets, RateLimits, bucket_file
+from retentive.server.rates import RATE_PATTERN, Rate, rate_of
+from retentive.server.workers import Workers
+from support import servers
+from support.http_api import Api, serving
+from support.protocols import Postgresql
+from support.proxy import Proxy
+
+RATES = [("50/s", Rate(50, 50.0)), ("600/m", Rate(600, 10.0)), ("36/h", Rate(36, 0.01)), ("none", None), (None, None)]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    with bucket_file() as found:
+        yield found
+
+
+@pytest.fixture
+def buckets(path: str, clock: Clock) -> Iterator[Buckets]:
+    found = Buckets(path, clock=clock)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(("text", "rate"), RATES)
+def test_texts_of_rates(text: str | None, rate: Rate | None) -> None:
+    assert rate_of(text) == rate
+    assert text is None or re.search(RATE_PATTERN, text)
+
+
+@pytest.mark.parametrize("text", ["", "0/s", "-1/s", "5", "5/d", "5/s ", "5/s\n", "\u0665/s", "NONE", "12345678/s"])
+def test_malformed_rates(text: str) -> None:
+    with pytest.raises(InvalidInput, match="50/s"):
+        rate_of(text)
+
+
+def test_a_bucket_gives_its_tokens_and_fills_again(buckets: Buckets, clock: Clock) -> None:
+    rate = Rate(4, 2.0)
+    assert [buckets.take("a", rate) for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    assert buckets.take("b", rate) == 0
+    clock.now += 0.25
+    assert buckets.take("a", rate) == pytest.approx(0.25)
+    clock.now += 0.25
+    assert [buckets.take("a", rate), buckets.take("a", rate)] == [0, 0.5]
+    clock.now += 3600
+    assert [buckets.take("a", rate) for _ in range(5)] == [0, 0, 0, 0, 0.5]
+
+
+@given(steps=st.lists(st.floats(0, 3), max_size=60), burst=st.integers(1, 5), per_s=st.floats(0.1, 10))
+def test_a_key_never_gets_more_than_its_rate(steps: list[float], burst: int, per_s: float) -> None:
+    clock = Clock()
+    with bucket_file() as path:
+        buckets, taken = Buckets(path, clock=clock), 0
+        for step in steps:
+            clock.now += step
+            taken += buckets.take("a", Rate(burst, per_s)) == 0
+        buckets.close()
+    assert taken <= burst + (clock.now - 1000) * per_s + 1e-6
+
+
+def test_more_keys_than_slots(buckets: Buckets, clock: Clock) -> None:
+    """A new key gets a full bucket; one that was used just now keeps its place in the group."""
+    rate = Rate(1, 0.001)
+    for number in range(20_000):
+        clock.now += 1e-6
+        assert buckets.take(f"apikey_{number}", rate) == 0
+    assert buckets.take("apikey_19999", rate) > 0
+
+
+@pytest.mark.parametrize("written", [(-5.0, 900.0), (9e99, 1e12), (float("nan"), 900.0)])
+def test_an_invalid_slot_is_a_full_bucket(buckets: Buckets, clock: Clock, written: tuple[float, float]) -> None:
+    """A process was killed while it wrote, or the clock began anew."""
+    buckets.take("a", Rate(3, 1.0))
+    from retentive.server.limits import _SLOT
+
+    at = next(at for at in range(0, len(buckets._map), _SLOT.size) if buckets._map[at : at + 16].strip(b"\0"))
+    _SLOT.pack_into(buckets._map, at, buckets._map[at : at + 16], *written)
+    assert [buckets.take("a", Rate(3, 1.0)) for _ in range(4)] == [0, 0, 0, 1]
+
+
+def _takes(path: str, counts: Any) -> None:
+    buckets = Buckets(path, clock=Clock())
+    counts.put(sum(buckets.take("a", Rate(1000, 1.0)) == 0 for _ in range(600)))
+
+
+def test_processes_share_the_buckets(path: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    counts = context.SimpleQueue()
+    started = [context.Process(target=_takes, args=(path, counts)) for _ in range(2)]
+    for each in started:
+        each.start()
+    assert sum(counts.get() for _ in started) == 1000
+    for each in started:
+        each.join()
+
+
+@pytest.fixture
+def limited(tmp_path: Path, buckets: Buckets) -> Iterator[Api]:
+    """A server with a rate, whose clock does not move."""
+    with (
+        retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
+        serving(opened, limits=RateLimits(buckets, "3/m")) as api,
+    ):
+        yield api
+
+
+def test_a_key_over_its_rate_gets_429(limited: Api, clock: Clock) -> None:
+    first, second = limited.with_key("read"), limited.with_key("read")
+    answers = [first.get("/v1/memory_stores") for _ in range(4)]
+    assert [each.status for each in answers] == [200, 200, 200, 429]
+    assert answers[3].error["type"] == "rate_limit_error"
+    assert answers[3].error["details"] == {"error_code": "rate_limited"}
+    assert answers[3].headers["retry-after"] == "20"
+    assert second.get("/v1/memory_stores").status == 200
+    assert first.get("/readyz").status == 200
+    clock.now += 20
+    assert first.get("/v1/memory_stores").status == 200
+
+
+def test_keys_have_rates_of_their_own(limited: Api) -> None:
+    """The wait is never more than 60 s in the answer, and a rate can be changed while the key is used."""
+    admin = limited.with_key("admin", rate_limit="none")
+    made = admin.post("/v1/organizations/api_keys", {"name": "slow", "rate_limit": "1/h", "max_body_bytes": 50}).body
+    assert (made["rate_limit"], made["max_body_bytes"]) == ("1/h", 50)
+    slow = Api(limited.url, made["api_key"], limited.place)
+    answers = [slow.get("/v1/memory_stores") for _ in range(2)]
+    assert [each.status for each in answers] == [200, 429]
+    assert answers[1].headers["retry-after"] == "60"
+    changed = admin.post(f"/v1/organizations/api_keys/{made['id']}", {"rate_limit": "none"}).body
+    assert changed["rate_limit"] == "none"
+    assert {slow.get("/v1/memory_stores").status for _ in range(5)} == {200}
+    refused = admin.post(f"/v1/organizations/api_keys/{made['id']}", {"rate_limit": "fast"})
+    assert refused.error["message"].startswith("rate_limit: a rate must look like")
+
+
+def test_an_invalid_key_takes_no_token(limited: Api) -> None:
+    key = limited.with_key("read")
+    wrong = Api(limited.url, key.key[:-1] + "x", limited.place)
+    assert {wrong.get("/v1/memory_stores").status for _ in range(5)} == {401}
+    assert key.get("/v1/memory_stores").status == 200
+
+
+def test_a_key_with_a_smaller_limit_of_bodies(api: Api, store: MemoryStore, at: str) -> None:
+    key = api.with_key("write", max_body_bytes=100)
+    body = {"path": "/a", "content": "x"}
+    assert key.post(f"{at}/memories", body).status == 200
+    answer = key.post(f"{at}/memories", {**body, "content": "x" * 100})
+    assert (answer.status, answer.error["message"]) == (413, "the body must have at most 100 bytes")
+    assert api.post(f"{at}/memories", {**body, "path": "/b", "content": "x" * 100}).status == 200
+
+
+def test_bodies_share_a_budget() -> None:
+    budget = BodyBudget(100)
+    with budget.reserved() as first, budget.reserved() as second:
+        first(60)
+        second(40)
+        with pytest.raises(ApiError) as caught:
+            second(1)
+    assert (caught.value.status, caught.value.headers()) == (503, {"retry-after": "1"})
+    with budget.reserved() as third:
+        third(100)
+
+
+def test_a_server_without_memory_for_bodies(tmp_path: Path) -> None:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
+        assert api.server is not None
+        api.server.bodies = BodyBudget(10)
+        answer = api.post("/v1/memory_stores", {"name": "more than ten bytes"})
+        assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
+        assert api.get("/v1/memory_stores").body["data"] == []
+
+
+def test_calls_beyond_the_queue_are_refused() -> None:
+    """One runs, one waits, and the third is refused at once; then there is room again."""
+    free = Event()
+
+    async def work() -> list[str]:
+        workers, found = Workers(1, 1), list[str]()
+
+        async def call(name: str) -> None:
+            try:
+                await workers.run(lambda: free.wait(30))
+                found.append(name)
+            except ApiError as error:
+                found.append(f"{name} {error.status}")
+                free.set()
+
+        async with anyio.create_task_group() as group:
+            for name in ("first", "second", "third"):
+                group.start_soon(call, name)
+        await call("fourth")
+        workers.close()
+        return found
+
+    found = anyio.run(work)
+    assert found[0].endswith(" 503")
+    assert len([each for each in found if "503" not in each]) == 3
+
+
+def test_deadlines() -> None:
+    """A call that runs too long is 504, keeps its place, and ends; one that found no thread is 503 and never runs."""
+    free, ran = Event(), list[str]()
+
+    async def status(workers: Workers, name: str) -> int:
+        def work() -> None:
+            free.wait(30)
+            ran.append(name)
+
+        try:
+            await workers.run(work)
+        except ApiError as error:
+            return error.status
+        return 200
+
+    async def calls() -> list[int]:
+        workers = Workers(1, 1, deadline_s=0.05)
+        found: list[int] = []
+        found.append(await status(workers, "first"))
+        found.append(await status(workers, "second"))
+        free.set()
+        workers.close()
+        return found
+
+    assert anyio.run(calls) == [504, 503]
+    assert ran == ["first"]
+
+
+def test_an_error_of_the_function_is_not_a_deadline() -> None:
+    def fails() -> None:
+        raise TimeoutError("of the function")
+
+    async def work() -> None:
+        await Workers(1, 1).run(fails)
+
+    with pytest.raises(TimeoutError, match="of the function"):
+        anyio.run(work)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "headers"),
+    [
+        (Unavailable("x"), 503, "overloaded_error", {"retry-after": "1"}),
+        (StoreFull("x"), 507, "api_error", {"x-should-retry": "false"}),
+        (ApiError(504, "timeout_error", "x", "deadline"), 504, "timeout_error", {}),
+    ],
+)
+def test_failures_of_storage(error: Any, status: int, kind: str, headers: dict[str, str]) -> None:
+    found = error if isinstance(error, ApiError) else api_error(error)
+    assert (found.status, found.kind, found.headers()) == (status, kind, headers)
+
+
+def test_storage_that_is_away() -> None:
+    """Every request gets 503 with retry-after while the database cannot be reached, and succeeds afterwards."""
+    server = servers.postgresql()
+    url = server.new_database("server_limits_away")
+    with (
+        Proxy(server.port, Postgresql) as proxy,
+        retentive.open(f"{proxy.through(url)}?timeout_s=1") as opened,
+        serving(opened) as api,
+    ):
+        at = f"/v1/memory_stores/{opened.store().id}/memories"
+        body = {"path": "/a", "content": "x"}
+        proxy.down = True
+        proxy.cut_all()
+        for answer in (api.post(at, body), api.get(at)):
+            assert (answer.status, answer.error["type"]) == (503, "overloaded_error")
+            assert answer.headers["retry-after"] == "1"
+        proxy.heal()
+        assert api.post(at, body).status in {200, 409}  # 409: the outcome of the first one was unknown
+
+
+def test_many_calls_of_one_client_are_answered(tmp_path: Path) -> None:
+    """More calls at once than threads and places: each is done, or refused with 503 and without an effect."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, workers=Workers(1, 2)) as api:
+        store, found = opened.store(), list[tuple[int, str]]()
+        at = f"/v1/memory_stores/{store.id}/memories"
+
+        def create(path: str) -> None:
+            found.append((api.post(at, {"path": path, "content": json.dumps(path)}).status, path))
+
+        threads = [Thread(target=create, args=(f"/{number}",)) for number in range(24)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert {status for status, _ in found} <= {200, 503}
+        done = sorted(f"/memories{path}" for status, path in found if status == 200)
+        assert sorted(memory.path for memory in store.memories()) == done
+        assert id_in(api.key) is not None

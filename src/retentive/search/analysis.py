@@ -34,6 +34,8 @@ _DENSE = (  # scripts without spaces between words, and Hangul, whose words carr
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[^\W{_DENSE}][^\W{_DENSE}{_MARKS}]*(?:[{_MARKS}]+[^\W{_DENSE}]*)*")
 DENSE_RUN = re.compile(rf"[{_DENSE}]+")
+_SPLIT = re.compile(rf"[{_DENSE}{_MARKS}]")
+_PLAIN_WORD = re.compile(r"\w+")
 _TOKEN = re.compile(rf"[{_DENSE}]+|{_WORD.pattern}")
 _PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _SCRIPTS = (  # first character, last character, language of the stemmer
@@ -64,6 +66,8 @@ def surfaces(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text)
     text = normal(text)
+    if _SPLIT.search(text) is None:  # four times as fast
+        return _PLAIN_WORD.findall(text)
     found: list[str] = _WORD.findall(text)
     for run in DENSE_RUN.findall(text):
         found += pairs(run)

@@ -25,7 +25,8 @@ _MONTHS = {
     )
     for number, name in enumerate(row.split(), 1)
 }
-_NUMBER = re.compile(r"(?<![\w.])[0-9]{1,4}(?![0-9])")
+_NUMBER = re.compile(r"[0-9]+")
+_AFTER = "-/. "  # characters after the first number of a date, unless it is a letter or a space is before it
 _ISO = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})(?![0-9])")
 _DOTTED = re.compile(r"([0-9]{1,2})([./]) ?([0-9]{1,2})\2 ?([0-9]{4})(?![0-9])")
 _CJK = re.compile(r"(?:([0-9]{4}) ?[年년] ?)?([0-9]{1,2}) ?[月월](?: ?([0-9]{1,2}) ?[日일])?")
@@ -47,21 +48,28 @@ class FoundDate(NamedTuple):
 
 def dates(text: str) -> Iterator[FoundDate]:
     """Dates in a text, in order."""
-    end = 0
+    last = 0
     for match in _NUMBER.finditer(text):
-        if match.start() >= end:
-            found = _found(text, match.start(), match.end())
-            if found is not None:
-                end = found.end
-                yield found
+        start, end = match.span()
+        if start < last or end - start > 4:
+            continue
+        before, after = text[start - 1] if start else "\n", text[end : end + 1]
+        if before != " " and (before.isalnum() or before in "_." or not (after.isalpha() or after in _AFTER)):
+            continue
+        found = _found(text, start, end)
+        if found is not None:
+            last = found.end
+            yield found
 
 
 def _found(text: str, start: int, end: int) -> FoundDate | None:
-    if iso := _ISO.match(text, start):
-        return _date(start, iso.end(), iso[1], iso[2], iso[3])
-    if dotted := _DOTTED.match(text, start):
-        day, month = (dotted[1], dotted[3]) if dotted[2] == "." or int(dotted[3]) <= 12 else (dotted[3], dotted[1])
-        return _date(start, dotted.end(), dotted[4], month, day)
+    if text[end : end + 1] in "-/.":
+        if iso := _ISO.match(text, start):
+            return _date(start, iso.end(), iso[1], iso[2], iso[3])
+        if dotted := _DOTTED.match(text, start):
+            is_day_first = dotted[2] == "." or int(dotted[3]) <= 12
+            day, month = (dotted[1], dotted[3]) if is_day_first else (dotted[3], dotted[1])
+            return _date(start, dotted.end(), dotted[4], month, day)
     if cjk := _CJK.match(text, start):
         return _date(start, cjk.end(), cjk[1], cjk[2], cjk[3])
     after = _MONTH_AFTER.match(text, end) if end - start <= 2 else None

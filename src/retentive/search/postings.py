@@ -1,8 +1,9 @@
 """Inverted index of one memory store, in memory: for each word as written, the memories with it and how often.
 
-A posting is one integer: the number of the memory, and seven bits for the count. A word with one memory has this
-integer alone, since half of all words occur once; other words have a sorted array. Words are not stemmed here: a query
-expands to the few words that share a stem with it (`analysis.prefixes`), so that building needs no stemmer.
+Postings are a sorted array of the numbers of memories: each number once per occurrence, so that counting and merging
+run in C. A word that occurs once has its number alone, since this holds for half of all words. Words are not stemmed
+here: a query expands to the few words that share a stem with it (`analysis.prefixes`), so that building needs no
+stemmer.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import re
 import zlib
 from array import array
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, compress
+from operator import truediv
+from typing import TypeAlias
 
 from retentive.search.analysis import detected, is_dense, key, parts, surfaces
 from retentive.search.dates import dates
@@ -22,33 +25,32 @@ from retentive.search.terms import Term
 from retentive.values.paths import ROOT
 
 Postings: TypeAlias = "int | array[int]"
-_BITS = 7
-_MOST = (1 << _BITS) - 1
-_HEADING = re.compile(r"(?m)^#{1,6}[ \t].*")
+_HEADING = re.compile(r"\n#{1,6}[ \t].*")
 _DIGIT = re.compile(r"[0-9]")
 IN_PATH = 3  # times that a word of the path counts
 IN_HEADING = 1  # times more that a word of a heading counts
 SAMPLE = 128  # memories in which languages are detected
+MAX_MEMORIES = 1 << 31  # numbers have 32 bits
 _FEW_KEYS = 200  # new words are inserted one at a time up to this number
-_MAX_CACHED = 50_000  # entries cached for recent terms, in a small store
-_CACHED_PER_MEMORY = 8
+_RARE = 16  # a term that occurs less than once in this number of memories has a dict of counts, others a byte a memory
+_DICT_BYTES = 90  # bytes of memory per entry of such a dict
+_MAX_CACHED = 1 << 22  # bytes cached for recent terms, in a small store
+_CACHED_SHARE = 0.5  # of the bytes of text, in a large one
 K1 = 1.2  # parameters of BM25, tuned on benchmarks/search
 B = 0.75
 
 
-def counted(path: str, text: str) -> Counter[str]:
-    """Surfaces of a memory and how often each counts. Words of headings and of the path count more than once."""
-    counts = Counter(surfaces(text))
+def counted(path: str, text: str) -> list[str]:
+    """Surfaces of a memory, each as often as it counts. Those of headings and of the path count more than once."""
+    found = surfaces(text)
     if "#" in text:
-        for heading in _HEADING.findall(text):
-            for surface in surfaces(heading):
-                counts[surface] += IN_HEADING
-    for surface in surfaces(path.removeprefix(ROOT)):
-        counts[surface] += IN_PATH
+        for heading in _HEADING.findall("\n" + text):
+            found += surfaces(heading) * IN_HEADING
+    found += surfaces(path.removeprefix(ROOT)) * IN_PATH
     if _DIGIT.search(text) or _DIGIT.search(path):
-        for found in dates(f"{path}\n{text}"):
-            counts.update(found.surfaces)
-    return counts
+        for date in dates(f"{path}\n{text}"):
+            found += date.surfaces
+    return found
 
 
 def in_sample(memory_id: str, memories: int) -> bool:
@@ -56,17 +58,78 @@ def in_sample(memory_id: str, memories: int) -> bool:
     return memories <= SAMPLE or zlib.crc32(memory_id.encode()) % (memories // SAMPLE) == 0
 
 
-class Occurrences(NamedTuple):
-    """Occurrences of a term: its surfaces, and the numbers of the memories with it, as keys and as a bit mask.
+class Occurrences:
+    """Occurrences of a term: its surfaces, and how often it counts in each memory.
 
-    The value of a number is `count / (count + norm)`, the part of BM25 that depends on the memory; `most` is the
-    greatest.
+    `count_of` returns the count by the number of a memory, or 0 or None.
     """
 
-    surfaces: tuple[str, ...]
-    shares: dict[int, float]
-    mask: int
-    most: float
+    __slots__ = ("_counts", "_most_count", "_most_density", "count_of", "memories", "surfaces")
+
+    def __init__(self, surfaces: tuple[str, ...], postings: list[Postings], sizes: list[int]) -> None:
+        self.surfaces = surfaces
+        self._counts = _counts([(each,) if isinstance(each, int) else each for each in postings], len(sizes))
+        self.count_of: Callable[[int], int | None]
+        if isinstance(self._counts, bytearray):
+            self.count_of = self._counts.__getitem__
+            self.memories = len(sizes) - self._counts.count(0)
+            self._most_density = max(map(truediv, self._counts, sizes))
+            self._most_count = max(self._counts)
+        else:
+            self.count_of = self._counts.get
+            self.memories = len(self._counts)
+            counts, among = self._counts.values(), map(sizes.__getitem__, self._counts)
+            self._most_density = max(map(truediv, counts, among), default=0.0)
+            self._most_count = max(counts, default=0)
+
+    @property
+    def numbers(self) -> Iterable[int]:
+        """Numbers of the memories with the term, each once."""
+        return compress(range(len(self._counts)), self._counts) if self.flags else self._counts
+
+    @property
+    def flags(self) -> bytearray | None:
+        """A byte for each memory, 0 for those without the term; None for a rare term."""
+        return self._counts if isinstance(self._counts, bytearray) else None
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, about."""
+        return len(self._counts) * (1 if self.flags else _DICT_BYTES)
+
+    def most(self, flat: float, slope: float) -> float:
+        """Bound of `count / (count + norm)`, the part of BM25 that depends on the memory."""
+        return 1 / (1 + flat / self._most_count + slope / self._most_density) if self._most_count else 0.0
+
+
+def _counts(postings: Sequence[Sequence[int]], memories: int) -> dict[int, int] | bytearray:
+    if sum(map(len, postings)) * _RARE > memories:
+        flags = bytearray(memories)
+        try:
+            for number in chain.from_iterable(postings):
+                flags[number] += 1
+        except ValueError:  # more than 255
+            pass
+        else:
+            return flags
+    return Counter(chain.from_iterable(postings))
+
+
+class _ByWord(dict[str, Postings]):
+    """Postings by surface. A surface that was not there before gets `number`, and is listed in `fresh`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+        self.fresh: list[str] = []
+
+    def __missing__(self, surface: str) -> _ByWord:
+        self[surface] = self.number
+        self.fresh.append(surface)
+        return self
+
+    def append(self, number: int) -> None:
+        """Do nothing: the number is there."""
 
 
 class Index:
@@ -77,65 +140,60 @@ class Index:
         self.sizes: list[int] = []
         self.memories = 0
         self.size = 0
-        self._postings: dict[str, Postings] = {}
+        self._postings = _ByWord()
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []
         self._keys: list[str] = []  # sorted
         self._new_keys: set[str] = set()
         self._variants: dict[str, tuple[str, ...]] = {}
         self._cached: OrderedDict[tuple[str, tuple[str, ...]], Occurrences] = OrderedDict()
-        self._cached_entries = 0
+        self._cached_bytes = 0
         self._languages: tuple[str, ...] = ()
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def add(self, document: Document, counts: Mapping[str, int]) -> None:
-        """Add a memory that is not in the index."""
+    def add(self, document: Document, words: Iterable[str]) -> None:
+        """Add a memory that is not in the index, with its surfaces, each as often as it counts."""
         number = self._free.pop() if self._free else len(self.documents)
-        size = len(document.data)
         if number == len(self.documents):
             self.documents.append(document)
-            self.sizes.append(size)
-            self._append(number, counts)
+            self.sizes.append(len(document.data) or 1)
+            self._append(number, words)
         else:
             self.documents[number] = document
-            self.sizes[number] = size
-            self._insert(number, counts)
+            self.sizes[number] = len(document.data) or 1
+            self._insert(number, Counter(words))
         self._numbers[document.memory_id] = number
-        self.count(size)
+        self.count(len(document.data))
 
     def count(self, size: int, memories: int = 1) -> None:
         """Count a memory in the statistics only."""
         self.memories += memories
         self.size += size * memories
         self._cached.clear()
-        self._cached_entries = 0
+        self._cached_bytes = 0
         self._languages = ()
 
-    def _append(self, number: int, counts: Mapping[str, int]) -> None:
-        base, postings = number << _BITS, self._postings
-        for surface, times in counts.items():
-            posting = base | times if times < _MOST else base | _MOST
-            known = postings.get(surface)
-            if known is None:
-                postings[surface] = posting
-                self._learn(surface)
-            elif type(known) is int:
-                postings[surface] = array("Q", (known, posting))
-            else:
-                known.append(posting)  # type: ignore[union-attr] # an array, as `type() is int` does not narrow
+    def _append(self, number: int, words: Iterable[str]) -> None:
+        postings = self._postings
+        postings.number = number
+        for surface in words:
+            try:
+                postings[surface].append(number)  # type: ignore[union-attr] # an exception is faster than a test
+            except AttributeError:
+                postings[surface] = array("I", (postings[surface], number))  # type: ignore[arg-type] # a single number
 
-    def _insert(self, number: int, counts: Mapping[str, int]) -> None:
+    def _insert(self, number: int, counts: Counter[str]) -> None:
         for surface, times in counts.items():
-            posting = number << _BITS | min(times, _MOST)
             known = self._postings.get(surface)
             if known is None:
-                self._postings[surface] = posting
-                self._learn(surface)
+                self._postings.fresh.append(surface)
+                known = array("I")
             elif isinstance(known, int):
-                self._postings[surface] = array("Q", sorted((known, posting)))
-            else:
-                insort(known, posting)
+                known = array("I", (known,))
+            at = bisect_left(known, number)
+            known[at:at] = array("I", (number,)) * times
+            self._postings[surface] = known[0] if len(known) == 1 else known
 
     def remove(self, memory_id: str) -> None:
         """Remove a memory and each word that no other memory has. Does nothing for an unknown id."""
@@ -143,28 +201,36 @@ class Index:
         document = None if number is None else self.documents[number]
         if number is None or document is None:
             return
-        low = number << _BITS
-        for surface in counted(document.path, document.text):
+        self._learn()
+        for surface in set(counted(document.path, document.text)):
             known = self._postings[surface]
-            if isinstance(known, int):
-                del self._postings[surface]
-                self._forget(surface)
-                continue
-            del known[bisect_left(known, low)]
-            if len(known) == 1:
-                self._postings[surface] = known[0]
+            if not isinstance(known, int):
+                del known[bisect_left(known, number) : bisect_right(known, number)]
+                if len(known) > 1:
+                    continue
+                if known:
+                    self._postings[surface] = known[0]
+                    continue
+            del self._postings[surface]
+            self._forget(surface)
         self.documents[number] = None
         self._free.append(number)
-        self.count(self.sizes[number], -1)
+        self.count(len(document.data), -1)
 
-    def _learn(self, surface: str) -> None:
-        if surface[0] == "@" or is_dense(surface):
-            return
-        for part in parts(surface):
-            known = key(part)
-            self._new_keys.add(known)
-            if known != surface:
-                self._variants[known] = (*self._variants.get(known, ()), surface)
+    def _learn(self) -> None:
+        """Learn the keys of new surfaces."""
+        for surface in self._postings.fresh:
+            if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
+                self._new_keys.add(surface)
+                continue
+            if is_dense(surface) or surface[0] == "@":
+                continue
+            for part in parts(surface):
+                known = key(part)
+                self._new_keys.add(known)
+                if known != surface:
+                    self._variants[known] = (*self._variants.get(known, ()), surface)
+        self._postings.fresh.clear()
 
     def _forget(self, surface: str) -> None:
         if surface[0] == "@" or is_dense(surface):
@@ -181,6 +247,7 @@ class Index:
                 del keys[at]
 
     def _sorted_keys(self) -> list[str]:
+        self._learn()
         if self._new_keys:
             fresh = [each for each in self._new_keys if not _has(self._keys, each)]
             if len(fresh) > _FEW_KEYS:
@@ -210,11 +277,12 @@ class Index:
         name = term.text, term.languages
         found = self._cached.get(name)
         if found is None:
-            found = self._cached[name] = self._merged(self._surfaces(term))
-            self._cached_entries += len(found.shares)
-            room = max(_MAX_CACHED, _CACHED_PER_MEMORY * self.memories)
-            while len(self._cached) > 1 and self._cached_entries > room:
-                self._cached_entries -= len(self._cached.popitem(last=False)[1].shares)
+            words = tuple(self._surfaces(term))
+            found = Occurrences(words, [self._postings[each] for each in words], self.sizes)
+            self._cached[name] = found
+            self._cached_bytes += found.weight
+            while len(self._cached) > 1 and self._cached_bytes > max(_MAX_CACHED, self.size * _CACHED_SHARE):
+                self._cached_bytes -= self._cached.popitem(last=False)[1].weight
         else:
             self._cached.move_to_end(name)
         return found
@@ -235,25 +303,6 @@ class Index:
                 found |= dict.fromkeys(self._variants.get(known, ()))
         return list(found)
 
-    def _merged(self, surfaces: list[str]) -> Occurrences:
-        merged: dict[int, int] = {}
-        for surface in surfaces:
-            postings = self._postings[surface]
-            each = (postings,) if isinstance(postings, int) else postings
-            if not merged:
-                merged = {posting >> _BITS: posting & _MOST for posting in each}
-                continue
-            for posting in each:
-                number = posting >> _BITS
-                merged[number] = merged.get(number, 0) + (posting & _MOST)
-        flags = bytearray(len(self.documents) // 8 + 1)
-        for number in merged:
-            flags[number >> 3] |= 1 << (number & 7)
-        flat, slope = self.norms(self.memories, self.size)
-        sizes = self.sizes
-        shares = {number: count / (count + flat + slope * sizes[number]) for number, count in merged.items()}
-        return Occurrences(tuple(surfaces), shares, int.from_bytes(flags, "little"), max(shares.values(), default=0.0))
-
     @staticmethod
     def norms(memories: int, size: int) -> tuple[float, float]:
         """Two numbers: the norm of a memory is the first, and the second times its bytes."""
@@ -272,8 +321,7 @@ class Index:
         """Numbers of the memories with a folded word without accents."""
         for surface in (word, *self._variants.get(word, ())):
             postings = self._postings.get(surface, ())
-            for posting in (postings,) if isinstance(postings, int) else postings:
-                yield posting >> _BITS
+            yield from (postings,) if isinstance(postings, int) else dict.fromkeys(postings)
 
 
 def word_set(document: Document) -> frozenset[str]:

@@ -1,19 +1,19 @@
 """Ranking: BM25 over whole memories, and the score of the best line for the first of them.
 
-Terms are processed rarest first. Once enough memories have a score that the other terms cannot reach on their own,
-these terms only add to memories that are already counted (MaxScore). The result is exact.
+Terms are processed rarest first, and a memory is scored for all terms at once. Once enough memories have a score that
+the other terms cannot reach on their own, no memory with these terms alone is scored (MaxScore). The result is exact.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import reduce
 from heapq import nlargest
+from itertools import filterfalse
 from math import log
-from operator import or_
+from typing import NamedTuple
 
 from retentive.search.analysis import is_dense, normal
 from retentive.search.lines import Line, Wanted, best_score, matching_lines, snippets_of
@@ -26,6 +26,7 @@ from retentive.values.paths import ROOT
 
 LINE = 0.5  # weight of the best line against the whole memory
 RESCORED = 20  # memories whose lines are scored
+TIE = 1e-6  # scores that differ by less are equal
 
 Admit = Callable[[Document], bool]
 
@@ -52,8 +53,16 @@ class Statistics:
 
 def statistics_of(index: Index, terms: Terms) -> Statistics:
     """Statistics of an index for the terms of a query."""
-    counts = {term.text: len(index.occurrences(term).shares) for term in terms.words}
+    counts = {term.text: index.occurrences(term).memories for term in terms.words}
     return Statistics(index.memories, index.size, counts)
+
+
+class _Weighted(NamedTuple):
+    """Term with its inverse document frequency. No memory with this and later terms only has a score over `reach`."""
+
+    occurrences: Occurrences
+    rarity: float
+    reach: float
 
 
 class Ranking:
@@ -74,117 +83,138 @@ class Ranking:
     ) -> None:
         self._index, self._terms, self._query = index, terms, query
         self._statistics = statistics or statistics_of(index, terms)
-        self._found = {term: self._occurrences(term, statistics) for term in terms.all}
+        self._found = {term: index.occurrences(term) for term in terms.all}
         self._admit, self._visible = admit, sees
-        self._admitted: dict[int, bool] = {}
-        self._allowed: int | None = None
+        self._allowed: set[int] | None = None  # None for all
 
     def results(self, limit: int | None) -> Results:
         """The best memories and the number of all matches. Raises `InvalidInput`."""
-        self._allowed = self._conditions(self._query.phrases)
-        total = self._total()
+        total = self._select(self._query.phrases)
         relaxed = not total and bool(self._query.phrases)
         if relaxed:
-            self._allowed = self._conditions(())
-            total = self._total()
+            total = self._select(())
         wanted = self._wanted()
         best = self._rescored(self._best(limit), wanted, limit)
         hits = tuple(self._hit(score, document, lines, wanted) for score, document, lines in best)
         return Results(hits, total, unknown=self._unknown(), relaxed=relaxed)
 
-    def _occurrences(self, term: Term, statistics: Statistics | None) -> Occurrences:
-        """Occurrences of a term. If several collections are ranked together, the norm is that of all of them."""
-        found, index = self._index.occurrences(term), self._index
-        if statistics is None:
-            return found
-        flat, slope = index.norms(index.memories, index.size)
-        new_flat, new_slope = index.norms(statistics.memories, statistics.size)
-        shares: dict[int, float] = {}
-        for number, share in found.shares.items():
-            size = index.sizes[number]
-            count = share * (flat + slope * size) / (1 - share)
-            shares[number] = count / (count + new_flat + new_slope * size)
-        return found._replace(shares=shares, most=max(shares.values(), default=0.0))
-
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def _conditions(self, phrases: tuple[str, ...]) -> int | None:
-        """Bit mask of the memories that the required and excluded words allow; None if all are allowed."""
-        allowed: int | None = None
+    def _select(self, phrases: tuple[str, ...]) -> int:
+        """Apply the conditions; return the number of memories that match."""
+        allowed = self._conditions(phrases)
+        if allowed is None and self._admit is None:
+            self._allowed = None
+            return self._count_any()
+        found = self._any() if allowed is None else allowed & self._any()
+        self._allowed = found if self._admit is None else set(filter(self._admits, found))
+        return len(self._allowed)
+
+    def _conditions(self, phrases: tuple[str, ...]) -> set[int] | None:
+        """Numbers of the memories that the required and excluded words allow; None if all are allowed."""
+        allowed: set[int] | None = None
         groups = [*self._terms.required, *(self._terms.phrase_words if phrases else ())]
-        for mask in map(self._with_all, groups):
-            allowed = mask if allowed is None else allowed & mask
+        for having in map(self._with_all, groups):
+            allowed = having if allowed is None else allowed & having
         if phrases and allowed:
             allowed = self._verified(allowed, self._query.phrases)
-        excluded = reduce(or_, map(self._with_all, self._terms.excluded), 0)
+        excluded = set[int]().union(*map(self._with_all, self._terms.excluded))
         for group, phrase in zip(self._terms.excluded_phrase_words, self._query.excluded_phrases, strict=True):
             excluded |= self._verified(self._with_all(group), (phrase,))
         if not excluded:
             return allowed
-        return (self._any() if allowed is None else allowed) & ~excluded
+        return (self._any() if allowed is None else allowed) - excluded
 
-    def _with_all(self, group: Iterable[Term]) -> int:
-        masks = [self._found[term].mask for term in group]
-        return reduce(lambda one, other: one & other, masks) if masks else 0
+    def _with_all(self, group: Iterable[Term]) -> set[int]:
+        """Numbers of the memories with all terms."""
+        having: set[int] | None = None
+        for found in sorted((self._found[term] for term in group), key=lambda found: found.memories):
+            having = set(found.numbers) if having is None else set(filter(found.count_of, having))
+        return having or set()
 
-    def _any(self) -> int:
-        return reduce(or_, (self._found[term].mask for term in self._terms.words), 0)
+    def _any(self) -> set[int]:
+        """Numbers of the memories with any word."""
+        return set[int]().union(*(self._found[term].numbers for term in self._terms.words))
 
-    def _verified(self, mask: int, phrases: Iterable[str]) -> int:
+    def _count_any(self) -> int:
+        """Number of the memories with any word."""
+        flags, rare = 0, set[int]()
+        for term in self._terms.words:
+            found = self._found[term]
+            if found.flags is None:
+                rare.update(found.numbers)
+            else:
+                flags |= int.from_bytes(found.flags, "little")
+        if not flags:
+            return len(rare)
+        united = flags.to_bytes(len(self._index.sizes), "little")
+        return len(united) - united.count(0) + sum(not united[number] for number in rare)
+
+    def _verified(self, numbers: Iterable[int], phrases: Iterable[str]) -> set[int]:
         patterns = [phrase_pattern(phrase) for phrase in phrases]
-        found = 0
-        for number in _numbers(mask):
+        found = set[int]()
+        for number in numbers:
             document = self._index.documents[number]
             if document is not None:
                 text = normal(f"{document.path.removeprefix(ROOT)}\n{document.text}").casefold()
                 if all(pattern.search(text) is not None for pattern in patterns):
-                    found |= 1 << number
+                    found.add(number)
         return found
 
     def _admits(self, number: int) -> bool:
-        if self._allowed is not None and not self._allowed >> number & 1:
-            return False
-        if self._admit is None:
-            return True
-        known = self._admitted.get(number)
-        if known is None:
-            document = self._index.documents[number]
-            known = self._admitted[number] = document is not None and self._admit(document)
-        return known
-
-    def _total(self) -> int:
-        mask = self._any() if self._allowed is None else self._any() & self._allowed
-        return mask.bit_count() if self._admit is None else sum(map(self._admits, _numbers(mask)))
+        document = self._index.documents[number]
+        return document is not None and (self._admit is None or self._admit(document))
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def _best(self, limit: int | None) -> list[tuple[float, int]]:
         """The best memories by BM25: more than `limit`, since their lines are scored later."""
         keep = RESCORED if limit is None else max(limit, RESCORED)
-        rarity = {term: self._statistics.rarity(term) for term in self._terms.words}
-        terms = sorted(self._terms.words, key=lambda term: (-rarity[term], term.text))
-        reach = sum(rarity[term] * self._found[term].most for term in terms)
         scores: dict[int, float] = {}
-        is_complete = False
-        for term in terms:
-            if limit is not None and not is_complete and len(scores) >= keep:
-                is_complete = nlargest(keep, scores.values())[-1] > reach
-            self._score(scores, self._found[term], rarity[term], is_complete=is_complete)
-            reach -= rarity[term] * self._found[term].most
+        floor, terms = -1.0, self._weighted()
+        for at, term in enumerate(terms):
+            if limit is not None and len(scores) >= keep:
+                floor = nlargest(keep, scores.values())[-1] - TIE
+                if term.reach < floor:
+                    break
+            self._score(scores, terms[at:], floor)
         chosen = scores.keys() if limit is None else _leaders(scores, keep)
         ordered = sorted((self._order(scores[number], number), number) for number in chosen)
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
 
-    def _score(self, scores: dict[int, float], found: Occurrences, rarity: float, *, is_complete: bool) -> None:
-        shares = found.shares
-        if is_complete:
-            for number in scores.keys() & shares.keys():
-                scores[number] += rarity * shares[number]
-            return
-        is_open, get = self._allowed is None and self._admit is None, scores.get
-        for number, share in shares.items():
-            if is_open or self._admits(number):
-                scores[number] = get(number, 0.0) + rarity * share
+    def _weighted(self) -> list[_Weighted]:
+        """The words of the query, rarest first."""
+        statistics, reach = self._statistics, 0.0
+        flat, slope = self._index.norms(statistics.memories, statistics.size)
+        found: list[_Weighted] = []
+        for term in sorted(self._terms.words, key=lambda term: (statistics.rarity(term), term.text)):
+            reach += statistics.rarity(term) * self._found[term].most(flat, slope)
+            found.append(_Weighted(self._found[term], statistics.rarity(term), reach))
+        return found[::-1]
+
+    def _score(self, scores: dict[int, float], terms: Sequence[_Weighted], floor: float) -> None:
+        """Score the memories with the first term and without those before it, unless they stay below a score."""
+        flat, slope = self._index.norms(self._statistics.memories, self._statistics.size)
+        sizes, (first, *others) = self._index.sizes, terms
+        more = [(each.occurrences.count_of, each.rarity) for each in others]
+        count_of, rarity, needed = first.occurrences.count_of, first.rarity, floor - (others[0].reach if others else 0)
+        for number in self._fresh(first.occurrences, scores):
+            norm = flat + slope * sizes[number]
+            count = count_of(number) or 0
+            score = rarity * count / (count + norm)
+            if score < needed:
+                continue
+            for of, weight in more:
+                if times := of(number):
+                    score += weight * times / (times + norm)
+            scores[number] = score
+
+    def _fresh(self, found: Occurrences, scores: Mapping[int, float]) -> Iterable[int]:
+        if self._allowed is None:
+            return filterfalse(scores.__contains__, list(found.numbers))
+        if len(self._allowed) < found.memories:
+            return [number for number in self._allowed if found.count_of(number) and number not in scores]
+        return [number for number in found.numbers if number in self._allowed and number not in scores]
 
     def _order(self, score: float, number: int) -> tuple[float, float, str]:
         """Sort key: the score, then the newest change, then the path."""
@@ -235,7 +265,7 @@ class Ranking:
         }
 
     def _is_visible(self, term: Term) -> bool:
-        return any(map(self._sees, self._found[term].shares))
+        return any(map(self._sees, self._found[term].numbers))
 
     def _sees(self, number: int) -> bool:
         document = self._index.documents[number]
@@ -259,12 +289,6 @@ def _leaders(scores: dict[int, float], keep: int) -> list[int]:
     """Numbers of the best memories, and of all that tie with the last of them."""
     if len(scores) <= keep:
         return list(scores)
-    least = nlargest(keep, scores.values())[-1] - 1e-6
+    least = nlargest(keep, scores.values())[-1] - TIE
     return [number for number, score in scores.items() if score >= least]
 
-
-def _numbers(mask: int) -> Iterable[int]:
-    """Numbers of the bits that are set."""
-    for at, byte in enumerate(mask.to_bytes((mask.bit_length() + 7) // 8, "little")):
-        if byte:
-            yield from (at * 8 + bit for bit in range(8) if byte >> bit & 1)

@@ -81,7 +81,7 @@ def restricted(documents: Iterable[Document], terms: Terms) -> Index:
                     index.count(len(document.data))
                     continue
         counts = counted(document.path, document.text)
-        found = {surface: times for surface, times in counts.items() if matching[surface]}
+        found = list(filter(matching.__getitem__, counts))
         if found:
             index.add(document, found)
         else:

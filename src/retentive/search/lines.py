@@ -12,6 +12,7 @@ from retentive.search.dates import dates
 from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Snippet, Span, snippet, united
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*\r?\Z", re.DOTALL)
+_MARK = re.compile(r"#(?<![^\n]#)")  # the first character of a row
 FROM_HEADING = 0.8  # share of the weight of a term that occurs in a heading above the line only
 LONG_LINE = 400  # characters; a line of this length gets half the score of a short one
 _MAX_SPANS = 50
@@ -25,47 +26,61 @@ class Wanted:
     by_surface: Mapping[str, tuple[int, ...]]
     weights: Sequence[float]
     has_dates: bool
-    pattern: re.Pattern[str]
-    """Matches any surface in ASCII text, also inside other words, and every beginning of a heading."""
+    needles: tuple[str, ...]
+    """Texts, one of which occurs in each surface that is no date."""
 
     @classmethod
     def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:
         """What to find, from the numbers of the terms by surface."""
-        words = sorted(each for each in by_surface if each[0] != "@" and each.isascii())
-        has_dates = len(words) < len(by_surface) and any(each[0] == "@" for each in by_surface)
-        return cls(by_surface, weights, has_dates, re.compile("|".join(["^#", *map(re.escape, words)]), re.MULTILINE))
+        needles: list[str] = []
+        for word in sorted((each for each in by_surface if each[0] != "@"), key=len):
+            if not any(map(word.__contains__, needles)):
+                needles.append(word)
+        return cls(by_surface, weights, any(each[0] == "@" for each in by_surface), tuple(needles))
 
     def rows(self, text: str) -> Iterable[tuple[int, str]]:
         """The rows that may have a term, and all headings, with their numbers."""
-        if self.has_dates or not text.isascii():
-            return enumerate(text.split("\n"), 1)
-        return self._rows_with_words(text)
+        return self._rows_with_words(text) if normal(text) is text else enumerate(text.split("\n"), 1)
 
     def _rows_with_words(self, text: str) -> Iterator[tuple[int, str]]:
-        number, counted, found = 1, 0, self.pattern.search(text)
-        while found is not None:
-            start = text.rfind("\n", 0, found.start()) + 1
+        number, counted = 1, 0
+        starts = {start for needle in self.needles for start in _starts(text, needle)}
+        if "#" in text:
+            starts.update(match.start() for match in _MARK.finditer(text))
+        if self.has_dates:
+            starts.update(text.rfind("\n", 0, date.start) + 1 for date in dates(text) if self._has(date.surfaces))
+        for start in sorted(starts):
             number += text.count("\n", counted, start)
             counted = start
             end = text.find("\n", start)
             yield number, text[start:] if end < 0 else text[start:end]
-            found = self.pattern.search(text, end + 1) if end >= 0 else None
+
+    def _has(self, surfaces: Iterable[str]) -> bool:
+        return not self.by_surface.keys().isdisjoint(surfaces)
 
     def in_row(self, row: str) -> set[int]:
         """Numbers of the terms in a row."""
-        found = self.by_surface.keys() & surfaces(row)
+        known = self.by_surface
+        found = {number for surface in surfaces(row) if surface in known for number in known[surface]}
         if self.has_dates:
-            found |= {surface for date in dates(row) for surface in date.surfaces if surface in self.by_surface}
-        return {number for surface in found for number in self.by_surface[surface]}
+            found.update(number for date in dates(row) for each in date.surfaces for number in known.get(each, ()))
+        return found
 
     def spans(self, row: str) -> list[Span]:
         """Positions of the terms in a row."""
         found = [(start, end) for surface, start, end in spans(row) if normal(surface) in self.by_surface]
         if self.has_dates:
-            found += [
-                (date.start, date.end) for date in dates(row) if not self.by_surface.keys().isdisjoint(date.surfaces)
-            ]
+            found += [(date.start, date.end) for date in dates(row) if self._has(date.surfaces)]
         return united(sorted(found)[:_MAX_SPANS])
+
+
+def _starts(text: str, needle: str) -> Iterator[int]:
+    """Starts of the rows that contain a text."""
+    at = text.find(needle)
+    while at >= 0:
+        yield text.rfind("\n", 0, at) + 1
+        end = text.find("\n", at)
+        at = text.find(needle, end + 1) if end >= 0 else -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,12 @@ class Occurrences:
         """Numbers of the memories with the term, each once."""
         return compress(range(len(self._counts)), self._counts) if self.flags else self._counts
 
+    def items(self) -> Iterable[tuple[int, int]]:
+        """Numbers of the memories with the term, and how often it counts there."""
+        if isinstance(self._counts, dict):
+            return self._counts.items()
+        return zip(self.numbers, compress(self._counts, self._counts), strict=False)
+
     @property
     def flags(self) -> bytearray | None:
         """A byte for each memory, 0 for those without the term; None for a rare term."""

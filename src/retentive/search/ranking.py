@@ -7,12 +7,11 @@ the other terms cannot reach on their own, no memory with these terms alone is s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nlargest
-from itertools import filterfalse
-from math import log
+from math import inf, log
 from typing import NamedTuple
 
 from retentive.search.analysis import is_dense, normal
@@ -27,6 +26,7 @@ from retentive.values.paths import ROOT
 LINE = 0.5  # weight of the best line against the whole memory
 RESCORED = 20  # memories whose lines are scored
 TIE = 1e-6  # scores that differ by less are equal
+_COUNTS = 32  # counts for which the sizes of memories are compared before their scores
 
 Admit = Callable[[Document], bool]
 
@@ -48,7 +48,7 @@ class Statistics:
     def rarity(self, term: Term) -> float:
         """Inverse document frequency of a term."""
         count = self.counts.get(term.text, 0)
-        return log(1 + (self.memories - count + 0.5) / (count + 0.5))
+        return log(1 + (max(self.memories - count, 0) + 0.5) / (count + 0.5))
 
 
 def statistics_of(index: Index, terms: Terms) -> Statistics:
@@ -196,25 +196,37 @@ class Ranking:
         """Score the memories with the first term and without those before it, unless they stay below a score."""
         flat, slope = self._index.norms(self._statistics.memories, self._statistics.size)
         sizes, (first, *others) = self._index.sizes, terms
-        more = [(each.occurrences.count_of, each.rarity) for each in others]
-        count_of, rarity, needed = first.occurrences.count_of, first.rarity, floor - (others[0].reach if others else 0)
-        for number in self._fresh(first.occurrences, scores):
-            norm = flat + slope * sizes[number]
-            count = count_of(number) or 0
-            score = rarity * count / (count + norm)
-            if score < needed:
+        rarity, more = first.rarity, [(each.occurrences.count_of, each.rarity) for each in others]
+        longest = self._longest((floor - (others[0].reach if others else 0.0)) / rarity, flat, slope)
+        for number, count in self._fresh(first.occurrences, scores):
+            size = sizes[number]
+            if count < _COUNTS and size > longest[count]:
                 continue
-            for of, weight in more:
-                if times := of(number):
+            norm = flat + slope * size
+            score = rarity * count / (count + norm)
+            for count_of, weight in more:
+                if times := count_of(number):
                     score += weight * times / (times + norm)
             scores[number] = score
 
-    def _fresh(self, found: Occurrences, scores: Mapping[int, float]) -> Iterable[int]:
-        if self._allowed is None:
-            return filterfalse(scores.__contains__, list(found.numbers))
-        if len(self._allowed) < found.memories:
-            return [number for number in self._allowed if found.count_of(number) and number not in scores]
-        return [number for number in found.numbers if number in self._allowed and number not in scores]
+    @staticmethod
+    def _longest(share: float, flat: float, slope: float) -> list[float]:
+        """Size, by count of a term, of the largest memory in which the term has a share of its weight."""
+        if share <= 0:
+            return [inf] * _COUNTS
+        return [(count * (1 - share) / share - flat) / slope for count in range(_COUNTS)]
+
+    def _fresh(self, found: Occurrences, scores: Mapping[int, float]) -> Iterator[tuple[int, int]]:
+        """Numbers and counts of the memories with a term that are allowed and have no score."""
+        allowed = self._allowed
+        if allowed is None and not scores:
+            return iter(found.items())
+        if allowed is None:
+            return ((number, count) for number, count in found.items() if number not in scores)
+        if len(allowed) < found.memories:
+            counts = ((number, found.count_of(number)) for number in allowed if number not in scores)
+            return ((number, count) for number, count in counts if count)
+        return ((number, count) for number, count in found.items() if number in allowed and number not in scores)
 
     def _order(self, score: float, number: int) -> tuple[float, float, str]:
         """Sort key: the score, then the newest change, then the path."""
@@ -291,4 +303,3 @@ def _leaders(scores: dict[int, float], keep: int) -> list[int]:
         return list(scores)
     least = nlargest(keep, scores.values())[-1] - TIE
     return [number for number, score in scores.items() if score >= least]
-

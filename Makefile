@@ -48,13 +48,14 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The generated pages: the reference and the manual page of the command line, the
-# configuration of the server, and the reference of the library.
+# The generated pages: the reference and the manual page of the command line, the configuration of the server, the
+# reference of the library, and the OpenAPI document of the server.
 docs: $(STAMP)
 	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
 	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
 	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
+	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py
@@ -75,5 +76,5 @@ $(DEMO): pyproject.toml
 $(STAMP): $(DEMO)
 	$(BIN)/python -m ensurepip >/dev/null
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[anthropic,crypto,guards,langchain,mariadb,objects,postgres,pydantic-ai,testing]" --group dev
+	$(PIP) --editable ".[anthropic,crypto,guards,langchain,mariadb,objects,postgres,pydantic-ai,server,testing]" --group dev
 	touch $@

@@ -101,7 +101,9 @@ def check(method: str, path: str, answer: Answer) -> None:
         assert answer.status in {404, 405} or path.startswith(("/healthz", "/readyz", "/openapi.json"))
         return
     assert str(answer.status) in operation["responses"], f"{method} {path}: {answer.status} is not documented"
-    content = operation["responses"][str(answer.status)]["content"]
+    documented = operation["responses"][str(answer.status)]
+    components: Any = document()["components"]
+    content = components["responses"].get(documented.get("$ref", "").rpartition("/")[2], documented)["content"]
     kind = answer.headers["content-type"].partition(";")[0]
     if kind == "application/json":
         schema = {**content[kind]["schema"], "components": document()["components"]}

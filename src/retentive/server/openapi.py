@@ -17,9 +17,12 @@ ERRORS = {
     "401": "The key is missing, unknown, expired or revoked",
     "403": "The key lacks a scope, or the memory is read-only",
     "404": "Nothing has this id, or the key may not see it",
+    "408": "The request did not arrive in time",
     "409": "The request conflicts with the present state",
     "413": "The body is too long",
+    "414": "The URL is too long",
     "429": "The key has sent too many requests; `retry-after` says when to try again",
+    "431": "The headers are too long",
     "500": "Stored data is damaged or encrypted with another key, or the server has a bug",
     "503": "The storage is unavailable or the server overloaded; `retry-after` says when to try again",
     "504": "The request took longer than the deadline, and may still take effect",
@@ -42,6 +45,10 @@ def document() -> Json:
         "paths": paths,
         "components": {
             "schemas": all_schemas(),
+            "responses": {
+                status: {"description": text, "content": {"application/json": {"schema": ref("error")}}}
+                for status, text in ERRORS.items()
+            },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "api_key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
@@ -94,7 +101,7 @@ def _body(route: Route) -> Schema:
 
 def _content(answer: str) -> Json:
     if answer.startswith(STREAM):
-        return {answer.removeprefix(STREAM): {"schema": TEXT}}
+        return {kind: {"schema": TEXT} for kind in answer.removeprefix(STREAM).split("|")}
     if answer.startswith(LIST):
         items = [ref(name) for name in answer.removeprefix(LIST).split("|")]
         schema = fixed(data=array(items[0] if len(items) == 1 else {"oneOf": items}), next_page=nullable(TEXT))
@@ -105,10 +112,7 @@ def _content(answer: str) -> Json:
 def _errors(route: Route) -> Json:
     unused = set() if route.conflicts else {"409"}
     unused |= set() if route.method == "POST" else {"413"}
-    content = {"application/json": {"schema": ref("error")}}
-    return {
-        status: {"description": text, "content": content} for status, text in ERRORS.items() if status not in unused
-    }
+    return {status: {"$ref": f"#/components/responses/{status}"} for status in ERRORS if status not in unused}
 
 
 def main() -> None:

@@ -66,10 +66,10 @@ def _operation(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _answer(operation: Mapping[str, Any]) -> str:
-    ((kind, content),) = operation["responses"]["200"]["content"].items()
-    if kind != "application/json":
-        return f"`{kind}`"
-    return f"`{_shape(content['schema'])}`"
+    found = operation["responses"]["200"]["content"]
+    if "application/json" in found:
+        return f"`{_shape(found['application/json']['schema'])}`"
+    return " or ".join(f"`{kind}`" for kind in found)
 
 
 def _shape(schema: Mapping[str, Any]) -> str:

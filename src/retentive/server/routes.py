@@ -18,7 +18,7 @@ _NAMES = re.compile(r"\{(\w+)\}")
 class Route:
     """One route. The key needs one of its `scopes`. The handler gets the `Call` and an argument for each field.
 
-    `answer` names the schema of the answer; `list:` means pages of objects, `stream:` a media type.
+    `answer` names the schema of the answer; `list:` means pages of objects, `stream:` media types.
     """
 
     method: Method

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from retentive.server.keys import SCOPES
+from retentive.values.settings import NAMES
 
 Schema: TypeAlias = dict[str, object]
 TEXT: Schema = {"type": "string"}
@@ -95,7 +96,7 @@ SCHEMAS: Mapping[str, Schema] = {
         type=const("memory_store_usage"), memory_store_id=TEXT, memories=NUMBER, content_size_bytes=NUMBER
     ),
     "memory_store_settings": fixed(
-        type=const("memory_store_settings"), memory_store_id=TEXT, settings={"type": "object"}
+        type=const("memory_store_settings"), memory_store_id=TEXT, settings=fixed(**{name: {} for name in NAMES})
     ),
     "memory_store": fixed(
         id=TEXT,
@@ -223,7 +224,14 @@ SCHEMAS: Mapping[str, Schema] = {
                 "details": fixed(error_code=TEXT),
                 "conflicting_memory_id": nullable(TEXT),
                 "conflicting_path": nullable(TEXT),
-                "conflicts": array({"type": "object"}),
+                "conflicts": array(
+                    {
+                        "oneOf": [
+                            fixed(path=nullable(TEXT), memory_id=TEXT, reason=TEXT),
+                            fixed(path=nullable(TEXT), proposal_id=TEXT, reason=TEXT),
+                        ]
+                    }
+                ),
             },
             "required": ["type", "message", "details"],
             "additionalProperties": False,

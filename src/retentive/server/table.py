@@ -311,7 +311,7 @@ STORE_ROUTES = (
         f"{STORE}/export",
         ADMIN,
         administration.export_store,
-        "stream:application/x-tar",
+        "stream:application/x-tar|application/gzip",
         "Export the memories and their history",
         query=(Field("format", choice("tar", "tar.gz"), "Format of the archive", default="tar"),),
     ),

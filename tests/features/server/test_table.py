@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -12,6 +15,7 @@ from retentive.server.routes import Route
 from retentive.server.schemas import all_schemas
 from retentive.server.table import ROUTES
 
+ROOT = Path(__file__).parents[3]
 IDS = [f"{route.method} {route.path}" for route in ROUTES]
 
 
@@ -38,6 +42,28 @@ def test_only_posts_have_a_body(route: Route) -> None:
 @pytest.mark.parametrize("name", all_schemas())
 def test_schemas_are_valid(name: str) -> None:
     Draft202012Validator.check_schema(all_schemas()[name])
+
+
+@pytest.mark.parametrize("name", all_schemas())
+def test_schemas_of_answers_name_every_field(name: str) -> None:
+    """Otherwise no test would find a field that is not documented."""
+    assert list(open_objects(all_schemas()[name])) == []
+
+
+def open_objects(schema: object) -> Iterator[object]:
+    """Schemas of objects that allow further fields."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "object" and schema.get("additionalProperties", True) is True:
+            yield schema
+        for each in schema.values():
+            yield from open_objects(each)
+    if isinstance(schema, list):
+        for each in schema:
+            yield from open_objects(each)
+
+
+def test_the_document_is_current() -> None:
+    assert json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8")) == document(), "run: make docs"
 
 
 def test_every_schema_is_used() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import urlencode
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from retentive import MemoryStore
-from retentive.server.keys import SCOPES, id_in
+from retentive.place_records import PlaceRecords
+from retentive.server.fields import Field
+from retentive.server.key_store import KeyStore
+from retentive.server.keys import SCOPES, id_in, new_key
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
 from support.http_api import Answer, Api
@@ -19,6 +23,8 @@ BODIES: dict[str, object] = {
     "content": "x", "name": "x", "path": "/x", "at": "2026-01-01T00:00:00Z", "type": "tool_use",
     "id": "t", "query": "x", "command": {"command": "view", "path": "/memories"},
 }  # fmt: skip
+STREAMS = {"stream_events"}
+"""Routes whose answer does not end; test_events.py has their tests."""
 UNKNOWN = {
     "memory_store_id": "memstore_" + "f" * 32,
     "memory_id": "mem_" + "f" * 32,
@@ -28,16 +34,42 @@ UNKNOWN = {
 }
 
 
-def ask(api: Api, route: Route, ids: dict[str, str]) -> Answer:
+def example(field: Field) -> object:
+    """A valid value of a required field, so that a new route needs no new line here in most cases."""
+    schema = field.kind.schema
+    if field.name in BODIES:
+        return BODIES[field.name]
+    by_type = {"object": {}, "array": [], "integer": schema.get("minimum", 1), "boolean": False}
+    choices = schema.get("enum")
+    return choices[0] if isinstance(choices, list) else by_type.get(str(schema.get("type")), "x")
+
+
+def ask(api: Api, route: Route, ids: dict[str, str], *, page: str | None = None) -> Answer:
     """Send a valid request to a route."""
-    body = {field.name: BODIES[field.name] for field in route.body if field.required}
+    body = {field.name: example(field) for field in route.body if field.required}
     if route.handler.__name__ == "update_memory":
         body["content"] = "x"
     if route.handler.__name__ == "undo_change":
         body["actor"] = "user:ann"
-    query = urlencode({field.name: BODIES[field.name] for field in route.query if field.required})
+    given = {field.name: example(field) for field in route.query if field.required}
+    query = urlencode(given if page is None else {**given, "page": page})
     path = f"{route.path.format(**ids)}?{query}".removesuffix("?")
     return api.send(route.method, path, json.dumps(body).encode() if route.method == "POST" else None)
+
+
+def filled(store: MemoryStore) -> dict[str, str]:
+    """Ids in a store that has two of everything."""
+    store.change_settings({"audit": True, "review": ["session:*"]})
+    for name in ("a", "b"):
+        store.create(f"/memories/{name}.md", f"secret {name}\n")
+        store.write(f"/memories/{name}.md", f"proposed {name}\n", actor="session:s1")
+    return {
+        **UNKNOWN,
+        "memory_store_id": store.id,
+        "memory_id": store.memories()[0].id,
+        "memory_version_id": store.versions()[0].id,
+        "proposal_id": store.review.pending()[0].id,
+    }
 
 
 def bare(answer: Answer) -> tuple[int, object]:
@@ -47,21 +79,27 @@ def bare(answer: Answer) -> tuple[int, object]:
 
 @ALL
 def test_without_a_valid_key(api: Api, route: Route) -> None:
-    """An unknown, expired, inactive or archived key, and one of another form, get the same answer."""
+    """A missing, unknown, expired, inactive or archived key, and one of another form, get the same answer."""
     inactive, archived = api.with_key("admin"), api.with_key("admin")
     for other, status in ((inactive, "inactive"), (archived, "archived")):
         api.place.keys.change(id_in(other.key) or "", status=status)
-    wrong = ["", "wrong", "rtv_", "é", inactive.key, archived.key, new_text(), api.key[:-1]]
-    found = [ask(Api(api.url, "", api.place, headers={"x-api-key": key}), route, UNKNOWN) for key in wrong]
-    found.append(ask(Api(api.url, "", api.place), route, UNKNOWN))
+    wrong = ["", "wrong", "rtv_", "é", inactive.key, archived.key, expired(api), new_text(), api.key[:-1]]
+    wrong += [api.key.swapcase(), f"{api.key}0", f" {api.key[:-1]} ", "rtv_" + "0" * 62]
+    sent: list[dict[str, str]] = [{"x-api-key": key} for key in wrong]
+    sent += [{"authorization": f"Bearer {key}"} for key in wrong]
+    sent += [{"authorization": text} for text in ("Bearer", api.key, f"Basic {api.key}", f"Token {api.key}")]
+    sent += [{}, {"cookie": f"key={api.key}"}]
+    found = [ask(Api(api.url, "", api.place, headers=headers), route, UNKNOWN) for headers in sent]
     assert [(answer.status, answer.error) for answer in found] == [(401, NO_KEY)] * len(found)
 
 
+def expired(api: Api) -> str:
+    """Text of a key that was valid for one second, long ago."""
+    keys = KeyStore(PlaceRecords(api.place.opened.backend), clock=lambda: 1e9)
+    return keys.create("expired", scopes=("admin",), expires_at=datetime.fromtimestamp(1e9 + 1, UTC)).text
+
+
 def new_text() -> str:
-    from datetime import UTC, datetime
-
-    from retentive.server.keys import new_key
-
     return new_key("unknown", now=datetime.now(UTC)).text
 
 
@@ -76,18 +114,38 @@ def test_without_the_scope(api: Api, route: Route) -> None:
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.path_names], ids=lambda each: each.name)
 def test_foreign_things_do_not_exist(api: Api, store: MemoryStore, route: Route) -> None:
     """A store of another workspace, or outside the patterns of the key, is answered like an unknown id."""
-    written = store.create("/memories/a.md", "one\n")
-    memory = store.memories()[0]
-    real = {**UNKNOWN, "memory_store_id": store.id, "memory_id": memory.id, "memory_version_id": written.version_id}
-    real["api_key_id"] = id_in(api.key) or ""
+    real = {**filled(store), "api_key_id": id_in(api.key) or ""}
+    before = store.versions()[0].id
     elsewhere = api.with_key("admin", workspace_id="wrkspc_other")
     expected = bare(ask(api, route, UNKNOWN))
     assert expected[0] == 404
     assert bare(ask(elsewhere, route, real)) == bare(ask(elsewhere, route, UNKNOWN)) == expected
-    if "memory_store_id" in real and "api_key_id" not in route.path_names:
+    if "memory_store_id" in route.path_names:
         patterned = api.with_key("admin", stores=("other-*", "memstore_" + "e" * 32))
         assert bare(ask(patterned, route, real)) == expected
-    assert store.read("/memories/a.md") == "one\n"
+        named = ask(Api(api.url, api.key, api.place, headers={"anthropic-workspace-id": "wrkspc_other"}), route, real)
+        assert named.status == 403
+    assert store.versions()[0].id == before
+
+
+@pytest.mark.parametrize("route", [each for each in ROUTES if each.name not in STREAMS], ids=lambda each: each.name)
+@pytest.mark.parametrize("kind", ["workspace", "patterns"])
+def test_answers_contain_nothing_foreign(api: Api, store: MemoryStore, route: Route, kind: str) -> None:
+    """Not in lists, errors and exports either, though both stores have the same paths, texts and key."""
+    foreign = filled(store)
+    if kind == "workspace":
+        other = api.with_key("admin", workspace_id=f"wrkspc_{route.name}")
+        own = other.post("/v1/memory_stores", {"name": "own", "key": store.key}).body["id"]
+    else:
+        own = api.place.opened.store(f"own {store.key}"[-250:]).id
+        other = api.with_key("admin", stores=(own,))
+    assert own != store.id
+    ids = {**filled(api.place.opened.store(own)), "api_key_id": id_in(other.key) or ""}
+    answer = ask(other, route, ids)
+    text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+    hidden = [foreign["memory_store_id"], foreign["memory_id"], foreign["memory_version_id"], foreign["proposal_id"]]
+    hidden.append(id_in(api.key) or "")
+    assert [each for each in hidden if each in text] == []
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if len(each.path_names) > 1], ids=lambda each: each.name)
@@ -106,8 +164,29 @@ def test_ids_of_another_store_do_not_exist(api: Api, store: MemoryStore, route: 
 def test_ids_of_other_forms_do_not_exist(api: Api, store: MemoryStore, route: Route, wrong: str) -> None:
     """Not even keys of stores and names of revisions, which Python and the command line accept."""
     api.place.opened.store("default")
-    from urllib.parse import quote
-
     for name in route.path_names:
         ids = {**UNKNOWN, "memory_store_id": store.id, name: quote(wrong, safe="%")}
         assert ask(api, route, ids).status == 404
+
+
+LISTS = [each for each in ROUTES if any(field.name == "page" for field in each.query)]
+
+
+@pytest.mark.parametrize("route", LISTS, ids=lambda each: each.name)
+def test_cursors_of_other_stores_and_workspaces(api: Api, store: MemoryStore, route: Route) -> None:
+    """They are refused like a cursor for a store that does not exist, and never answered with its contents."""
+    other = api.with_key("admin", workspace_id="wrkspc_cursors")
+    for _ in range(2):
+        other.post("/v1/memory_stores", {"name": "foreign"})
+    there = other.post("/v1/memory_stores", {"name": "foreign"}).body["id"]
+    ids = filled(api.place.opened.store(there))
+    path = route.path.format(**ids)
+    cursor = other.get(f"{path}?limit=1").body["next_page"]
+    assert cursor is not None
+    own = {**filled(store), "memory_store_id": store.id}
+    assert ask(other, route, ids, page=cursor).status == 200
+    refused = ask(api, route, own, page=cursor)
+    assert (refused.status, refused.error["message"]) == (400, "page: belongs to another list or other filters")
+    if route.path_names:
+        assert bare(ask(api, route, ids, page=cursor)) == bare(ask(api, route, UNKNOWN, page=cursor))
+        assert ask(api, route, ids, page=cursor).status == 404

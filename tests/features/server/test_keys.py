@@ -155,10 +155,14 @@ def test_patterns_of_stores(api: Api, store: MemoryStore) -> None:
 
 
 def test_a_limited_admin_grants_no_more_than_its_own_stores(api: Api) -> None:
-    limited = api.with_key("admin", stores=("a-*", "b"))
+    limited = api.with_key("admin", stores=("limited-*", "b"))
     assert limited.post(KEYS, {"name": "x"}).status == 403
     assert limited.post(KEYS, {"name": "x", "stores": ["*"]}).status == 403
-    assert limited.post(KEYS, {"name": "x", "stores": ["b"]}).body["stores"] == ["b"]
+    made = limited.post(KEYS, {"name": "x", "stores": ["b"]}).body
+    assert made["stores"] == ["b"]
+    assert {each["id"] for each in limited.get(KEYS).body["data"]} == {made["id"], id_in(limited.key)}
+    assert limited.post(f"{KEYS}/{made['id']}", {"status": "archived"}).status == 200
+    assert limited.post(f"{KEYS}/{id_in(api.key)}", {"status": "archived"}).status == 404
 
 
 def test_actors(api: Api, store: MemoryStore) -> None:

@@ -25,7 +25,7 @@ def create_api_key(
 ) -> Json:
     """Create a key in the workspace of the caller. The answer contains its text, which is shown once."""
     own = call.caller.key
-    if own.stores and not (stores and set(stores) <= set(own.stores)):
+    if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
         raise forbidden("stores: the key may grant only its own patterns of stores")
     made = call.place.keys.create(
         name,
@@ -59,7 +59,8 @@ def list_api_keys(
     found = [
         record
         for record in call.place.keys.all(call.caller.workspace_id)
-        if status in {None, record.status_at(now)}
+        if _manages(call.caller.key, record)
+        and status in {None, record.status_at(now)}
         and workspace_id in {None, record.workspace_id}
         and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
@@ -86,9 +87,17 @@ def update_api_key(call: Call, *, name: str | None, status: str | None, rate_lim
 
 def _found(call: Call) -> KeyRecord:
     try:
-        return call.place.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
+        found = call.place.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
     except NotFound:
         raise missing("API key") from None
+    if not _manages(call.caller.key, found):
+        raise missing("API key")
+    return found
+
+
+def _manages(own: KeyRecord, other: KeyRecord) -> bool:
+    """Return whether a key may see and change another one: not one for stores beyond its own patterns."""
+    return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
 
 def _shown(call: Call, record: KeyRecord) -> Json:

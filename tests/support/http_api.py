@@ -121,7 +121,13 @@ def _operation(method: str, path: str) -> Any:
 
 
 @contextmanager
-def serving(opened: retentive.Retentive, *, http: type[HttpProtocol] = HttpProtocol, **options: Any) -> Iterator[Api]:
+def serving(
+    opened: retentive.Retentive,
+    *,
+    http: type[HttpProtocol] = HttpProtocol,
+    tls: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin."""
     place = Place(opened)
     served = server_of(place, **options)
@@ -130,7 +136,7 @@ def serving(opened: retentive.Retentive, *, http: type[HttpProtocol] = HttpProto
     listener = socket.create_server((HOST, 0))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, http=http, ws="none", timeout_graceful_shutdown=5
+        app, log_level="warning", access_log=False, http=http, ws="none", timeout_graceful_shutdown=5, **(tls or {})
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from typing import Any, TypeVar
@@ -54,20 +55,33 @@ class Client:
             return result
 
     async def run_async(self, exchange: Exchange[T]) -> T:
-        """Run an exchange on the event loop. Raises `RetentiveError`."""
-        with anyio.CancelScope(shield=True):
-            try:
-                request = next(exchange)
-                while True:
-                    try:
-                        found = await self._sent_async(request)
-                    except RetentiveError as error:
-                        request = exchange.throw(error)
-                    else:
-                        request = exchange.send(found)
-            except StopIteration as done:
-                result: T = done.value
-        return result
+        """Run an exchange on the event loop, to its end even if it is cancelled. Raises `RetentiveError`."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # trio, whose cancellation respects shields
+            with anyio.CancelScope(shield=True):
+                return await self._run_async(exchange)
+        task = loop.create_task(self._run_async(exchange))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(task, return_exceptions=True)
+            raise
+
+    async def _run_async(self, exchange: Exchange[T]) -> T:
+        try:
+            request = next(exchange)
+            while True:
+                try:
+                    found = await self._sent_async(request)
+                except RetentiveError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(found)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
     def _sent(self, request: Request) -> Json:
         tries, given = Tries(request), self._given(request)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from retentive.errors import (
+    Conflict,
     Conflicting,
     InvalidInput,
     NotFound,
@@ -73,13 +74,13 @@ class Request:
             return None
         return json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> dict[bytes, bytes]:
         """Headers besides those of the connection."""
-        found = {"content-type": "application/json"} if self.body is not None else {}
+        found = {b"content-type": b"application/json"} if self.body is not None else {}
         if self.is_change:
-            found["idempotency-key"] = self.key
+            found[b"idempotency-key"] = self.key.encode()
         if self.actor is not None:
-            found["retentive-actor"] = self.actor.encode().decode("latin-1")
+            found[b"retentive-actor"] = self.actor.encode()
         return found
 
 
@@ -176,7 +177,11 @@ _BY_STATUS: Mapping[int, type[RetentiveError]] = {
     503: Unavailable,
     504: Unavailable,
 }
-_OWN_CODES: Mapping[str, type[RetentiveError]] = {"overloaded": Unavailable, "invalid_key": PermissionDenied}
+_OWN_CODES: Mapping[str, type[RetentiveError]] = {
+    "overloaded": Unavailable,
+    "invalid_key": PermissionDenied,
+    "precondition_failed": Conflict,
+}
 
 
 def error_in(request: Request, answer: Answer) -> RetentiveError:

@@ -1,0 +1,232 @@
+"""Cut connections, retries, keys and TLS, with real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+import retentive
+from faults.network.faults import MOMENTS, Action, Fault, InTurn, Moment
+from retentive import MemoryStore, errors
+from support.http_api import Api, serving
+from support.protocols import S3
+from support.proxy import Proxy
+
+A = "/memories/a.md"
+LIMIT_S = 5.0
+
+
+@pytest.fixture
+def proxy(api: Api) -> Iterator[Proxy]:
+    with Proxy(urlsplit(api.url).port or 0, S3) as found:
+        yield found
+
+
+def cuts(*numbers: int, moment: Moment, action: Action = "reset") -> InTurn:
+    return InTurn(Fault("message", number, moment, action) for number in numbers)
+
+
+CUTS: list[tuple[Moment, Action]] = [(moment, action) for moment in MOMENTS for action in ("reset", "close")]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids="-".join)
+def test_a_change_over_cut_connections_is_made_once(
+    api: Api, proxy: Proxy, store: MemoryStore, local: MemoryStore, cut: tuple[Moment, Action]
+) -> None:
+    """Also if the server ran the change and only its answer was lost."""
+    moment, action = cut
+    with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
+        through = opened.store(store.id)
+        proxy.plan = cuts(1, 1, 2, 1, moment=moment, action=action)
+        proxy.cut_all()
+        for number in range(5):
+            through.append(A, f"line {number}")
+        assert through.execute({"command": "view", "path": A}).is_error is False
+    assert proxy.done.total() == 4
+    assert local.read(A) == "".join(f"line {number}\n" for number in range(5))
+    assert len(local.versions()) == 5
+
+
+def test_the_async_client_retries_too(api: Api, proxy: Proxy, store: MemoryStore, local: MemoryStore) -> None:
+    async def run() -> None:
+        async with retentive.open_async(proxy.through(api.url), api_key=api.key) as opened:
+            through = await opened.store(store.id)
+            proxy.plan = cuts(1, 1, 1, moment="answer")
+            proxy.cut_all()
+            await through.append(A, "one")
+            await asyncio.gather(*(through.append(f"/memories/{number}", "x") for number in range(3)))
+
+    asyncio.run(run())
+    assert proxy.done.total() == 3
+    assert (local.read(A), len(local.versions())) == ("one\n", 4)
+
+
+def test_a_cancelled_call_runs_to_its_end(api: Api, store: MemoryStore, local: MemoryStore) -> None:
+    async def run() -> None:
+        async with retentive.open_async(api.url, api_key=api.key) as opened:
+            found = await opened.store(store.id)
+            task = asyncio.create_task(found.write(A, "one"))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())
+    assert local.read(A) == "one"
+
+
+def test_an_undo_whose_answer_is_lost_is_not_repeated(
+    api: Api, proxy: Proxy, store: MemoryStore, local: MemoryStore
+) -> None:
+    store.create(A, "one")
+    store.write(A, "two")
+    with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
+        through = opened.store(store.id)
+        proxy.plan = cuts(1, moment="answer")
+        proxy.cut_all()
+        with pytest.raises(errors.OutcomeUnknown, match="unknown if the change is stored"):
+            through.undo("HEAD")
+    assert local.read(A) == "one"
+
+
+def test_a_server_that_is_gone(api: Api, proxy: Proxy, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.remote.client.time.sleep", lambda _: None)
+    with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
+        through = opened.store(store.id)
+        proxy.down = True
+        proxy.cut_all()
+        with pytest.raises(errors.Unavailable, match="cannot be reached"):
+            through.read(A)
+        reply = through.execute({"command": "create", "path": A, "file_text": "x"})
+        assert (reply.is_error, reply.code in {"unavailable", "outcome_unknown"}) == (True, True)
+        proxy.heal()
+        assert through.create(A, "x").memories == 1
+
+
+def test_a_closed_place(api: Api, store: MemoryStore) -> None:
+    opened = retentive.open(api.url, api_key=api.key)
+    closed = opened.store(store.id)
+    opened.close()
+    with pytest.raises(errors.Closed):
+        closed.read(A)
+
+
+@pytest.mark.parametrize("key", ["wrong", "rtv_" + "x" * 60])
+def test_a_wrong_key(api: Api, key: str) -> None:
+    with (
+        retentive.open(api.url, api_key=key) as opened,
+        pytest.raises(errors.PermissionDenied, match="invalid API key"),
+    ):
+        opened.store("x")
+
+
+def test_the_key_comes_from_the_environment(api: Api, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETENTIVE_API_KEY", api.key)
+    with retentive.open(api.url) as opened:
+        assert opened.store(store.id).id == store.id
+        assert api.key not in repr(opened) + repr(opened.store(store.id)) + repr(vars(opened))
+    monkeypatch.delenv("RETENTIVE_API_KEY")
+    with pytest.raises(errors.InvalidInput, match="pass api_key, or set RETENTIVE_API_KEY"):
+        retentive.open(api.url)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("http://example.com", {}, "unencrypted; use https"),
+        ("http://10.0.0.1:8080", {}, "unencrypted; use https"),
+        ("https://user:secret@host", {}, "has no user, query or fragment"),
+        ("https://host/?key=secret", {}, "has no user, query or fragment"),
+        ("https://", {}, "the URL of the server is invalid"),
+        ("https://host:99999", {}, "the URL of the server is invalid"),
+        ("https://ho st", {}, "the URL of the server is invalid"),
+        ("https://host", {"api_key": "secret\n"}, "a character that no key has"),
+        ("https://host", {"view_chars": 100}, "`view_chars` has no effect on a server"),
+        ("https://host", {"keys": "secret.key"}, "`keys` has no effect on a server"),
+        ("https://host", {"seal_paths": True}, "`seal_paths` has no effect on a server"),
+        ("https://host", {"read_only": True}, "`read_only` has no effect on a server"),
+        ("https://host", {"ca_file": "/none/secret.pem"}, "ca_file cannot be read"),
+        ("sqlite://", {"api_key": "secret"}, "`api_key` is only for the URL of a server"),
+        ("sqlite://", {"insecure": True}, "`insecure` is only for the URL of a server"),
+        ("ftp://host", {}, "unknown scheme"),
+    ],
+)
+def test_invalid_locations_and_options(url: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=message) as raised:
+        retentive.open(url, **{"api_key": "k", **options} if url.startswith("https://host") else options)  # type: ignore[arg-type]
+    assert "secret" not in str(raised.value)
+
+
+def test_a_server_that_is_no_api_of_memory_stores() -> None:
+    """The answer of another web server, and one that ends in the middle."""
+    for answer in (b"HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n",
+                   b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+                   b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n[]"):  # fmt: skip
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=_answer_once, args=(listener, answer))
+            thread.start()
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with (
+                retentive.open(url, api_key="k") as opened,
+                pytest.raises(errors.RetentiveError, match="answered with"),
+            ):
+                opened.store("x")
+            thread.join(LIMIT_S)
+
+
+def _answer_once(listener: socket.socket, answer: bytes) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(answer)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Files of a self-signed certificate for 127.0.0.1, and its private key."""
+    directory: Path = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "retentive test")]), datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1)).add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    (directory / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    form = serialization.PrivateFormat.PKCS8
+    (directory / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
+    return str(directory / "cert.pem"), str(directory / "key.pem")
+
+
+def test_tls(certificate: tuple[str, str]) -> None:
+    cert, key = certificate
+    tls = {"ssl_certfile": cert, "ssl_keyfile": key}
+    with retentive.open("sqlite://") as opened, serving(opened, tls=tls) as api:
+        url = api.url.replace("http:", "https:")
+        with retentive.open(url, api_key=api.key, ca_file=cert) as trusted:
+            trusted.store().create(A, "one")
+        assert opened.store().read(A) == "one"
+        with retentive.open(url, api_key=api.key) as other, pytest.raises(errors.Unavailable, match="is not trusted"):
+            other.store()
+
+        async def run() -> str:
+            async with retentive.open_async(url, api_key=api.key, ca_file=cert) as trusted:
+                return await (await trusted.store()).read(A)
+
+        assert asyncio.run(run()) == "one"

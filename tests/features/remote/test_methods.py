@@ -1,0 +1,293 @@
+"""A memory store on a server has the methods, the types and the errors of a local one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, Retentive, errors
+from retentive.by_id import ById
+from retentive.engine.listings import ListedDirectory, ListedMemory
+from retentive.history.history import History
+from retentive.remote.history import RemoteHistory
+from retentive.remote.identified import RemoteById
+from retentive.remote.place import RemotePlace
+from retentive.remote.review import RemoteReview
+from retentive.remote.store import RemoteStore
+from retentive.review.session import Review
+from support.http_api import Api
+
+A, B = "/memories/a.md", "/memories/d/ü b.md"
+
+
+def plain(value: Any) -> Any:
+    """A value without what only the storage knows."""
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return [plain(each) for each in value]
+    if isinstance(value, retentive.Memory | retentive.Version):
+        return replace(value, seal=None, provenance_text=None)
+    return value
+
+
+READS: dict[str, Callable[[MemoryStore], Any]] = {
+    "read": lambda store: store.read(B),
+    "load": lambda store: store.load(A),
+    "view a memory": lambda store: store.view(A, view_range=(1, 1)),
+    "view a directory": lambda store: store.view(),
+    "memories": lambda store: store.memories(),
+    "memories of a directory": lambda store: store.memories("/memories/d"),
+    "versions": lambda store: store.versions(),
+    "versions of a path": lambda store: store.versions(B),
+    "newest versions": lambda store: store.versions(limit=2),
+    "version_text": lambda store: store.version_text(store.versions()[-1].id),
+    "usage": lambda store: store.usage(),
+    "settings": lambda store: store.settings(),
+    "by_id.get": lambda store: store.by_id.get(store.memories()[0].id),
+    "log": lambda store: store.history.log(),
+    "log of a memory": lambda store: store.history.log(A),
+    "log of a directory": lambda store: store.history.log("/memories/d"),
+    "log of a path that was renamed": lambda store: store.history.log("/memories/old.md"),
+    "log of an actor": lambda store: store.history.log(actor="user:*"),
+    "log of a kind": lambda store: store.history.log(operation="created"),
+    "log until a time": lambda store: store.history.log(until=datetime(2026, 1, 1, tzinfo=UTC)),
+    "changes": lambda store: [
+        (each.id, each.actor, each.at, plain(each.versions), each.moved_from) for each in store.history.changes()
+    ],
+    "show": lambda store: store.history.show(store.versions()[0].id),
+    "show HEAD of a path": lambda store: store.history.show("HEAD~1", A),
+    "show a change": lambda store: store.history.show(f"r{store.versions()[0].revision}"),
+    "diff": lambda store: store.history.diff(store.versions(A)[1].id, store.versions(A)[0].id),
+    "dry run of an undo": lambda store: [
+        (each.what, each.path) for each in store.undo("HEAD", path=A, dry_run=True).steps
+    ],
+    "no proposals": lambda store: store.review.pending(),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reads_are_those_of_the_library(name: str, store: MemoryStore, local: MemoryStore) -> None:
+    store.create("/memories/old.md", "one\n", actor="user:ann")
+    store.rename("/memories/old.md", A, actor="session:s1")
+    store.write(B, "two\r\nlines \U0001f600")
+    store.append(A, "three")
+    assert plain(READS[name](store)) == plain(READS[name](local))
+
+
+WRONG: dict[str, Callable[[MemoryStore], Any]] = {
+    "create again": lambda store: store.create(A, "x"),
+    "create below": lambda store: store.create(f"{A}/b", "x"),
+    "create outside": lambda store: store.create("/etc/passwd", "x"),
+    "create a directory": lambda store: store.create("/memories/x/", "x"),
+    "create with NUL": lambda store: store.create("/memories/x", "\0"),
+    "create with a surrogate": lambda store: store.create("/memories/x", "\ud800"),
+    "path of a wrong type": lambda store: store.create(3, "x"),  # type: ignore[arg-type]
+    "text of a wrong type": lambda store: store.create("/memories/x", 3),  # type: ignore[arg-type]
+    "write a stale version": lambda store: store.write(A, "x", if_version=""),
+    "edit without a match": lambda store: store.edit(A, "none", "x"),
+    "edit with two matches": lambda store: store.edit(A, "e", "x"),
+    "edit nothing": lambda store: store.edit("/memories/none", "e", "x"),
+    "insert too far": lambda store: store.insert(A, 99, "x"),
+    "delete the root": lambda store: store.delete("/memories"),
+    "delete nothing": lambda store: store.delete("/memories/none"),
+    "rename into itself": lambda store: store.rename("/memories/d", "/memories/d/e"),
+    "read nothing": lambda store: store.read("/memories/none"),
+    "read the root": lambda store: store.read("/memories"),
+    "view nothing": lambda store: store.view("/memories/none"),
+    "view out of range": lambda store: store.view(A, view_range=(9, 10)),
+    "too large": lambda store: store.write(A, "x" * 200_000),
+    "actor of a wrong kind": lambda store: store.write(A, "x", actor="robot:r"),
+    "setting of a wrong value": lambda store: store.change_settings({"view_chars": "x"}),
+    "unknown setting": lambda store: store.change_settings({"nothing": 1}),
+    "version that does not exist": lambda store: store.history.show("memver_" + "f" * 32),
+    "memory that does not exist": lambda store: store.by_id.get("mem_" + "f" * 32),
+    "update of nothing": lambda store: store.by_id.update("mem_" + "f" * 32, text="x"),
+    "update without a change": lambda store: store.by_id.update("mem_" + "f" * 32),
+    "proposal that does not exist": lambda store: store.review.show("prop_" + "f" * 32),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_those_of_the_library(name: str, store: MemoryStore, local: MemoryStore) -> None:
+    store.change_settings({"max_memory_bytes": 100_000})
+    store.create(A, "one\ntwelve\n")
+    store.create(B, "x")
+    with pytest.raises(errors.RetentiveError) as remote_error:
+        WRONG[name](store)
+    with pytest.raises(errors.RetentiveError) as local_error:
+        WRONG[name](local)
+    found, expected = remote_error.value, local_error.value
+    assert (type(found), found.code, str(found)) == (type(expected), expected.code, str(expected))
+    assert found.conflicting == expected.conflicting
+
+
+@pytest.mark.parametrize(
+    "command", [None, "view", 3, {"command": "view", "path": float("nan")}, {"command": "create", "path": "\ud800"},
+                {"command": "view", "path": A, "view_range": (1, 10**5000)}, {"command": "nothing", "x": object()},
+                {"command": "create", "path": A, "file_text": {1, 2}}],
+)  # fmt: skip
+def test_replies_to_what_is_no_command(store: MemoryStore, local: MemoryStore, command: object) -> None:
+    assert store.execute(command) == local.execute(command)
+
+
+def test_changes_and_what_they_return(store: MemoryStore, local: MemoryStore) -> None:
+    made = store.create(A, "one\n", actor="user:ann", source="user", session="s1")
+    memory = local.load(A)[0]
+    assert (made.path, made.memory_id, made.version_id, made.memories) == (A, memory.id, memory.version_id, 1)
+    assert (str(local.versions()[0].actor), memory.provenance.source) == ("user:ann", "user")
+    same = store.write(A, "one\n")
+    assert (same.memories, same.version_id) == (0, memory.version_id)
+    store.insert(A, 0, "zero")
+    store.edit(A, "one", "1", if_version=local.load(A)[0].version_id)
+    assert local.read(A) == "zero\n1\n"
+    assert store.undo(local.versions()[0].id).done
+    assert store.undo("HEAD", path=A).steps[0].what == "changed"
+    conflict = store.undo(made.version_id, dry_run=True)
+    assert [(each.path, each.memory_id) for each in conflict.conflicts] == [(A, memory.id)]
+    assert store.history.restore("/memories", made.version_id).done
+    assert local.read(A) == "one\n"
+    assert store.undo_by("user:*", mode="force").done
+    assert local.memories() == []
+    store.create(B, "x")
+    store.create("/memories/d/c.md", "x")
+    assert store.delete("/memories/d").memories == 2
+    assert store.clear().is_error is False
+
+
+def test_a_tool_use_id_changes_once(store: MemoryStore, local: MemoryStore) -> None:
+    command = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}
+    local.create(A, "")
+    assert store.execute(command, tool_use_id="t") == store.execute(command, tool_use_id="t")
+    assert local.read(A) == "x\n"
+    block = {"type": "tool_use", "id": "t", "name": "memory", "input": command}
+    assert retentive.tool_result(store, block) == retentive.tool_result(local, block)
+
+
+def test_memories_by_id(store: MemoryStore, local: MemoryStore) -> None:
+    made = store.create(A, "one")
+    changed = store.by_id.update(made.memory_id, text="two", path=B, if_sha256=local.load(A)[0].sha256)
+    assert (changed.path, changed.memories, plain(changed.memory)) == (B, 1, plain(local.load(B)[0]))
+    assert store.by_id.update(made.memory_id, text="two").memories == 0
+    with pytest.raises(errors.Conflict):
+        store.by_id.delete(made.memory_id, if_sha256="0" * 64)
+    assert store.by_id.delete(made.memory_id).path == B
+    assert local.memories() == []
+
+
+def test_pages_of_memories(store: MemoryStore) -> None:
+    for name in ("a", "b", "c", "d/e", "d/f"):
+        store.create(f"/memories/{name}", name)
+    found: list[str] = []
+    page = store.list_memories(depth=1, limit=2, texts=True)
+    while True:
+        found += [each.path if isinstance(each, ListedDirectory) else f"{each.memory.path}={each.text}"
+                  for each in page.items]  # fmt: skip
+        if page.next is None:
+            break
+        page = store.list_memories(depth=1, limit=2, texts=True, cursor=page.next)
+    assert found == ["/memories/a=a", "/memories/b=b", "/memories/c=c", "/memories/d/"]
+    listed = store.list_memories("/memories/d").items
+    assert [each.memory.path for each in listed if isinstance(each, ListedMemory)] == ["/memories/d/e", "/memories/d/f"]
+
+
+def test_redact_and_erase(store: MemoryStore, local: MemoryStore) -> None:
+    first = store.create(A, "one")
+    store.write(A, "two")
+    assert store.history.redact([first.version_id]).versions == 1
+    assert local.versions()[-1].redacted_at is not None
+    assert store.history.show(first.version_id)[1] is None
+    with pytest.raises(errors.InvalidInput, match="redacted"):
+        store.history.diff(first.version_id, store.versions()[0].id)
+    assert store.history.erase(A).versions == 3
+    assert local.memories() == []
+
+
+def test_review(store: MemoryStore, local: MemoryStore) -> None:
+    store.change_settings({"review": ["session:*"]})
+    assert store.create(A, "one", actor="session:s1").is_proposed
+    store.create(B, "two", actor="session:s2")
+    proposal = store.review.pending(actor="session:s1")[0]
+    assert (proposal.summary, str(proposal.actor)) == (f"created {A}", "session:s1")
+    assert [texts[1:] for texts in store.review.show(proposal.id)[1]] == [(None, "one")]
+    assert store.review.accept([proposal.id], actor=None).done == (proposal.id,)
+    assert store.review.accept([proposal.id], actor=None).already == (proposal.id,)
+    assert store.review.refuse(store.review.pending()[0].id, actor=None).with_them == ()
+    assert [each.path for each in local.memories()] == [A]
+    with pytest.raises(errors.InvalidInput, match="several proposals"):
+        store.review.accept(None, actor=None)
+
+
+def test_stores(remote: Retentive, api: Api) -> None:
+    made = remote.create_store("Support", description="notes", metadata={"a": "1"}, key="team 7/ü")
+    assert remote.create_store("Other", key="team 7/ü").id == made.id
+    assert remote.store("team 7/ü").id == remote.store(made.id).id == made.id
+    remote.store(made.id).create(A, "one")
+    changed = remote.update_store(made.id, name="Help", metadata={"a": None, "b": "2"})
+    expected = api.place.opened.get_store(made.id)
+    for name in ("id", "key", "name", "description", "metadata", "created_at", "memories", "size_bytes"):
+        assert getattr(changed, name) == getattr(expected, name), name
+    assert (changed.name, changed.description, changed.metadata) == ("Help", "notes", {"b": "2"})
+    assert made.id in [each.id for each in remote.stores()]
+    assert [each.id for each in remote.list_stores(limit=1).items] == [remote.stores()[-1].id]
+    assert remote.archive_store("team 7/ü").archived_at is not None
+    with pytest.raises(errors.Archived):
+        remote.store(made.id).write(A, "two")
+    remote.erase(made.id)
+    for wrong in (made.id, "memstore_" + "f" * 32):
+        with pytest.raises(errors.NotFound):
+            remote.store(wrong)
+
+
+def test_a_new_key_of_a_store_needs_an_admin(api: Api) -> None:
+    writer = retentive.open(api.url, api_key=api.with_key("read", "write").key)
+    with writer, pytest.raises(errors.NotFound, match="may not create it"):
+        writer.store("new for a writer")
+    admin = retentive.open(api.url, api_key=api.key, create=False)
+    with admin, pytest.raises(errors.NotFound, match="no memory store 'nothing'"):
+        admin.store("nothing")
+
+
+def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> None:
+    with retentive.open(api.url, api_key=api.with_key("read", "write").key) as opened:
+        reply = opened.store(store.id).acting_as("user:ann").execute({"command": "view", "path": "/memories"})
+    assert (reply.is_error, reply.code) == (True, "permission_denied")
+    store.acting_as("user:ü").create(A, "one")
+    assert str(store.versions()[0].actor) == "user:ü"
+
+
+COVERED = [(MemoryStore, RemoteStore), (Retentive, RemotePlace), (History, RemoteHistory), (ById, RemoteById),
+           (Review, RemoteReview)]  # fmt: skip
+FROM_MEMORIES = {"create", "write", "append", "edit", "insert", "delete", "rename"}
+
+
+@pytest.mark.parametrize(("own", "remote_kind"), COVERED, ids=[own.__name__ for own, _ in COVERED])
+def test_no_method_of_the_library_reaches_for_storage(own: type, remote_kind: type) -> None:
+    """Each public name is defined for servers, if only to say that no server offers it."""
+    public = {name for name in dir(own) if not name.startswith("_")}
+    assert public - FROM_MEMORIES <= vars(remote_kind).keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("scan", lambda store: store.scan()),
+        ("sweep", lambda store: store.sweep()),
+        ("audit", lambda store: store.audit),
+        ("trust", lambda store: store.trust),
+        ("history.blame", lambda store: store.history.blame(A)),
+        ("history.feed", lambda store: store.history.feed()),
+        ("read_only", lambda store: store.read_only()),
+    ],
+)
+def test_what_no_route_offers_names_itself(store: MemoryStore, name: str, call: Callable[[MemoryStore], Any]) -> None:
+    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not possible over HTTP"):
+        call(store)
+
+
+def test_mounts_need_storage(store: MemoryStore) -> None:
+    with pytest.raises(errors.InvalidInput, match="not possible over HTTP"):
+        retentive.Mounts({"/memories": store})

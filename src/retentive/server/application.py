@@ -24,9 +24,11 @@ from retentive.server.fields import read_fields, read_query
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits
+from retentive.server.metrics import metrics
 from retentive.server.openapi import document
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
+from retentive.server.telemetry import Telemetry
 from retentive.server.workers import Workers
 from retentive.values.extras import pip_install
 
@@ -56,6 +58,7 @@ class Server:
     place: Place
     workers: Workers
     hub: Hub
+    telemetry: Telemetry
     limits: RateLimits = field(default_factory=RateLimits)
     bodies: BodyBudget = field(default_factory=BodyBudget)
     is_stopping: bool = False
@@ -86,7 +89,8 @@ class Server:
         call = Call(self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params)
         if route.method == "POST":
             fields |= read_fields(route.body, read_object(await self._body(request, call, reserve)))
-        answer = await self.workers.run(partial(call.answered_by, route.handler, fields))
+        work = partial(call.answered_by, route.handler, fields)
+        answer = await self.workers.run(self.telemetry.observed(route, call, fields, work))
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):
@@ -141,6 +145,13 @@ class Server:
         if not is_ready:
             return error_response(request.scope, overloaded("the server is stopping, or its storage cannot be read"))
         return json_response({"status": "ready"})
+
+    async def measured(self, request: Request) -> Response:
+        """Answer of `/metrics`."""
+        if self.telemetry.metrics is None:
+            return error_response(request.scope, missing("route"))
+        text = await to_thread.run_sync(self.telemetry.metrics.text)
+        return Response(text, media_type=self.telemetry.metrics.media_type)
 
 
 def _route(routes: Mapping[str, Route], method: str) -> Route:
@@ -205,10 +216,15 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     await error_response(scope, missing("route"))(scope, receive, send)
 
 
-def server_of(place: Place, workers: Workers | None = None, limits: RateLimits | None = None) -> Server:
+def server_of(
+    place: Place,
+    workers: Workers | None = None,
+    limits: RateLimits | None = None,
+    telemetry: Telemetry | None = None,
+) -> Server:
     """A server for an open location."""
     workers = workers or Workers()
-    return Server(place, workers, Hub(workers.run), limits or RateLimits())
+    return Server(place, workers, Hub(workers.run), telemetry or Telemetry(metrics()), limits or RateLimits())
 
 
 def application(server: Server, *, on_stop: Callable[[], None] | None = None) -> ASGIApp:
@@ -220,6 +236,7 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
     routes += [
         HttpRoute("/healthz", _healthy),
         HttpRoute("/readyz", server.ready),
+        HttpRoute("/metrics", server.measured),
         HttpRoute("/openapi.json", _described),
     ]
 
@@ -233,7 +250,7 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
             await to_thread.run_sync(on_stop)
 
     router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
-    return Envelope(router)
+    return Envelope(router, server.telemetry)
 
 
 def _stop_at_signals(server: Server) -> None:

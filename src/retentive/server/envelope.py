@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from retentive.server.errors import ApiError
+from retentive.server.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,8 +21,9 @@ BUGS = logging.getLogger("retentive.server")
 class Envelope:
     """ASGI middleware around all routes."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
         self._app = app
+        self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
@@ -38,15 +40,22 @@ class Envelope:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            with self._telemetry.request(scope, state):
+                await self._pass(scope, receive, send_with_headers)
+        finally:
+            _log(scope, state, time.perf_counter() - started)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and answer 500 for a bug."""
+        state = scope["state"]
+        try:
+            await self._app(scope, receive, send)
         except Exception:
             BUGS.exception("request %s failed", state["request_id"])
             if state["status"]:
                 raise  # the answer has begun, so the connection must be cut
             state["code"] = "error"
-            await _send_bug(state["request_id"], send_with_headers)
-        finally:
-            _log(scope, state, time.perf_counter() - started)
+            await _send_bug(state["request_id"], send)
 
 
 def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
@@ -80,4 +89,5 @@ def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
         "memory_store_id": ids.get("memory_store_id"),
         "code": state.get("code"),
     }
-    LOG.info(json.dumps({name: value for name, value in line.items() if value is not None}))
+    fields = {name: value for name, value in line.items() if value is not None}
+    LOG.info("%s", json.dumps(fields), extra={"fields": fields})

@@ -52,6 +52,7 @@ class Options:
     tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
+    metrics: bool = option(True, "Answer GET /metrics, for Prometheus, without a key.")
     request_log: bool = option(True, "Log each request as a line of JSON on standard error.")
 
     @property

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TypedDict
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypedDict
 
 import retentive
 from retentive.errors import InvalidInput
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import Place
+from retentive.server.metrics import DIRECTORY, metrics
 from retentive.server.options import Options
+from retentive.server.telemetry import Telemetry, log_as_json
 from retentive.values.extras import pip_install
 
 try:
@@ -31,8 +32,12 @@ from retentive.server.limits import Buckets, RateLimits, bucket_file
 from retentive.server.protocol import HttpProtocol
 from retentive.server.workers import Workers
 
+if TYPE_CHECKING:
+    from retentive.server.tracing import Tracing
+
 VARIABLE = "RETENTIVE_SERVE"
 """Environment variable that passes the options to worker processes."""
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 GRACE_S = 30
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
@@ -74,8 +79,10 @@ def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
         on_start(started)
         opened.close()  # the workers open the location themselves
         os.environ[VARIABLE] = json.dumps(asdict(options))
-        config = _config("retentive.server.serve:from_environment", options)
-        Multiprocess(config, sockets=[listener]).run()
+        with TemporaryDirectory(prefix="retentive-metrics-") as directory:
+            os.environ[DIRECTORY] = directory  # before a worker imports prometheus_client
+            config = _config("retentive.server.serve:from_environment", options)
+            Multiprocess(config, sockets=[listener]).run()
 
 
 def from_environment() -> ASGIApp:
@@ -93,14 +100,18 @@ def _keys(options: Options) -> Keys | None:
 
 
 def _application(opened: Retentive, options: Options) -> ASGIApp:
+    log_as_json(requests=options.request_log)
+    traced = _tracing()
+    telemetry = Telemetry(metrics() if options.metrics else None, None if traced is None else traced[0])
+
+    def stop() -> None:
+        opened.close()
+        if traced is not None:
+            traced[1]()
+
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
-    app = application(server_of(Place(opened), workers, limits), on_stop=opened.close)
-    if options.request_log:
-        log = logging.getLogger("retentive.server.requests")
-        log.setLevel(logging.INFO)
-        log.addHandler(logging.StreamHandler(sys.stderr))
-    return app
+    return application(server_of(Place(opened), workers, limits, telemetry), on_stop=stop)
 
 
 def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:
@@ -108,6 +119,7 @@ def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:
         app,
         factory=isinstance(app, str),
         workers=options.workers,
+        log_config=None,
         log_level="warning",
         access_log=False,
         http=HttpProtocol,
@@ -133,3 +145,15 @@ def _listen(options: Options) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; otherwise a client that vanished is noticed after 15 minutes
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_CLIENT_MS)
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
+
+
+def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
+    """Spans, if the variables of OpenTelemetry name an endpoint. Raises `InvalidInput` without its packages."""
+    if not any(os.environ.get(name) for name in ENDPOINTS) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    try:
+        from retentive.server.tracing import exporting  # noqa: PLC0415 - needs OpenTelemetry, and is slow
+
+        return exporting()
+    except ImportError:
+        raise InvalidInput(f"{ENDPOINTS[0]} is set, but needs {pip_install('telemetry')}") from None

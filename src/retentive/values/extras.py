@@ -12,7 +12,8 @@ EXTRAS = {
     "pydantic-ai": ("pydantic-ai-slim[anthropic]>=2.68,<3",),
     "remote": ("httpx2>=2.16,<3",),
     "postgres": ("psycopg[binary]>=3.3,<4",),
-    "server": ("httptools>=0.6", "starlette>=1.0", "uvicorn>=0.50", "uvloop>=0.21"),
+    "server": ("httptools>=0.6", "prometheus-client>=0.21", "starlette>=1.0", "uvicorn>=0.50", "uvloop>=0.21"),
+    "telemetry": ("opentelemetry-exporter-otlp-proto-http>=1.30,<2", "opentelemetry-sdk>=1.30,<2"),
     "testing": ("starlette>=1.0", "uvicorn>=0.50"),
 }
 

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -21,8 +14,7 @@ from retentive.server.calls import Place
 from retentive.server.options import Options
 from support.command_line import here
 from support.http_api import Api
-
-MAIN = "from retentive.cli import main; main()"
+from support.server_process import started
 
 
 @pytest.fixture
@@ -42,31 +34,6 @@ def test_keys_are_created_listed_and_revoked(at: str) -> None:
     assert (listed["status"], listed["last_used_at"]) == ("archived", None)
     assert here(at, "keys", "revoke", "apikey_unknown00000").exit_code == 3
     assert record["api_key"] not in made.stderr
-
-
-@contextmanager
-def started(*arguments: str, directory: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A running server, and the lines that it printed before its first request. It is stopped by SIGTERM."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
-    command = [sys.executable, "-c", MAIN, "serve", "--port", "0", *arguments]
-    process = subprocess.Popen(
-        command, cwd=directory, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        lines = list[str]()
-        while not lines or not lines[-1].startswith("Serving "):
-            line = out(process.stdout).readline()
-            assert line, out(process.stderr).read()
-            lines.append(line.rstrip("\n"))
-        yield process, lines
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-
-
-def out(stream: IO[str] | None) -> IO[str]:
-    assert stream is not None
-    return stream
 
 
 def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:

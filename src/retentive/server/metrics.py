@@ -1,0 +1,103 @@
+"""Metrics for Prometheus, summed over the worker processes. Labels are routes and codes, never ids."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+try:
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+except ImportError:  # the extra `server` has it; /metrics is 404 without
+    IS_INSTALLED = False
+else:
+    IS_INSTALLED = True
+
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the directory in which worker processes keep their values."""
+STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
+METHODS = frozenset({"GET", "POST", "DELETE"})
+STREAMS = "/events"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_LIVE = re.compile(r"gauge_live\w*_(\d+)\.db")
+
+
+class Metrics:
+    """The metrics of a process. Threads share it."""
+
+    def __init__(self) -> None:
+        of = self._registry = CollectorRegistry()
+        route = ("route", "method")
+        self._requests = Counter(
+            "retentive_http_requests", "Answered requests.", (*route, "status", "code"), registry=of
+        )
+        self._seconds = Histogram(
+            "retentive_http_request_duration_seconds", "Time of requests.", route, registry=of, buckets=_SECONDS
+        )
+        self._commits = Counter("retentive_commits", "Changes that were answered with success.", route, registry=of)
+        self._wait = Histogram(
+            "retentive_queue_wait_seconds", "Time that calls waited for a thread.", registry=of, buckets=_SECONDS
+        )
+        self._streams = Gauge(
+            "retentive_event_streams", "Open event streams.", registry=of, multiprocess_mode="livesum"
+        )
+        self._limited = Counter("retentive_rate_limited", "Requests over the rate of their key.", route, registry=of)
+        self._storage = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=of)
+
+    def count_stream(self, change: int) -> None:
+        """Count an event stream that opens (1) or ends (-1)."""
+        self._streams.inc(change)
+
+    def count_request(self, method: str, state: Mapping[str, Any], seconds: float) -> None:
+        """Count an answered request."""
+        route, code = state.get("route") or "other", state.get("code") or ""
+        method = method if method in METHODS else "other"
+        self._requests.labels(route, method, str(state["status"]), code).inc()
+        if not route.endswith(STREAMS):
+            self._seconds.labels(route, method).observe(seconds)
+        if state["status"] == 429:
+            self._limited.labels(route, method).inc()
+        if code in STORAGE_CODES:
+            self._storage.labels(code).inc()
+
+    def count_commit(self, route: str, method: str) -> None:
+        """Count a change."""
+        self._commits.labels(route, method).inc()
+
+    def count_wait(self, seconds: float) -> None:
+        """Count the time that a call waited for a thread."""
+        self._wait.observe(seconds)
+
+    def text(self) -> bytes:
+        """The metrics of all processes of this server, in the format of Prometheus."""
+        directory = os.environ.get(DIRECTORY)
+        if directory is None:
+            return generate_latest(self._registry)
+        for name in os.listdir(directory):
+            if (found := _LIVE.fullmatch(name)) and not _is_running(int(found[1])):
+                mark_process_dead(int(found[1]))  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+    @property
+    def media_type(self) -> str:
+        """Media type of the text."""
+        return CONTENT_TYPE_LATEST
+
+
+def _is_running(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@cache
+def metrics() -> Metrics | None:
+    """The metrics of this process; None if prometheus-client is not installed."""
+    return Metrics() if IS_INSTALLED else None

@@ -1,0 +1,121 @@
+"""Observation of requests and memory operations: metrics, spans, and logs as JSON without contents."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from retentive.server.metrics import STREAMS, Metrics
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from retentive.server.calls import Answer, Call
+    from retentive.server.routes import Route
+    from retentive.server.tracing import Tracing
+
+LOGGERS = ("retentive", "uvicorn")
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Metrics and spans of a server; each may be missing."""
+
+    metrics: Metrics | None = None
+    tracing: Tracing | None = None
+
+    @contextmanager
+    def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
+        """Observe a request. `state` gets its route, status and code before the block ends."""
+        started, metrics = time.perf_counter(), self.metrics
+        is_stream = metrics is not None and scope["path"].endswith(STREAMS)
+        if metrics is not None and is_stream:
+            metrics.count_stream(1)
+        try:
+            with nullcontext() if self.tracing is None else self.tracing.request(scope, state):
+                yield
+        finally:
+            if metrics is not None:
+                metrics.count_request(scope["method"], state, time.perf_counter() - started)
+                if is_stream:
+                    metrics.count_stream(-1)
+
+    def observed(
+        self, route: Route, call: Call, fields: Mapping[str, Any], work: Callable[[], Answer]
+    ) -> Callable[[], Answer]:
+        """The call of a handler, to be run in a thread, with its wait, its span, and the change counted."""
+        queued, metrics = time.perf_counter(), self.metrics
+
+        def run() -> Answer:
+            if metrics is not None:
+                metrics.count_wait(time.perf_counter() - queued)
+            answer = self._traced(route, call, fields, work)
+            if metrics is not None and _is_change(route, fields) and not _is_error(answer):
+                metrics.count_commit(route.path, route.method)
+            return answer
+
+        return run
+
+    def _traced(self, route: Route, call: Call, fields: Mapping[str, Any], work: Callable[[], Answer]) -> Answer:
+        if self.tracing is None:
+            return work()
+        from retentive.server.tracing import COMMANDS, OPERATIONS  # noqa: PLC0415 - needs OpenTelemetry
+
+        name = COMMANDS.get(_command(fields)) if route.name == "run_tool" else OPERATIONS.get(route.name)
+        if name is None:
+            return work()
+        with self.tracing.operation(name, call.ids, fields) as operation:
+            answer = work()
+            operation.end(answer)
+            return answer
+
+
+def _command(fields: Mapping[str, Any]) -> str:
+    """Command of a tool_use block; empty if there is none."""
+    given = fields.get("input")
+    found = given.get("command") if isinstance(given, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def _is_change(route: Route, fields: Mapping[str, Any]) -> bool:
+    if route.method == "GET" or route.scopes == ("read",):
+        return False
+    return not (route.name == "run_tool" and _command(fields) == "view")
+
+
+def _is_error(answer: Answer) -> bool:
+    return isinstance(answer, Mapping) and bool(answer.get("is_error"))
+
+
+class JsonLines(logging.Formatter):
+    """Log records as lines of JSON. An exception is its type and the lines of code, without its message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
+        fields = getattr(record, "fields", None)
+        line |= fields if isinstance(fields, dict) else {"message": record.getMessage()}
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = record.exc_info[0].__name__
+            line["frames"] = [f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(record.exc_info[2])]
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_as_json(*, requests: bool) -> None:
+    """Write the logs of the server to standard error as JSON, with each request if `requests`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+    logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)

@@ -1,0 +1,155 @@
+"""Spans and metrics for OpenTelemetry: HTTP and generative-AI semantic conventions.
+
+Each request has a server span, which continues the trace of the client. A memory operation has a span inside it. Texts,
+paths and queries are in no span, unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import metrics, propagate, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from retentive import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+    from starlette.types import Scope
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+OPERATIONS: Mapping[str, str] = {
+    "create_memory_store": "create_memory_store",
+    "delete_memory_store": "delete_memory_store",
+    "create_memory": "create_memory",
+    "update_memory": "update_memory",
+    "delete_memory": "delete_memory",
+    "erase_memory": "delete_memory",
+    "retrieve_memory": "search_memory",
+    "list_memories": "search_memory",
+    "search_memories": "search_memory",
+}
+"""`gen_ai.operation.name` by the name of a route."""
+COMMANDS: Mapping[str, str] = {
+    "view": "search_memory",
+    "create": "upsert_memory",
+    "str_replace": "update_memory",
+    "insert": "update_memory",
+    "rename": "update_memory",
+    "delete": "delete_memory",
+}
+"""`gen_ai.operation.name` by the command of the memory tool."""
+
+
+class Tracing:
+    """Makes spans. The default providers are those of the process."""
+
+    def __init__(self, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
+        self._tracer = trace.get_tracer("retentive.server", __version__, tracers)
+        meter = metrics.get_meter("retentive.server", __version__, meters)
+        self._requests = meter.create_histogram("http.server.request.duration", "s", "Duration of HTTP requests")
+        self._operations = meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of operations")
+        self._captures = os.environ.get(CAPTURE, "").lower() in {"true", "span_only", "span_and_event"}
+
+    @contextmanager
+    def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
+        """Span of a request. `state` has its route, status and code when the block ends."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        method, started = scope["method"], time.perf_counter()
+        with self._tracer.start_as_current_span(
+            method, propagate.extract(headers), SpanKind.SERVER, record_exception=False, set_status_on_exception=False
+        ) as span:
+            yield
+            found = {"http.request.method": method, "url.scheme": scope.get("scheme", "http")}
+            found["http.response.status_code"] = state["status"]
+            if route := state.get("route"):
+                found["http.route"] = route
+                span.update_name(f"{method} {route}")
+            if state["status"] >= 500:
+                found["error.type"] = state.get("code") or str(state["status"])
+                span.set_status(Status(StatusCode.ERROR))
+            span.set_attributes({**found, "retentive.request_id": state["request_id"]})
+            self._requests.record(time.perf_counter() - started, found)
+
+    @contextmanager
+    def operation(self, name: str, ids: Mapping[str, str], fields: Mapping[str, Any]) -> Iterator[_Operation]:
+        """Span of a memory operation."""
+        started, kind = time.perf_counter(), {"gen_ai.operation.name": name}
+        with self._tracer.start_as_current_span(
+            name, kind=SpanKind.INTERNAL, attributes=kind, record_exception=False, set_status_on_exception=False
+        ) as span:
+            operation = _Operation(span, captures=self._captures)
+            operation.begin(ids, fields)
+            error: dict[str, str] = {}
+            try:
+                yield operation
+            except Exception as raised:
+                error = {"error.type": getattr(raised, "code", type(raised).__name__)}
+                span.set_attributes(error)
+                span.set_status(Status(StatusCode.ERROR))
+                raise
+            finally:
+                self._operations.record(time.perf_counter() - started, {**kind, **error})
+
+
+class _Operation:
+    def __init__(self, span: Span, *, captures: bool) -> None:
+        self._span = span
+        self._captures = captures
+
+    def begin(self, ids: Mapping[str, str], fields: Mapping[str, Any]) -> None:
+        """Set the attributes that are known before the call."""
+        for name, attribute in (("memory_store_id", "store"), ("memory_id", "record")):
+            if name in ids:
+                self._span.set_attribute(f"gen_ai.memory.{attribute}.id", ids[name])
+        if self._captures and isinstance(fields.get("query"), str):
+            self._span.set_attribute("gen_ai.memory.query.text", fields["query"])
+
+    def end(self, answer: object) -> None:
+        """Set the attributes that the answer has."""
+        if not isinstance(answer, Mapping):
+            return
+        if answer.get("is_error"):
+            self._span.set_attribute("error.type", "tool_error")
+        kind = answer.get("type")
+        if kind in {"memory", "memory_store"}:
+            attribute = "record" if kind == "memory" else "store"
+            self._span.set_attribute(f"gen_ai.memory.{attribute}.id", str(answer["id"]))
+        records = answer["data"] if isinstance(answer.get("data"), list) else [answer] if kind == "memory" else None
+        if records is not None:
+            self._span.set_attribute("gen_ai.memory.record.count", len(records))
+            if self._captures:
+                self._span.set_attribute("gen_ai.memory.records", json.dumps(records, ensure_ascii=False))
+
+
+def exporting() -> tuple[Tracing, Callable[[], None]]:
+    """Spans and metrics for the endpoint that the environment names, and a function that sends what is left."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - slow
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - slow
+
+    given = {"service.version": __version__} | (
+        {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "retentive"}
+    )
+    resource = Resource.create(given)
+    tracers = TracerProvider(resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+
+    def stop() -> None:
+        tracers.shutdown()
+        meters.shutdown()
+
+    return Tracing(tracers, meters), stop

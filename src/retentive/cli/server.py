@@ -86,7 +86,7 @@ def serve(location: Location, **given: Any) -> None:
             output.write_line(f"First API key, for administrators; it is not shown again: {started['first_key']}")
         output.write_line(f"Serving {shown(location.url)} at {started['url']}")
 
-    server.serve(options, on_start=on_start)
+    server.serve(options, on_start=on_start, on_progress=output.note)
 
 
 @output.group("keys", default="list")

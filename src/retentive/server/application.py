@@ -246,6 +246,7 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
             _stop_at_signals(server)
         yield
         server.stop()
+        await to_thread.run_sync(server.workers.close)
         if on_stop is not None:
             await to_thread.run_sync(on_stop)
 

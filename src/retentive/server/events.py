@@ -22,6 +22,8 @@ T = TypeVar("T")
 BATCH = 500
 POLL_S = 0.25
 KEEP_ALIVE_S = 15.0
+STOPPING = b"event: stopping\ndata: {}\n\n"
+"""Tells a client that the server stops, so that it connects again at once, with the id of its last event."""
 
 
 class Run(Protocol):
@@ -90,6 +92,7 @@ class Hub:
                 cursor = batch.next
                 if len(batch.items) < BATCH and not await self._arrived(news):
                     yield b": keep-alive\n\n"
+            yield STOPPING
 
     async def _next(self, events: Events, cursor: str) -> Feed | None:
         """The next batch; None if the stream ends. After a failure of storage the client connects again."""

@@ -23,13 +23,13 @@ from retentive.values.extras import pip_install
 try:
     import uvicorn
     from starlette.types import ASGIApp
-    from uvicorn.supervisors import Multiprocess
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
 from retentive.server.application import application, server_of
 from retentive.server.limits import Buckets, RateLimits, bucket_file
 from retentive.server.protocol import HttpProtocol
+from retentive.server.supervisor import OneProcess, Progress, Supervisor, end_with_parent
 from retentive.server.workers import Workers
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ class Started(TypedDict):
     first_key: str | None
 
 
-def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
+def serve(options: Options, *, on_start: Callable[[Started], None], on_progress: Progress = lambda _: None) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that have begun are finished.
 
-    On a loopback address, the first start creates an admin key. Raises `InvalidInput` and the errors of storage.
+    On a loopback address, the first start creates an admin key. `on_progress` gets sentences about the start and the
+    end of workers and about the stop. Raises `InvalidInput` and the errors of storage.
     """
     options.check()
     listener = _listen(options)
@@ -70,7 +71,7 @@ def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
             "first_key": first.text if first else None,
         }
         if options.workers == 1:
-            server = uvicorn.Server(_config(_application(opened, options), options))
+            server = OneProcess(_config(_application(opened, options), options), on_progress)
             for each in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(each, server.handle_exit)  # also before and after uvicorn handles signals itself
             on_start(started)
@@ -82,12 +83,13 @@ def serve(options: Options, *, on_start: Callable[[Started], None]) -> None:
         with TemporaryDirectory(prefix="retentive-metrics-") as directory:
             os.environ[DIRECTORY] = directory  # before a worker imports prometheus_client
             config = _config("retentive.server.serve:from_environment", options)
-            Multiprocess(config, sockets=[listener]).run()
+            Supervisor(config, [listener], on_progress).run()
 
 
 def from_environment() -> ASGIApp:
     """The ASGI application of a worker process."""
     options = Options(**json.loads(os.environ[VARIABLE]))
+    end_with_parent()
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 

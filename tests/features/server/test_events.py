@@ -144,5 +144,6 @@ def test_the_stop_ends_open_streams(tmp_path: Path) -> None:
         with streaming(api, f"/v1/memory_stores/{store.id}/events") as stream:
             assert api.server is not None
             api.server.stop()  # as the handler of SIGTERM does
+            assert stream.next() == {"event": "stopping", "data": "{}"}
             assert stream.next() == {}
         assert api.get("/readyz").status == 503

@@ -15,6 +15,7 @@ from anyio import to_thread
 from retentive import opening
 from retentive.mounts import MemoryTree, Mounts
 from retentive.opening import Retentive
+from retentive.remote import is_remote
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor
 from retentive.store import MemoryStore
 from retentive.values.provenance import Origin
@@ -40,7 +41,7 @@ async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin:
 
 async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
     """Call a method in a worker thread, or, on an object of a server, send its requests on the event loop."""
-    if hasattr(type(sync), "described"):
+    if is_remote(sync):
         return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
     return await to_thread.run_sync(partial(getattr(sync, name), *args, **options))
 
@@ -202,7 +203,7 @@ class AsyncRetentive(_Async[Retentive]):
 
     async def close(self) -> None:
         """Close files and connections."""
-        if hasattr(type(self.sync), "described"):
+        if is_remote(self.sync):
             await cast("Any", self.sync).client.aclose()
         else:
             await to_thread.run_sync(self.sync.close)

@@ -75,6 +75,8 @@ def _known_scheme(written: str) -> str:
     if scheme in _SCHEMES:
         return scheme
     kind = _schemed(scheme.partition("+")[0])
+    if kind in {"http", "https"}:
+        raise InvalidInput("this needs the storage itself, not the URL of a server; do it on the machine of the server")
     if kind == "mysql":
         raise InvalidInput(
             "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://user:password@host/database, "

@@ -13,6 +13,7 @@ from retentive.cli.parameters import MEMORY_PATH, VERSION_ID, given_text, text_o
 from retentive.cli.performed import CHANGE, Done, emit_done, end, memory_object, perform, run
 from retentive.engine.command_handlers import RunCommand
 from retentive.errors import RetentiveError
+from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Append, Write
 from retentive.values.records import Written
@@ -189,6 +190,8 @@ def _emit_written(done: Written, verb: str) -> None:
 
 def _performed(store: MemoryStore, command: type[Write | Append], path: str, text: str, if_version: str | None) -> Done:
     """Run a command that only applications send."""
+    if remote_store(store) is not None:
+        return perform(store, if_version, command=command.name, path=path, file_text=text)
     core = core_of(store)
     try:
         with core.checking(command.name):

@@ -15,6 +15,8 @@ import retentive
 from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
 from retentive.locations import find_store, is_foreign, is_in_memory, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
+from retentive.opening import is_remote as is_url_of_server
+from retentive.remote import is_remote
 from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
 from retentive.values.extras import pip_install
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 INTEGRATION = "cli"
 """The name of the command line in audit logs."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, a slow import
+OVER_HTTP = frozenset({
+    "append", "cat", "cp", "create", "delete-id", "diff", "erase", "exec", "insert", "log", "ls", "mv", "redact",
+    "replace", "restore", "review", "rm", "settings", "show", "stores", "undo", "update", "view", "write",
+})  # fmt: skip
+"""Commands that run over HTTP too."""
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
 """Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
 
@@ -65,12 +72,20 @@ class Location:
 
         Files that were put into a directory before any command ran are the default memory store of this directory.
         """
+        if is_remote(found):
+            try:
+                return found.store(self.store_key)
+            except NotFound:
+                raise self._no_store() from None
         is_known = find_store(found.backend, self.store_key) is not None
         if not is_known and not (self.store_key == DEFAULT_KEY and self._becomes_store()):
-            raise NotFound(
-                f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
-            )
+            raise self._no_store()
         return found.store(self.store_key).through(INTEGRATION)
+
+    def _no_store(self) -> NotFound:
+        return NotFound(
+            f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
+        )
 
     def named_store(self) -> str:
         """The key or id given with --store. Raises `UsageError` if it is only a default: the store is to be removed."""
@@ -101,6 +116,10 @@ class Location:
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores. Unless `create`, raises `NotFound` if it does not exist."""
+        if is_url_of_server(self.url):
+            with self._server(create=create) as found:
+                yield found
+            return
         with naming("Location", self.shown):
             parse_location(self.url)
         if not create and not location_exists(self.url):
@@ -117,6 +136,19 @@ class Location:
                 sweep=sweep,
                 create=not is_foreign(self.url) or (create and not self._keeps_ids()),
             )
+        with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
+            yield found
+
+    @contextmanager
+    def _server(self, *, create: bool) -> Iterator[Retentive]:
+        """Open a server, for a command that needs no storage. The actor is that of the API key, unless it is given."""
+        name = click.get_current_context().command_path.partition(" ")[2]
+        if name.split(" ")[0] not in OVER_HTTP:
+            raise InvalidInput(f"`retentive {name}` needs the storage itself; run it on the machine of the server")
+        if self.seal_paths or "keys" in self.typed:
+            raise InvalidInput("--keys and --seal-paths have no effect on a server")
+        with naming("Location", self.shown):
+            opened = retentive.open(self.url, actor=as_actor(self.actor), create=create)
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found
 
@@ -203,6 +235,8 @@ def _explaining(store: MemoryStore) -> Iterator[None]:
     try:
         yield
     except ReadOnly as error:
+        if is_remote(store):
+            raise
         from retentive.cli.read_only import explanation  # noqa: PLC0415 - only for this error
 
         error.add_note(explanation(store))

@@ -16,6 +16,7 @@ from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
+from retentive.remote import remote_store
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import View, parse
@@ -77,14 +78,18 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
 def cat(location: Location, path: str, *, as_of: Revision | None) -> None:
     """Print the exact bytes of a memory."""
     with location.existing() as store:
-        core = core_of(store)
-        with core.checking("load" if as_of is None else "load.as_of"):
-            operation = load(core.parsed(path))
-        memory, text = core.result_of(_at(as_of, operation))
+        memory, text = store.load(path) if as_of is None else _past_load(store, path, as_of)
     if output.as_object():
         output.emit(memory_object(memory) | {"text": text})
     else:
         output.write(text.encode())
+
+
+def _past_load(store: MemoryStore, path: str, at: Revision) -> tuple[Memory, str]:
+    core = core_of(store)
+    with core.checking("load.as_of"):
+        operation = load(core.parsed(path))
+    return core.result_of(_at(at, operation))
 
 
 def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
@@ -92,11 +97,22 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     core = core_of(store)
     with core.checking("list" if at is None else "list.as_of"):
         target = core.parsed(path)
+    if at is None and remote_store(store) is not None:
+        found = store.memories(path)
+        return found or ([] if target.is_root else [_only(store, path)])
     present = list_memories(target, or_at=True)
     found = core.result_of(_at(at, present))
     if not found and not target.is_root:
         raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found
+
+
+def _only(store: MemoryStore, path: str) -> Memory:
+    """The memory at a path. Raises `NotFound`."""
+    try:
+        return store.load(path)[0]
+    except NotFound:
+        raise NotFound(f"{path} does not exist") from None
 
 
 def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R]:

@@ -24,7 +24,7 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "default": DEFAULT_LOCATION,
         "envvar": "RETENTIVE_AT",
         "help": "Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path),"
-        " postgresql://, mariadb://, s3://, gs:// or az://.",
+        " postgresql://, mariadb://, s3://, gs://, az://, or https:// of a server, with RETENTIVE_API_KEY.",
     },
     "--store": {
         "metavar": "KEY",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -14,6 +14,7 @@ from retentive.engine.command_handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Read
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.errors import Refused, RetentiveError
+from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Delete, View, parse
@@ -21,6 +22,9 @@ from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.replies import Reply
 from retentive.values.text import LineCounts
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
 
 MEMORIES = "Print a JSON list of memories, with path, memory_id, version_id, size_bytes, sha256 and times."
 VIEW = 'Print one JSON object: {"text", "is_error", "code", "path", "memory_id", "version_id"}.'
@@ -43,6 +47,9 @@ class Done:
 
 def perform(store: MemoryStore, if_version: str | None = None, /, **given: object) -> Done:
     """Run a command of the tool, given as raw input. Errors of input and storage are replies."""
+    there = remote_store(store)
+    if there is not None:
+        return _remote(there, given, if_version)
     try:
         command = parse(given)
     except Refused:  # `execute` leaves the audit entry of a malformed call
@@ -50,6 +57,26 @@ def perform(store: MemoryStore, if_version: str | None = None, /, **given: objec
     if isinstance(command, View):
         return run(store, RunView(command, LineCounts()))
     return run(store, RunCommand(command, isinstance(command, Delete), if_version))
+
+
+def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
+    """Run a command on a server. Errors of the connection are raised."""
+    from retentive.remote.objects import tool_path  # noqa: PLC0415 - only for a server
+
+    answer = store.answer(given, if_version)
+    reply = Reply(answer["content"], answer["is_error"], answer["error_code"])
+    path = None if answer["path"] is None else tool_path(answer["path"])
+    if given["command"] == "view":
+        is_memory = answer["memory_id"] is not None
+        return Done(
+            reply, path, Recorded(answer["memory_id"], answer["memory_version_id"]) if is_memory else None, None
+        )
+    names = {"version_id": "memory_version_id", "memory_id": "memory_id", "operation": "operation"}
+    changes = [
+        {"path": tool_path(each["path"]), **{name: each[theirs] for name, theirs in names.items()}}
+        for each in answer["changes"]
+    ]
+    return Done(reply, path, changes=changes)
 
 
 def run(store: MemoryStore, operation: Operation[Any]) -> Done:

@@ -19,10 +19,11 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history.revisions import TIMES
 from retentive.history.scope import versions_of
 from retentive.locations import find_store
+from retentive.remote import is_remote
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import all_versions
-from retentive.store import core_of
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT, MemoryPath
 
 _YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
@@ -120,7 +121,7 @@ def erase(
 
 def _erase_store(location: Location, key: str, *, yes: bool) -> None:
     with location.opened() as found:
-        info = find_store(found.backend, key)
+        info = found.get_store(key) if is_remote(found) else find_store(found.backend, key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"the memory store {key!r} does not exist")
         if not yes:
@@ -141,6 +142,9 @@ class Target:
 
 def _erase_memories(location: Location, name: str, target: Target, *, yes: bool) -> None:
     with location.existing() as store:
+        if is_remote(store):
+            _erase_remote(location, store, name, target, yes=yes)
+            return
         core = core_of(store)
         with core.checking("erase"):
             path = None if target.path is None else core.parsed(target.path)
@@ -159,6 +163,18 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
     versions = sum(each.versions for each in removed)
     value = {"versions": versions, "pending": any(each.pending for each in removed), "memories": list(counts)}
     _emit(location, f"Erased {many}{name} with {output.counted(versions, 'version')}.", value)
+
+
+def _erase_remote(location: Location, store: MemoryStore, name: str, target: Target, *, yes: bool) -> None:
+    """Erase one memory on a server."""
+    if target.older_than is not None:
+        raise InvalidInput("--older-than needs the storage itself; run this on the machine of the server")
+    memory_id = target.memory_id if target.path is None else store.load(target.path)[0].id
+    if not yes:
+        confirm(f"Permanently erase {name}?")
+    removed = store.history.erase(memory_id=memory_id)
+    value = {"versions": removed.versions, "pending": removed.pending, "memories": [memory_id]}
+    _emit(location, f"Erased {name} with {output.counted(removed.versions, 'version')}.", value)
 
 
 def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:

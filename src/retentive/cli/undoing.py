@@ -19,6 +19,7 @@ from retentive.cli.parameters import revision_option, revisions_and_path, time_o
 from retentive.errors import RetentiveError
 from retentive.history.operations import Preview, Restore, Undo
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
+from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import MemoryPath
 
@@ -115,6 +116,8 @@ _FORCE_RESTORE = "--force restores it and deletes the memories in the way"
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
     """The options with which the operation would have no conflicts."""
+    if remote_store(store) is not None:
+        return []
     core = core_of(store)
     modes: list[Mode] = ["force"] if isinstance(operation, Restore) else ["merge", "force"]
     works = [mode for mode in modes if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
@@ -137,6 +140,8 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
             "Specify a revision (such as HEAD or r1234), --by or --session. Without a terminal, retentive cannot ask"
             " for confirmation: add --yes to undo the last change."
         )
+    if remote_store(store) is not None:
+        raise click.UsageError("On a server, specify a revision (such as HEAD or r1234), or add --yes.")
     core = core_of(store)
     undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))
     preview = Preview(undo)

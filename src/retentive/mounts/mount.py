@@ -174,7 +174,7 @@ def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
             raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
         if not isinstance(store, MemoryStore):
             raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
-        core_of(store)  # raises for a memory store on a server
+        _ = core_of(store).backend  # raises for a memory store on a server
         found[point] = store
     if ROOT not in found:
         raise InvalidInput(

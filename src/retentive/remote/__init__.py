@@ -2,3 +2,20 @@
 
 Everything but the two transports is without I/O: a method is a generator that yields requests and returns its result.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
+
+
+def is_remote(opened: object) -> bool:
+    """Return whether an open memory store or location is on a server. Imports nothing."""
+    return hasattr(type(opened), "described")
+
+
+def remote_store(store: object) -> RemoteStore | None:
+    """The memory store if it is on a server, otherwise None."""
+    return cast("RemoteStore", store) if is_remote(store) else None

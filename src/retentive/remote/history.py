@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange
+from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.history import History
 from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed
-from retentive.history.revisions import At, Named, VersionId, as_revision
-from retentive.remote import objects
+from retentive.history.revisions import At, Named, Revision, as_revision
+from retentive.remote import comparing, objects
 from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import Exchange, Json, Request, segment
 from retentive.values import diff
@@ -24,8 +25,6 @@ from retentive.values.records import Actor, Operation, Version
 if TYPE_CHECKING:
     from retentive.engine.trust.levels import Level
     from retentive.remote.store import RemoteStore
-
-_FULL_ID = 39
 
 
 class RemoteHistory(History):
@@ -67,6 +66,11 @@ class RemoteHistory(History):
     def _logged(
         self, path: str | None, memory_id: str | None, only: LogFilter, limit: int | None
     ) -> Exchange[list[Version]]:
+        query = yield from self._query(path, memory_id, only)
+        return [] if query is None else (yield from comparing.versions_of(self._store.base, query, limit))
+
+    def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> Exchange[Json | None]:
+        """The query for the versions of a log. None if no memory was ever at the path."""
         if only.source or only.session or only.integration or only.flag or only.trust:
             raise no_route("a log by source, session, integration, flag or trust")
         query: Json = {
@@ -75,14 +79,12 @@ class RemoteHistory(History):
             "created_at[gte]": objects.time_text(only.since),
             "created_at[lte]": objects.time_text(only.until),
         }
-        if path is not None and memory_id is None:
-            query |= yield from self._at_or_below(path)
-        else:
-            query["memory_id"] = memory_id
-        found = yield from pages(f"{self._store.base}/memory_versions", most=limit, **query)
-        return [objects.version(each) for each in found]
+        if path is None or memory_id is not None:
+            return {**query, "memory_id": memory_id}
+        at = yield from self._at_or_below(path)
+        return None if at is None else query | at
 
-    def _at_or_below(self, path: str) -> Exchange[Json]:
+    def _at_or_below(self, path: str) -> Exchange[Json | None]:
         """The part of a query for the memory at a path, those below it, or the last memory that was there."""
         target, base = objects.parsed(path), self._store.base
         if target.is_root:
@@ -100,53 +102,73 @@ class RemoteHistory(History):
         for each in (yield from pages(f"{base}/memory_versions", path_prefix=above)):
             if each["path"] == objects.api_path(target):
                 return {"memory_id": each["memory_id"]}
-        raise NotFound(f"{target.written} does not exist, and never did")
+        return None
 
     @exchange
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
     ) -> Exchange[list[LoggedChange]]:
         """The versions of `log`, grouped by command, newest first. `limit` counts changes."""
-        found = yield from self._logged(path, None, only or LogFilter(), None)
-        return grouped(found)[:limit]
+        base, query = self._store.base, (yield from self._query(path, None, only or LogFilter()))
+        if query is None:
+            return []
+        found = yield from comparing.versions_of(base, query)
+        is_whole = not any(value for name, value in query.items() if name != "memory_id")
+        before = comparing.befores_in(found) if is_whole else (yield from comparing.befores(base, found))
+        return comparing.grouped(found, before)[:limit]
 
     @exchange
     def show(self, revision: Named, path: str | None = None) -> Exchange[tuple[Version, str | None]]:
-        """The version with an id, or the newest one that `HEAD` or `r1234` names, and its text."""
-        return (yield from self._shown(revision, path))
+        """The version that a revision (of `path`) names, and its text; None for a deletion or a redacted version."""
+        change = yield from self._change_named(revision, path)
+        if len(change.versions) > 1:
+            raise InvalidInput(f"the change {change.id} has several versions; name one of them by its id")
+        return (yield from comparing.version_with_text(self._store.base, change.versions[0].id))
 
-    def _shown(self, revision: Named, path: str | None) -> Exchange[tuple[Version, str | None]]:
-        version_id = yield from self._version_id(revision, path)
-        try:
-            found = yield Request("GET", f"{self._store.base}/memory_versions/{segment(version_id)}")
-        except NotFound:
-            raise NotFound(f"there is no version {version_id}") from None
-        return objects.version(found), found["content"]
-
-    def _version_id(self, revision: Named, path: str | None) -> Exchange[str]:
-        named = as_revision(revision)
-        if isinstance(named.base, VersionId) and not named.back and len(named.base.text) == _FULL_ID:
-            return named.base.text
-        if isinstance(named.base, At | VersionId):
-            raise no_route("a version by time, or by the beginning of its id,")
-        listed = yield from self._logged(path, None, LogFilter(), None)
-        back, number = named.back, getattr(named.base, "number", None)
-        found = [each for each in grouped(listed) if number is None or each.number <= number]
-        if len(found) <= back or (number is not None and found[0].number != number):
-            raise NotFound(f"there is no change {named.text}")
-        if len(found[back].versions) > 1:
-            raise InvalidInput(f"the change {found[back].id} has several versions; name one of them by its id")
-        return found[back].versions[0].id
+    def _change_named(self, revision: Named, path: str | None) -> Exchange[LoggedChange]:
+        asked = as_revision(revision)
+        query = yield from self._query(path, None, LogFilter())
+        if query is None:
+            raise NotFound(f"there is no change {asked.text} of {path}")
+        return (yield from comparing.named(self._store.base, query, asked))
 
     @exchange
     def diff(self, old: str, new: str) -> Exchange[list[diff.DiffLine]]:
         """Unified diff between the texts of two versions. The text of a deletion is empty."""
-        before, old_text = yield from self._shown(old, None)
-        after, new_text = yield from self._shown(new, None)
-        if before.redacted_at is not None or after.redacted_at is not None:
-            raise InvalidInput("the text of a version was redacted")
-        names = f"{before.path}@{old}", f"{after.path}@{new}"
-        return diff.unified(old_text or "", new_text or "", old_name=names[0], new_name=names[1])
+        found = yield from self._compared(as_revision(old), as_revision(new))
+        if found.reason:
+            raise InvalidInput(found.reason)
+        first, second = (each.path if each else found.path for each in (found.old, found.new))
+        texts = found.old_text or "", found.new_text or ""
+        return diff.unified(*texts, old_name=f"{first}@{old}", new_name=f"{second}@{new}")
+
+    def _compared(self, since: Revision, until: Revision) -> Exchange[MemoryDifference]:
+        if not (since.is_version and until.is_version):
+            raise InvalidInput("specify the ids of two versions; `differences` compares states and changes")
+        old = (yield from self._change_named(since, None)).versions[0]
+        new = (yield from self._change_named(until, None)).versions[0]
+        return (yield from comparing.difference(self._store.base, old, new))
+
+    @exchange
+    def differences(
+        self,
+        path: str | None = None,
+        *,
+        change: Named | None = None,
+        since: Named | None = None,
+        until: Named | None = None,
+        only: LogFilter | None = None,
+    ) -> Exchange[Differences]:
+        """Differences of one change, or of two versions given by their ids, with texts."""
+        if change is not None:
+            found = yield from self._change_named(change, path)
+            before = yield from comparing.befores(self._store.base, found.versions)
+            listed = yield from comparing.differences(self._store.base, found.versions, before)
+            return Differences(listed, changes=tuple(comparing.grouped(found.versions, before)))
+        ends = [as_revision(each) for each in (since, until) if each is not None]
+        if only is not None or path is not None or len(ends) < 2 or not all(each.is_version for each in ends):
+            raise no_route("a difference between states")
+        return Differences(((yield from self._compared(*ends)),))
 
     @exchange
     def restore(
@@ -235,30 +257,4 @@ class RemoteHistory(History):
     feed = unsupported("history.feed")
     newest = unsupported("history.newest")
     text_at = unsupported("history.text_at")
-    differences = unsupported("history.differences")
     blame = unsupported("history.blame")
-
-
-def grouped(versions: Iterable[Version]) -> list[LoggedChange]:
-    """Versions, newest first, by command. A rename is recognized if the version before it is in the list."""
-    groups: list[list[Version]] = []
-    later: dict[str, Version] = {}
-    moved: dict[str, str] = {}
-    for each in versions:
-        if not groups or (groups[-1][0].revision, groups[-1][0].actor) != (each.revision, each.actor):
-            groups.append([])
-        groups[-1].append(each)
-        after = later.get(each.memory_id)
-        if after is not None and after.operation == "modified" and each.path not in {"", after.path} and after.path:
-            moved[after.id] = each.path
-        later[each.memory_id] = each
-    return [
-        LoggedChange(
-            group[0].revision,
-            group[0].actor,
-            group[0].created_at,
-            tuple(group),
-            {each.id: moved[each.id] for each in group if each.id in moved},
-        )
-        for group in groups
-    ]

@@ -7,20 +7,21 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from retentive.by_id import ById
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
-from retentive.engine.rendering import Say, error_reply
+from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
 from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
 from retentive.history.revisions import Named
 from retentive.remote import objects
 from retentive.remote.client import Client
+from retentive.remote.core import SAY, RemoteCore
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
-from retentive.remote.methods import exchange, no_route, pages, unsupported
+from retentive.remote.methods import exchange, pages, unsupported
 from retentive.remote.requests import Exchange, Json, Request, T, conflicting_in, segment
 from retentive.remote.review import RemoteReview
 from retentive.store import MemoryStore
@@ -34,9 +35,8 @@ from retentive.values.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
     from retentive.history.history import History
+    from retentive.pipeline import StoreCore
     from retentive.review.session import Review
-
-_SAY = Say(REPLIES, lambda text: text)
 
 
 class RemoteStore(MemoryStore):
@@ -50,14 +50,10 @@ class RemoteStore(MemoryStore):
         self.info = info
         self._actor = actor
         self._run: Any = client.run
+        self._core = cast("StoreCore", RemoteCore())
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.id} key={self.key!r}>"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name == "_core":
-            raise no_route("this operation")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def described(self) -> RemoteStore:
@@ -132,9 +128,9 @@ class RemoteStore(MemoryStore):
         try:
             answer = yield from self.performed(command, sender, tool_use_id, origin)
         except Refused as refusal:
-            return error_reply(_SAY, refusal, (MemoryPath.known(ROOT),))
+            return error_reply(SAY, refusal, (MemoryPath.known(ROOT),))
         except RetentiveError as error:
-            return error_reply(_SAY, error, _named(command))
+            return error_reply(SAY, error, _named(command))
         return Reply(answer["content"], answer["is_error"], answer["error_code"])
 
     def clear(
@@ -164,6 +160,11 @@ class RemoteStore(MemoryStore):
             parse(given)  # raises for a value that the body of a request cannot hold
             raise
         return answer
+
+    @exchange
+    def answer(self, command: object, if_version: str | None = None) -> Exchange[Json]:
+        """Run a command, and return the whole answer of the server."""
+        return (yield from self.performed(command, self.sender(), None, None, if_version))
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
         return nullcontext()

@@ -62,6 +62,14 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "show HEAD of a path": lambda store: store.history.show("HEAD~1", A),
     "show a change": lambda store: store.history.show(f"r{store.versions()[0].revision}"),
     "diff": lambda store: store.history.diff(store.versions(A)[1].id, store.versions(A)[0].id),
+    "differences of a change": lambda store: [
+        (plain(each.old), plain(each.new), each.old_text, each.new_text)
+        for each in store.history.differences(change="HEAD").found
+    ],
+    "differences of two versions": lambda store: [
+        (each.old_text, each.new_text)
+        for each in store.history.differences(since=store.versions()[-1].id, until=store.versions()[0].id).found
+    ],
     "dry run of an undo": lambda store: [
         (each.what, each.path) for each in store.undo("HEAD", path=A, dry_run=True).steps
     ],

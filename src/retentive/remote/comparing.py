@@ -1,0 +1,117 @@
+"""Changes and their differences, put together from the versions that a server lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from retentive.errors import InvalidInput, NotFound
+from retentive.history.changes import LoggedChange
+from retentive.history.differences import MemoryDifference
+from retentive.history.revisions import At, Number, Revision, VersionId
+from retentive.remote import objects
+from retentive.remote.methods import PAGE, no_route, pages
+from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.values.records import Version
+
+FULL_ID = 39
+Befores = Mapping[str, Version | None]
+"""The version before each version of the same memory, by id."""
+
+
+def versions_of(base: str, query: Json, most: int | None = None) -> Exchange[list[Version]]:
+    """The versions that a query selects, newest first."""
+    found = yield from pages(f"{base}/memory_versions", most=most, **query)
+    return [objects.version(each) for each in found]
+
+
+def named(base: str, query: Json, revision: Revision) -> Exchange[LoggedChange]:
+    """The change that a revision names, with those of its versions that a query selects. Raises `NotFound`."""
+    if isinstance(revision.base, VersionId) and not revision.back and len(revision.base.text) == FULL_ID:
+        version, _ = yield from version_with_text(base, revision.base.text)
+        return grouped([version], {})[0]
+    if isinstance(revision.base, At | VersionId):
+        raise no_route("a change by time, or by the beginning of an id,")
+    number = revision.base.number if isinstance(revision.base, Number) else None
+    found: list[Version] = []
+    page: str | None = None
+    while True:
+        answer = yield Request("GET", f"{base}/memory_versions", {**query, "limit": PAGE, "page": page})
+        found += [objects.version(each) for each in answer["data"]]
+        page = answer["next_page"]
+        changes = [each for each in grouped(found, {}) if number is None or each.number <= number]
+        if page is None or len(changes) > revision.back + 1:
+            break
+    if len(changes) <= revision.back or (number is not None and changes[0].number != number):
+        raise NotFound(f"there is no change {revision.text}")
+    return changes[revision.back]
+
+
+def version_with_text(base: str, version_id: str) -> Exchange[tuple[Version, str | None]]:
+    """A version, and its text; None for a deletion or a redacted version. Raises `NotFound`."""
+    try:
+        found = yield Request("GET", f"{base}/memory_versions/{segment(version_id)}")
+    except NotFound:
+        raise NotFound(f"there is no version {version_id}") from None
+    return objects.version(found), found["content"]
+
+
+def befores(base: str, versions: Iterable[Version]) -> Exchange[Befores]:
+    """The version before each of these versions."""
+    found: dict[str, Version | None] = {}
+    for memory_id in dict.fromkeys(each.memory_id for each in versions if each.operation != "created"):
+        listed = yield from versions_of(base, {"memory_id": memory_id})
+        found |= {later.id: earlier for later, earlier in zip(listed, [*listed[1:], None], strict=True)}
+    return found
+
+
+def differences(base: str, versions: Sequence[Version], before: Befores) -> Exchange[tuple[MemoryDifference, ...]]:
+    """What each of these versions, newest first, changed; oldest first."""
+    found: list[MemoryDifference] = []
+    for version in reversed(versions):
+        earlier = before.get(version.id)
+        if earlier is None and version.operation != "created":
+            raise InvalidInput(f"{version.id} has no previous version: the retention settings pruned it")
+        found.append((yield from difference(base, earlier, version)))
+    return tuple(found)
+
+
+def difference(base: str, old: Version | None, new: Version | None) -> Exchange[MemoryDifference]:
+    """Two versions with their texts."""
+    old, new = (None if each is None or each.operation == "deleted" else each for each in (old, new))
+    texts: list[str | None] = []
+    for side in (old, new):
+        if side is not None and side.redacted_at is not None:
+            return MemoryDifference(old, new, reason=f"{side.id} was redacted; its text no longer exists")
+        texts.append(None if side is None else (yield from version_with_text(base, side.id))[1])
+    return MemoryDifference(old, new, texts[0], texts[1])
+
+
+def grouped(versions: Iterable[Version], before: Befores) -> list[LoggedChange]:
+    """Versions, newest first, by command."""
+    groups: list[list[Version]] = []
+    for each in versions:
+        if not groups or (groups[-1][0].revision, groups[-1][0].actor) != (each.revision, each.actor):
+            groups.append([])
+        groups[-1].append(each)
+    return [
+        LoggedChange(group[0].revision, group[0].actor, group[0].created_at, tuple(group), _moved(group, before))
+        for group in groups
+    ]
+
+
+def _moved(versions: Iterable[Version], before: Befores) -> dict[str, str]:
+    """Earlier paths of renamed memories, by version id."""
+    pairs = ((each, before.get(each.id)) for each in versions if each.operation == "modified" and each.path)
+    return {each.id: old.path for each, old in pairs if old is not None and old.path not in {"", each.path}}
+
+
+def befores_in(versions: Iterable[Version]) -> Befores:
+    """The version before each version of a list that has all versions of its memories."""
+    later: dict[str, Version] = {}
+    found: dict[str, Version | None] = {}
+    for each in versions:
+        after = later.get(each.memory_id)
+        if after is not None:
+            found[after.id] = each
+        later[each.memory_id] = each
+    return found

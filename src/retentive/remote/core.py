@@ -1,0 +1,42 @@
+"""The part of a core that a memory store on a server has: it checks arguments and renders refusals."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import NoReturn
+
+from retentive.engine.rendering import Say, error_reply
+from retentive.errors import Refused
+from retentive.remote.methods import no_route
+from retentive.remote.objects import parsed
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import Actor
+from retentive.values.replies import REPLIES, Replies, Reply
+
+SAY = Say(REPLIES, lambda text: text)
+
+
+class RemoteCore:
+    """Stands in for a `StoreCore`. Whatever needs the storage raises `InvalidInput`."""
+
+    @property
+    def replies(self) -> Replies:
+        """Sentences of errors in arguments."""
+        return REPLIES
+
+    def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
+        """Check arguments. The server has the audit log, and writes no entry for a call that it does not get."""
+        return nullcontext()
+
+    def parsed(self, path: str) -> MemoryPath:
+        """Parse a path given by a program. Raises `InvalidPath`."""
+        return parsed(path)
+
+    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
+        """The reply to a malformed tool call."""
+        return error_reply(SAY, error, (MemoryPath.known(ROOT),))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise no_route("this operation")

@@ -1,0 +1,166 @@
+"""The command line with the URL of a server: the same output and exit statuses as with the storage itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import retentive
+from retentive.cli.app import app
+from retentive.cli.catalogue import COMMANDS
+from retentive.cli.location import OVER_HTTP
+from support.http_api import Api, serving
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, str]]:
+    """A server, and the location that it serves."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('cli')}/memory.db"
+    with retentive.open(url) as opened, serving(opened) as api:
+        yield api.with_key("admin", act_as=("user:*", "session:*")), url
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    return str(request.node.nodeid)[-250:]
+
+
+@pytest.fixture
+def remote(served: tuple[Api, str], key: str) -> Run:
+    return lambda *arguments, text="": run(served[0].url, key, *arguments, text=text, api_key=served[0].key)
+
+
+@pytest.fixture
+def local(served: tuple[Api, str], key: str) -> Run:
+    return lambda *arguments, text="": run(served[1], key, *arguments, text=text)
+
+
+def run(url: str, key: str, *arguments: str, text: str = "", api_key: str = "") -> Result:
+    env = {"RETENTIVE_API_KEY": api_key, "LOGNAME": "ann"}
+    return CliRunner().invoke(app, ["--at", url, "--store", key, *arguments], input=text, env=env)
+
+
+def without_origin(output: str) -> str:
+    """Output without what only the storage knows."""
+    plain = re.sub(r'"provenance": \{[^{}]*(\{[^{}]*\}[^{}]*)*\}', "", output)
+    return re.sub(r"(?m)^integration .*\n", "", plain)
+
+
+SAME = [
+    ["ls"], ["--json", "ls"], ["--format", "csv", "ls"], ["ls", "/memories/d"], ["ls", "/memories/d/b.md"],
+    ["ls", "/memories/none"], ["cat", "a.md"], ["--json", "cat", "/memories/d/b.md"], ["cat", "none"],
+    ["view"], ["view", "a.md", "--range", "1:1"], ["--json", "view", "a.md"], ["view", "none"], ["view", "../x"],
+    ["log"], ["log", "a.md"], ["log", "/memories/d"], ["log", "--operation", "created"], ["log", "-n", "1"],
+    ["log", "none"], ["settings"], ["--json", "settings"], ["settings", "set", "nothing=1"],
+    ["create", "a.md", "again"], ["replace", "a.md", "none", "x"], ["insert", "a.md", "99", "x"],
+    ["write", "a.md", "x", "--if-version", ""], ["rm", "none"], ["rm", "/memories"], ["mv", "d", "d/e"],
+    ["undo", "HEAD", "--dry-run"], ["restore", "a.md", "--to", "HEAD~3", "--dry-run"], ["undo", "r99999"],
+    ["diff", "HEAD"], ["diff", "HEAD", "a.md"], ["--json", "diff", "HEAD"], ["show", "HEAD"],
+    ["exec"], ["delete-id", "mem_none"], ["review"], ["nothing"], ["stores", "show", "none"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def filled(served: tuple[Api, str]) -> str:
+    """Key of a memory store with a few changes. No test changes it."""
+    for change in ("create a.md one", "create d/b.md ü", "mv a.md d/c.md", "create a.md first", "append a.md second"):
+        assert run(served[0].url, "filled", *change.split(), api_key=served[0].key).exit_code == 0
+    return "filled"
+
+
+@pytest.mark.parametrize("arguments", SAME, ids=" ".join)
+def test_output_and_status_are_the_same(served: tuple[Api, str], filled: str, arguments: list[str]) -> None:
+    api, url = served
+    lines = '{"command": "view", "path": "/memories"}\n{"id": "t"}\nnothing\n' if arguments == ["exec"] else ""
+    found = run(api.url, filled, *arguments, text=lines, api_key=api.key)
+    expected = run(url, filled, *arguments, text=lines)
+    assert found.exit_code == expected.exit_code, found.output
+    assert without_origin(found.stdout) == without_origin(expected.stdout)
+    assert found.stderr == expected.stderr
+
+
+def test_changes(remote: Run, local: Run) -> None:
+    made = json.loads(remote("--json", "create", "a.md", "one").stdout)
+    expected = json.loads(local("--json", "view", "a.md").stdout)
+    assert (made["version_id"], made["memory_id"]) == (expected["version_id"], expected["memory_id"])
+    assert made["changes"] == [
+        {"path": "/memories/a.md", "memory_id": made["memory_id"], "version_id": made["version_id"],
+         "operation": "created"}
+    ]  # fmt: skip
+    assert remote("write", "a.md", text="two\n").exit_code == 0
+    assert remote("replace", "a.md", "two", "three").exit_code == 0
+    assert remote("insert", "a.md", "0", "top").exit_code == 0
+    assert remote("cp", "a.md", "b.md").exit_code == 0
+    assert local("cat", "b.md").stdout == "top\nthree\n"
+    assert remote("update", made["memory_id"], "new", "--path", "/memories/c.md").exit_code == 0
+    assert remote("delete-id", made["memory_id"]).exit_code == 0
+    assert remote("undo", "--yes").exit_code == 0
+    assert local("cat", "c.md").stdout == "new"
+    assert remote("undo", "HEAD").exit_code == 0
+    assert remote("rm", "b.md").exit_code == 0
+    assert remote("restore", "/memories", "--to", "HEAD~1").exit_code == 0
+    assert remote("redact", made["version_id"], "--yes").exit_code == 0
+    assert remote("erase", "b.md", "--yes").exit_code == 0
+    assert remote("settings", "set", "view_chars=5000").exit_code == 0
+    assert json.loads(local("--json", "settings").stdout)["view_chars"] == 5000
+
+
+def test_stores(remote: Run, local: Run, key: str) -> None:
+    remote("create", "a.md", "one")
+    made = json.loads(remote("--json", "stores", "create", "Team", "--key", f"{key} 2"[-250:], "--meta", "a=1").stdout)
+    assert made == json.loads(local("--json", "stores", "show", made["id"]).stdout)
+    assert remote("stores", "update", made["id"], "--name", "Help").exit_code == 0
+    assert remote("stores", "archive", made["id"]).exit_code == 0
+    assert made["id"] in remote("stores").stdout
+    assert run_store_erased(remote, made["key"]).exit_code == 0
+    assert made["id"] not in local("stores").stdout
+
+
+def run_store_erased(remote: Run, key: str) -> Result:
+    return remote("erase", "--whole-store", "--store", key, "--yes")
+
+
+def test_the_actor_is_that_of_the_key_or_the_given_one(remote: Run, local: Run) -> None:
+    remote("create", "a.md", "one")
+    remote("--actor", "ann", "create", "b.md", "one")
+    actors = [line.split("\t")[3] for line in local("log").stdout.splitlines()]
+    assert (actors[0], actors[1].partition(":")[0]) == ("user:ann", "api_key")
+
+
+NEVER = {"completion", "demo", "restore-backup"}
+"""Commands without a location, and one that reads its archive first."""
+ARGUMENTS: dict[str, list[str]] = {
+    "search": ["x"], "import": ["."], "blame": ["a"], "trust": ["list"], "edit": ["a"], "audit": ["show"],
+    "encryption": ["status"], "export": ["x"], "backup": ["x.tar"],
+    "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"], "chat": ["x"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OVER_HTTP - NEVER))
+def test_other_commands_refuse_a_server(remote: Run, name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    found = remote(name, *ARGUMENTS.get(name, []))
+    assert found.exit_code == 2, found.output
+    assert "the machine of the server" in found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_of_the_connection(served: tuple[Api, str]) -> None:
+    api, _ = served
+    wrong = run(api.url, "x", "ls", api_key="wrong")
+    assert (wrong.exit_code, "invalid API key" in wrong.stderr) == (9, True)
+    none = run(api.url, "x", "ls")
+    assert (none.exit_code, "RETENTIVE_API_KEY" in none.stderr) == (2, True)
+    plain = run("http://example.com", "x", "ls", api_key="secret")
+    assert (plain.exit_code, "unencrypted" in plain.stderr, "secret" in plain.output) == (2, True, False)
+    keys = run(api.url, "x", "--keys", "file", "ls", api_key=api.key)
+    assert (keys.exit_code, "no effect on a server" in keys.stderr) == (2, True)

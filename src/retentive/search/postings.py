@@ -34,6 +34,7 @@ MAX_MEMORIES = 1 << 31  # numbers have 32 bits
 _FEW_KEYS = 200  # new words are inserted one at a time up to this number
 _RARE = 16  # a term that occurs less than once in this number of memories has a dict of counts, others a byte a memory
 _DICT_BYTES = 90  # bytes of memory per entry of such a dict
+_ONES = bytes([0, *[1] * 255])
 _MAX_CACHED = 1 << 22  # bytes cached for recent terms, in a small store
 _CACHED_SHARE = 0.5  # of the bytes of text, in a large one
 K1 = 1.2  # parameters of BM25, tuned on benchmarks/search
@@ -64,44 +65,37 @@ class Occurrences:
     `count_of` returns the count by the number of a memory, or 0 or None.
     """
 
-    __slots__ = ("_counts", "_most_count", "_most_density", "count_of", "memories", "surfaces")
+    __slots__ = ("_counts", "_most_count", "_most_density", "count_of", "flags", "memories", "surfaces")
 
     def __init__(self, surfaces: tuple[str, ...], postings: list[Postings], sizes: list[int]) -> None:
         self.surfaces = surfaces
         self._counts = _counts([(each,) if isinstance(each, int) else each for each in postings], len(sizes))
         self.count_of: Callable[[int], int | None]
+        self.flags: int | None = None
+        """A byte for each memory, 1 for those with the term; None for a rare term."""
         if isinstance(self._counts, bytearray):
             self.count_of = self._counts.__getitem__
-            self.memories = len(sizes) - self._counts.count(0)
-            self._most_density = max(map(truediv, self._counts, sizes))
+            self.flags = int.from_bytes(self._counts.translate(_ONES), "little")
+            self.memories = self.flags.bit_count()
+            counts, among = compress(self._counts, self._counts), compress(sizes, self._counts)
+            self._most_density = max(map(truediv, counts, among))
             self._most_count = max(self._counts)
         else:
             self.count_of = self._counts.get
             self.memories = len(self._counts)
-            counts, among = self._counts.values(), map(sizes.__getitem__, self._counts)
-            self._most_density = max(map(truediv, counts, among), default=0.0)
-            self._most_count = max(counts, default=0)
+            values = self._counts.values()
+            self._most_density = max(map(truediv, values, map(sizes.__getitem__, self._counts)), default=0.0)
+            self._most_count = max(values, default=0)
 
     @property
     def numbers(self) -> Iterable[int]:
         """Numbers of the memories with the term, each once."""
-        return compress(range(len(self._counts)), self._counts) if self.flags else self._counts
-
-    def items(self) -> Iterable[tuple[int, int]]:
-        """Numbers of the memories with the term, and how often it counts there."""
-        if isinstance(self._counts, dict):
-            return self._counts.items()
-        return zip(self.numbers, compress(self._counts, self._counts), strict=False)
-
-    @property
-    def flags(self) -> bytearray | None:
-        """A byte for each memory, 0 for those without the term; None for a rare term."""
-        return self._counts if isinstance(self._counts, bytearray) else None
+        return self._counts if isinstance(self._counts, dict) else compress(range(len(self._counts)), self._counts)
 
     @property
     def weight(self) -> int:
         """Bytes of memory, about."""
-        return len(self._counts) * (1 if self.flags else _DICT_BYTES)
+        return len(self._counts) * (_DICT_BYTES if self.flags is None else 2)
 
     def most(self, flat: float, slope: float) -> float:
         """Bound of `count / (count + norm)`, the part of BM25 that depends on the memory."""

@@ -1,23 +1,22 @@
 """Ranking: BM25 over whole memories, and the score of the best line for the first of them.
 
-Terms are processed rarest first, and a memory is scored for all terms at once. Once enough memories have a score that
-the other terms cannot reach on their own, no memory with these terms alone is scored (MaxScore). The result is exact.
+Memories are scored by falling upper bounds, until no other memory can reach the best. The result is exact.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nlargest
-from math import inf, log
-from typing import NamedTuple
+from math import log
 
 from retentive.search.analysis import is_dense, normal
+from retentive.search.bounds import Bounds
 from retentive.search.lines import Line, Wanted, best_score, matching_lines, snippets_of
 from retentive.search.near import near_words
-from retentive.search.postings import Index, Occurrences
+from retentive.search.postings import Index
 from retentive.search.query import Query
 from retentive.search.results import Document, Hit, Results
 from retentive.search.terms import Term, Terms
@@ -26,7 +25,7 @@ from retentive.values.paths import ROOT
 LINE = 0.5  # weight of the best line against the whole memory
 RESCORED = 20  # memories whose lines are scored
 TIE = 1e-6  # scores that differ by less are equal
-_COUNTS = 32  # counts for which the sizes of memories are compared before their scores
+_FIRST_STEP = 200  # memories that are scored before the lowest score of the best is known
 
 Admit = Callable[[Document], bool]
 
@@ -57,14 +56,6 @@ def statistics_of(index: Index, terms: Terms) -> Statistics:
     return Statistics(index.memories, index.size, counts)
 
 
-class _Weighted(NamedTuple):
-    """Term with its inverse document frequency. No memory with this and later terms only has a score over `reach`."""
-
-    occurrences: Occurrences
-    rarity: float
-    reach: float
-
-
 class Ranking:
     """One ranked search in one index.
 
@@ -86,6 +77,11 @@ class Ranking:
         self._found = {term: index.occurrences(term) for term in terms.all}
         self._admit, self._visible = admit, sees
         self._allowed: set[int] | None = None  # None for all
+        flat, slope = index.norms(self._statistics.memories, self._statistics.size)
+        ordered = sorted(terms.words, key=lambda term: (-self._statistics.rarity(term), term.text))
+        weighted = [(self._found[term], self._statistics.rarity(term)) for term in ordered]
+        self._weighted = [(found, rarity, rarity * found.most(flat, slope)) for found, rarity in weighted]
+        self._bounds = Bounds([(found, most) for found, _, most in self._weighted], len(index.sizes))
 
     def results(self, limit: int | None) -> Results:
         """The best memories and the number of all matches. Raises `InvalidInput`."""
@@ -105,7 +101,7 @@ class Ranking:
         allowed = self._conditions(phrases)
         if allowed is None and self._admit is None:
             self._allowed = None
-            return self._count_any()
+            return self._bounds.matching
         found = self._any() if allowed is None else allowed & self._any()
         self._allowed = found if self._admit is None else set(filter(self._admits, found))
         return len(self._allowed)
@@ -134,21 +130,7 @@ class Ranking:
 
     def _any(self) -> set[int]:
         """Numbers of the memories with any word."""
-        return set[int]().union(*(self._found[term].numbers for term in self._terms.words))
-
-    def _count_any(self) -> int:
-        """Number of the memories with any word."""
-        flags, rare = 0, set[int]()
-        for term in self._terms.words:
-            found = self._found[term]
-            if found.flags is None:
-                rare.update(found.numbers)
-            else:
-                flags |= int.from_bytes(found.flags, "little")
-        if not flags:
-            return len(rare)
-        united = flags.to_bytes(len(self._index.sizes), "little")
-        return len(united) - united.count(0) + sum(not united[number] for number in rare)
+        return set(self._bounds.between(1, 256))
 
     def _verified(self, numbers: Iterable[int], phrases: Iterable[str]) -> set[int]:
         patterns = [phrase_pattern(phrase) for phrase in phrases]
@@ -171,62 +153,46 @@ class Ranking:
         """The best memories by BM25: more than `limit`, since their lines are scored later."""
         keep = RESCORED if limit is None else max(limit, RESCORED)
         scores: dict[int, float] = {}
-        floor, terms = -1.0, self._weighted()
-        for at, term in enumerate(terms):
-            if limit is not None and len(scores) >= keep:
-                floor = nlargest(keep, scores.values())[-1] - TIE
-                if term.reach < floor:
-                    break
-            self._score(scores, terms[at:], floor)
+        if limit is None:
+            self._score(scores, self._any() if self._allowed is None else self._allowed, 0.0)
+        elif self._allowed is None:
+            top = self._bounds.least(keep)
+            self._score_best(scores, list(self._bounds.between(top, 256)), keep)
+            if len(scores) >= keep and top > 1:
+                low = int((nlargest(keep, scores.values())[-1] - TIE) / self._bounds.unit)
+                self._score_best(scores, list(self._bounds.between(max(low, 1), top)), keep)
+        else:
+            by_level = sorted(self._allowed, key=self._bounds.levels.__getitem__, reverse=True)
+            self._score_best(scores, by_level, keep)
         chosen = scores.keys() if limit is None else _leaders(scores, keep)
         ordered = sorted((self._order(scores[number], number), number) for number in chosen)
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
 
-    def _weighted(self) -> list[_Weighted]:
-        """The words of the query, rarest first."""
-        statistics, reach = self._statistics, 0.0
-        flat, slope = self._index.norms(statistics.memories, statistics.size)
-        found: list[_Weighted] = []
-        for term in sorted(self._terms.words, key=lambda term: (statistics.rarity(term), term.text)):
-            reach += statistics.rarity(term) * self._found[term].most(flat, slope)
-            found.append(_Weighted(self._found[term], statistics.rarity(term), reach))
-        return found[::-1]
+    def _score_best(self, scores: dict[int, float], numbers: Sequence[int], keep: int) -> None:
+        """Score memories in several steps; each knows the score to reach from those before it."""
+        start, step = 0, max(_FIRST_STEP, keep)
+        while start < len(numbers):
+            floor = nlargest(keep, scores.values())[-1] - TIE if len(scores) >= keep else 0.0
+            self._score(scores, numbers[start : start + step], floor)
+            start, step = start + step, step * 2
 
-    def _score(self, scores: dict[int, float], terms: Sequence[_Weighted], floor: float) -> None:
-        """Score the memories with the first term and without those before it, unless they stay below a score."""
+    def _score(self, scores: dict[int, float], numbers: Iterable[int], floor: float) -> None:
+        """Score memories, except those that stay below a score. The rarest word is added first."""
         flat, slope = self._index.norms(self._statistics.memories, self._statistics.size)
-        sizes, (first, *others) = self._index.sizes, terms
-        rarity, more = first.rarity, [(each.occurrences.count_of, each.rarity) for each in others]
-        longest = self._longest((floor - (others[0].reach if others else 0.0)) / rarity, flat, slope)
-        for number, count in self._fresh(first.occurrences, scores):
-            size = sizes[number]
-            if count < _COUNTS and size > longest[count]:
-                continue
-            norm = flat + slope * size
-            score = rarity * count / (count + norm)
-            for count_of, weight in more:
-                if times := count_of(number):
-                    score += weight * times / (times + norm)
-            scores[number] = score
-
-    @staticmethod
-    def _longest(share: float, flat: float, slope: float) -> list[float]:
-        """Size, by count of a term, of the largest memory in which the term has a share of its weight."""
-        if share <= 0:
-            return [inf] * _COUNTS
-        return [(count * (1 - share) / share - flat) / slope for count in range(_COUNTS)]
-
-    def _fresh(self, found: Occurrences, scores: Mapping[int, float]) -> Iterator[tuple[int, int]]:
-        """Numbers and counts of the memories with a term that are allowed and have no score."""
-        allowed = self._allowed
-        if allowed is None and not scores:
-            return iter(found.items())
-        if allowed is None:
-            return ((number, count) for number, count in found.items() if number not in scores)
-        if len(allowed) < found.memories:
-            counts = ((number, found.count_of(number)) for number in allowed if number not in scores)
-            return ((number, count) for number, count in counts if count)
-        return ((number, count) for number, count in found.items() if number in allowed and number not in scores)
+        left, terms = 0.0, list[tuple[Callable[[int], int | None], float, float]]()
+        for found, rarity, most in reversed(self._weighted):
+            terms.insert(0, (found.count_of, rarity, floor - left))
+            left += most
+        sizes = self._index.sizes
+        for number in numbers:
+            norm, score = flat + slope * sizes[number], 0.0
+            for count_of, rarity, needed in terms:
+                if count := count_of(number):
+                    score += rarity * count / (count + norm)
+                if score < needed:
+                    break
+            else:
+                scores[number] = score
 
     def _order(self, score: float, number: int) -> tuple[float, float, str]:
         """Sort key: the score, then the newest change, then the path."""

@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
-from operator import truediv
 from typing import TypeAlias
 
 from retentive.search.analysis import detected, is_dense, key, parts, surfaces
@@ -34,7 +33,7 @@ MAX_MEMORIES = 1 << 31  # numbers have 32 bits
 _FEW_KEYS = 200  # new words are inserted one at a time up to this number
 _RARE = 16  # a term that occurs less than once in this number of memories has a dict of counts, others a byte a memory
 _DICT_BYTES = 90  # bytes of memory per entry of such a dict
-_ONES = bytes([0, *[1] * 255])
+_LARGEST = 1 << 62
 _MAX_CACHED = 1 << 22  # bytes cached for recent terms, in a small store
 _CACHED_SHARE = 0.5  # of the bytes of text, in a large one
 K1 = 1.2  # parameters of BM25, tuned on benchmarks/search
@@ -65,41 +64,48 @@ class Occurrences:
     `count_of` returns the count by the number of a memory, or 0 or None.
     """
 
-    __slots__ = ("_counts", "_most_count", "_most_density", "count_of", "flags", "memories", "surfaces")
+    __slots__ = ("_by_number", "count_of", "counts", "least_sizes", "memories", "surfaces")
 
     def __init__(self, surfaces: tuple[str, ...], postings: list[Postings], sizes: list[int]) -> None:
         self.surfaces = surfaces
-        self._counts = _counts([(each,) if isinstance(each, int) else each for each in postings], len(sizes))
+        found = _counts([(each,) if isinstance(each, int) else each for each in postings], len(sizes))
         self.count_of: Callable[[int], int | None]
-        self.flags: int | None = None
-        """A byte for each memory, 1 for those with the term; None for a rare term."""
-        if isinstance(self._counts, bytearray):
-            self.count_of = self._counts.__getitem__
-            self.flags = int.from_bytes(self._counts.translate(_ONES), "little")
-            self.memories = self.flags.bit_count()
-            counts, among = compress(self._counts, self._counts), compress(sizes, self._counts)
-            self._most_density = max(map(truediv, counts, among))
-            self._most_count = max(self._counts)
+        self.counts: bytearray | None = None
+        """The count of each memory; None for a rare term."""
+        self._by_number: dict[int, int] = {}
+        if isinstance(found, bytearray):
+            self.counts, self.count_of = found, found.__getitem__
+            self.memories = len(found) - found.count(0)
         else:
-            self.count_of = self._counts.get
-            self.memories = len(self._counts)
-            values = self._counts.values()
-            self._most_density = max(map(truediv, values, map(sizes.__getitem__, self._counts)), default=0.0)
-            self._most_count = max(values, default=0)
+            self._by_number, self.count_of = found, found.get
+            self.memories = len(found)
+        self.least_sizes: dict[int, int] = {}
+        """The size of the smallest memory, by the count of the term."""
+        least = self.least_sizes
+        for number, count in self.items():
+            size = sizes[number]
+            if size < least.get(count, _LARGEST):
+                least[count] = size
+
+    def items(self) -> Iterable[tuple[int, int]]:
+        """Numbers of the memories with the term, and how often it counts there."""
+        if self.counts is None:
+            return self._by_number.items()
+        return zip(self.numbers, compress(self.counts, self.counts), strict=False)
 
     @property
     def numbers(self) -> Iterable[int]:
         """Numbers of the memories with the term, each once."""
-        return self._counts if isinstance(self._counts, dict) else compress(range(len(self._counts)), self._counts)
+        return self._by_number if self.counts is None else compress(range(len(self.counts)), self.counts)
 
     @property
     def weight(self) -> int:
         """Bytes of memory, about."""
-        return len(self._counts) * (_DICT_BYTES if self.flags is None else 2)
+        return _DICT_BYTES * len(self._by_number) if self.counts is None else len(self.counts)
 
-    def most(self, flat: float, slope: float) -> float:
-        """Bound of `count / (count + norm)`, the part of BM25 that depends on the memory."""
-        return 1 / (1 + flat / self._most_count + slope / self._most_density) if self._most_count else 0.0
+    def most(self, count: int, flat: float, slope: float) -> float:
+        """The greatest `count / (count + norm)`, the part of BM25 that depends on the memory, for a count."""
+        return count / (count + flat + slope * self.least_sizes[count])
 
 
 def _counts(postings: Sequence[Sequence[int]], memories: int) -> dict[int, int] | bytearray:

@@ -16,7 +16,7 @@ from retentive.search.analysis import is_dense, normal
 from retentive.search.bounds import Bounds
 from retentive.search.lines import Line, Wanted, best_score, matching_lines, snippets_of
 from retentive.search.near import near_words
-from retentive.search.postings import Index
+from retentive.search.postings import Index, Occurrences
 from retentive.search.query import Query
 from retentive.search.results import Document, Hit, Results
 from retentive.search.terms import Term, Terms
@@ -78,10 +78,13 @@ class Ranking:
         self._admit, self._visible = admit, sees
         self._allowed: set[int] | None = None  # None for all
         flat, slope = index.norms(self._statistics.memories, self._statistics.size)
-        ordered = sorted(terms.words, key=lambda term: (-self._statistics.rarity(term), term.text))
-        weighted = [(self._found[term], self._statistics.rarity(term)) for term in ordered]
-        self._weighted = [(found, rarity, rarity * found.most(flat, slope)) for found, rarity in weighted]
-        self._bounds = Bounds([(found, most) for found, _, most in self._weighted], len(index.sizes))
+        self._weighted = [(self._found[term], self._statistics.rarity(term)) for term in terms.words]
+        self._weighted.sort(key=lambda each: each[1], reverse=True)  # rarest first
+
+        def most(found: Occurrences, rarity: float) -> Callable[[int], float]:
+            return lambda count: rarity * found.most(count, flat, slope)
+
+        self._bounds = Bounds([(found, most(found, rarity)) for found, rarity in self._weighted], len(index.sizes))
 
     def results(self, limit: int | None) -> Results:
         """The best memories and the number of all matches. Raises `InvalidInput`."""
@@ -179,20 +182,16 @@ class Ranking:
     def _score(self, scores: dict[int, float], numbers: Iterable[int], floor: float) -> None:
         """Score memories, except those that stay below a score. The rarest word is added first."""
         flat, slope = self._index.norms(self._statistics.memories, self._statistics.size)
-        left, terms = 0.0, list[tuple[Callable[[int], int | None], float, float]]()
-        for found, rarity, most in reversed(self._weighted):
-            terms.insert(0, (found.count_of, rarity, floor - left))
-            left += most
-        sizes = self._index.sizes
+        sizes, levels, unit = self._index.sizes, self._bounds.levels, self._bounds.unit
+        terms = [(found.count_of, rarity) for found, rarity in self._weighted]
         for number in numbers:
+            if levels[number] * unit < floor:
+                continue
             norm, score = flat + slope * sizes[number], 0.0
-            for count_of, rarity, needed in terms:
+            for count_of, rarity in terms:
                 if count := count_of(number):
                     score += rarity * count / (count + norm)
-                if score < needed:
-                    break
-            else:
-                scores[number] = score
+            scores[number] = score
 
     def _order(self, score: float, number: int) -> tuple[float, float, str]:
         """Sort key: the score, then the newest change, then the path."""

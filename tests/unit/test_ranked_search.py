@@ -119,6 +119,30 @@ def test_a_line_has_the_headings_above_it(store: MemoryStore) -> None:
     assert (hit.lines, hit.score > 0, hit.actor) == (1, True, None)
 
 
+def test_times_are_those_of_the_newest_change() -> None:
+    """`before:2d` and the moment `2d` count from the clock of the location."""
+    now = START.timestamp()
+    with retentive.open("sqlite://", clock=lambda: now) as opened:
+        store = opened.store()
+        for day, path in enumerate(("a", "b", "c")):
+            now = (START + timedelta(days=day)).timestamp()
+            store.create(f"/memories/{path}", "tea\n")
+        assert found(store, "tea since:2026-01-02T00:00:00+00:00") == ["c", "b"]
+        assert found(store, "tea before:2026-01-03T00:00:00+00:00") == ["b", "a"]
+        assert found(store, "tea before:1d since:2d") == ["a"]
+        assert found(store, "tea since:1d") == ["c", "b"]
+        assert found(store, "tea", at=START + timedelta(days=1)) == ["b", "a"]
+        assert found(store, "tea", at="1d") == ["b", "a"]
+
+
+def test_rare_words_count_more_than_frequent_ones() -> None:
+    """And one rare word more than two frequent ones."""
+    texts = ["tea and milk", "tea and milk again", "tea, milk", "saffron"]
+    documents = [document(f"{number}", text) for number, text in enumerate(texts)]
+    results = scanned(documents, parse_query("tea milk saffron", datetime.fromisoformat), None)
+    assert results.hits[0].path == "/memories/3"
+
+
 def test_newer_memories_come_first_only_among_equals() -> None:
     old, new = document("a", "tea"), document("b", "tea", 1)
     better = document("c", "tea tea", -9)
@@ -140,6 +164,15 @@ def test_newer_memories_come_first_only_among_equals() -> None:
 def test_word_forms_are_equal(one: str, other: str, language: str) -> None:
     forms = [stems(parts(each)[0], (language,)) for each in (one, other)]
     assert forms[0] & forms[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"), [("We bought two tents.", "buy"), ("The child runs", "who ran"), ("men", "man")]
+)
+def test_irregular_forms_of_english_words_are_equal(text: str, query: str) -> None:
+    results = scanned([document("a", text)], parse_query(query, datetime.fromisoformat), None)
+    assert len(results.hits) == 1
+    assert results.hits[0].snippets[0].spans
 
 
 @pytest.mark.parametrize("text", ["ภาษาไทยง่าย", "ភាសាខ្មែរ", "日本語の文", "한국어를", "हिन्दी में", "Ｓｔｒａße ﬁn"])

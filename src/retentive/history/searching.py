@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from retentive.engine.operation import Read
@@ -12,7 +13,7 @@ from retentive.engine.trust.levels import Level
 from retentive.engine.trust.overlay import Assessment, levels_by_path
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
-from retentive.history.revisions import Named, parse_time
+from retentive.history.revisions import Named, as_revision, parse_time
 from retentive.review.proposals import AFTER, pending, text_key, text_of
 from retentive.review.stage import is_under_review
 from retentive.search.index import CORPORA, Corpus, all_documents, scanned
@@ -70,9 +71,10 @@ class StoreSearch:
         is_person = context.integration in _OF_PEOPLE
 
         def work(snapshot: Snapshot) -> Results | None:
-            parsed = self._parsed()  # here, so that a malformed query has its entry in the audit log
+            parsed = self._parsed(context)  # here, so that a malformed query has its entry in the audit log
             settings = context.settings_of(snapshot)
-            run = _Run(self, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
+            search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
+            run = _Run(search, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
             return run.results(corpus)
 
         for _ in range(_ATTEMPTS):
@@ -86,7 +88,7 @@ class StoreSearch:
 
     def statistics(self, context: StoreContext, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
         """Statistics of a store for the terms of the query. Raises `InvalidInput`."""
-        parsed = self._parsed()
+        parsed = self._parsed(context)
         if not isinstance(parsed, Query):
             return Statistics()
         corpus = CORPORA.of(context.backend, context.id)
@@ -96,14 +98,14 @@ class StoreSearch:
 
         return ask(Read("search", work, needs_external_edits=True, sees_all=True))
 
-    def _parsed(self) -> Query | LiteralQuery:
+    def _parsed(self, context: StoreContext) -> Query | LiteralQuery:
         if self.limit is not None and self.limit < 0:
             raise InvalidInput("limit must be an integer of at least 0")
         if self.mode not in MODES:
             raise InvalidInput(f"mode must be one of {', '.join(MODES)}")
         if self.regex or self.mode == "all":
             return parse_literal(self.query, regex=self.regex, within=self.paths)
-        return parse_query(self.query, _time, within=self.paths)
+        return parse_query(self.query, partial(_time, now=_now(context)), within=self.paths)
 
 
 class _Run:
@@ -236,9 +238,13 @@ class _Run:
 _NO_FILTERS = Query("").filters
 
 
-def _time(text: str) -> datetime:
+def _now(context: StoreContext) -> datetime:
+    return datetime.fromtimestamp(context.clock(), UTC)
+
+
+def _time(text: str, *, now: datetime) -> datetime:
     try:
-        return parse_time(text, datetime.now(UTC))
+        return parse_time(text, now)
     except ValueError as error:
         raise InvalidInput(str(error).rstrip(".")) from None
 

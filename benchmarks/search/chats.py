@@ -1,7 +1,7 @@
 """Questions about long chats: sessions with dates and speakers, and the sessions that answer each question.
 
 Written as a check on the judged questions, before the ranking was looked at, in other words than the answers. Each
-session is one memory, and all conversations are in one store. Nothing is tuned on these questions.
+session is one memory, and all conversations are in one store. No parameter is fitted to these questions.
 """
 
 from __future__ import annotations

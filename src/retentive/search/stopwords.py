@@ -1,4 +1,7 @@
-"""Function words by language: left out of queries, and used to detect the languages of a store."""
+"""Function words by language: left out of queries, and used to detect the languages of a store.
+
+English has a few verbs more that questions about memories are full of: "when did Ann tell me", "what happened to".
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ has hasn have haven having he her here hers herself him himself his how i if in 
 more most my myself no nor not of off on once only or other our ours ourselves out over own re s same she should
 shouldn so some such t than that the their theirs them themselves then there these they this those through to too
 under until up ve very was wasn we were weren what when where which while who whom why will with won would wouldn you
-your yours yourself yourselves""",
+your yours yourself yourselves
+tell told say says said mention mentioned happen happens happened get got""",
     "german": """aber alle allem allen aller alles als also am an ander andere anderem anderen anderer anderes auch auf
 aus bei bin bis bist da damit dann das dass dein deine dem den denn der des dich die dies diese diesem diesen dieser
 dieses dir doch dort du durch ein eine einem einen einer eines einige er es etwas euch euer für gegen hab habe haben

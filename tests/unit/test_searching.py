@@ -15,6 +15,7 @@ from retentive.history.searching import StoreSearch
 from retentive.search.index import CORPORA, Corpus
 from retentive.search.literal import parse_literal
 from retentive.search.results import Results
+from retentive.storage.contract import Snapshot
 from retentive.store import core_of, search_once
 from support.commands import create, run
 from support.damage import sql
@@ -93,6 +94,24 @@ def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> N
         assert found(searching, "second") == ["/memories/b"]
         one.store().clear()
         assert found(searching, "second") == []
+
+
+def test_an_index_of_a_later_state_is_not_used_where_rights_are_of_an_earlier_one(tmp_path: Path) -> None:
+    """Trust levels come from the snapshot: a memory that became hidden since would be shown at its old path."""
+    corpus = Corpus()
+    with opened("sqlite", tmp_path) as one, opened("sqlite", tmp_path) as other:
+        query = parse_literal("words")
+        run(one.store(), create("/memories/a", "words"))
+
+        def work(earlier: Snapshot) -> tuple[object, list[str]]:
+            run(other.store(), create("/memories/b", "words"))
+            other.store()._core.read(lambda later: corpus.search(later, query, limit=None))
+            answer = corpus.search(earlier, query, limit=None)
+            assert answer is not None
+            found = [hit.path for hit in answer[0].hits]
+            return corpus.search(earlier, query, limit=None, may_be_newer=False), found
+
+        assert one.store()._core.read(work) == (None, ["/memories/b", "/memories/a"])
 
 
 def test_external_edits_are_found(tmp_path: Path) -> None:

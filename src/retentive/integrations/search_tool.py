@@ -43,6 +43,9 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _QUERY = "a string, a question or words to look for"
 _PATH = "a string, /memories or a path below it"
 _RESERVE = 400  # characters for the lines after the results
+_MOST_NAMED = 10  # unknown words
+_MOST_DAMAGED = 3
+_NAMED_CHARS = 50
 _LIMIT = f"an integer from 1 to {MAX_LIMIT}"
 
 INPUT_SCHEMA: Final[dict[str, Any]] = {
@@ -132,17 +135,15 @@ def _bad_field(field: str, value: object, expected: str) -> Refused:
 def _text(results: Results, under: MemoryPath, now: datetime) -> str:
     """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
-    notes = [
-        *_unknown(results),
-        *(f"[The memory {visible(path)} is damaged and was not searched.]" for path in results.damaged),
-    ]
+    notes = [*_unknown(results), *_damaged(results)]
     if not results.total:
         none = f"0 memories{where} match. Try other words; `view` {under.text} lists the memories."
         return "\n".join([none, *notes])
     lines = [f"{{shown}} of {results.total} memories{where}, best first:"]
     if results.relaxed:
         lines.append("[No memory contains the whole phrase; these contain words of it.]")
-    room = MAX_REPLY_CHARS - sum(map(len, [*lines, *notes])) - _RESERVE
+    next_path = visible(results.hits[0].path) if results.hits else ""
+    room = MAX_REPLY_CHARS - sum(map(len, [*lines, *notes, next_path])) - _RESERVE
     shown = 0
     for hit in results.hits:
         block = ["", *_lines(hit, now)]
@@ -176,10 +177,20 @@ def _next(results: Results, shown: int) -> list[str]:
 def _unknown(results: Results) -> list[str]:
     """Line about words that occur nowhere."""
     said = [
-        f"{visible(word)} (similar: {', '.join(near)})" if near else visible(word)
-        for word, near in results.unknown.items()
+        f"{visible(word[:_NAMED_CHARS])} (similar: {', '.join(near)})" if near else visible(word[:_NAMED_CHARS])
+        for word, near in list(results.unknown.items())[:_MOST_NAMED]
     ]
-    return [f"[In no memory: {', '.join(said)}]"] if said else []
+    rest = len(results.unknown) - len(said)
+    more = f" and {rest} more words" if rest > 1 else " and 1 more word" if rest else ""
+    return [f"[In no memory: {', '.join(said)}{more}]"] if said else []
+
+
+def _damaged(results: Results) -> list[str]:
+    """Lines about memories that could not be searched."""
+    named = results.damaged[:_MOST_DAMAGED]
+    rest = len(results.damaged) - len(named)
+    more = [f"[{rest} more memories are damaged.]" if rest > 1 else "[1 more memory is damaged.]"] if rest else []
+    return [*(f"[The memory {visible(path)} is damaged and was not searched.]" for path in named), *more]
 
 
 def _lines(hit: Hit, now: datetime) -> list[str]:

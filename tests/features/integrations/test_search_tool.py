@@ -296,3 +296,11 @@ def test_a_reply_is_bounded(store: MemoryStore) -> None:
     assert len(reply.text) <= MAX_REPLY_CHARS
     assert " more. To see them" in reply.text
     assert len(DESCRIPTION) < 600
+    unknown = " ".join(f"z{number:03}" for number in range(150))
+    reply = search_reply(store, {"query": f"w0rd {unknown}"})
+    assert len(reply.text) <= MAX_REPLY_CHARS
+    assert "z009 and 140 more words]" in reply.text
+    path = "/memories/" + "/".join(["p" * 200] * 4)
+    store.execute({"command": "create", "path": path, "file_text": "\n".join(["once" + " word" * 39] * 3)})
+    for query in ("once", "once w0rd"):
+        assert len(search_reply(store, {"query": query, "limit": MAX_LIMIT}).text) <= MAX_REPLY_CHARS

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from retentive.server.errors import ApiError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("retentive.server.requests")
+STORE_ID = re.compile(r"memstore_[0-9a-f]{32}")
 BUGS = logging.getLogger("retentive.server")
 
 
@@ -50,12 +53,21 @@ class Envelope:
         state = scope["state"]
         try:
             await self._app(scope, receive, send)
-        except Exception:
-            BUGS.exception("request %s failed", state["request_id"])
-            if state["status"]:
-                raise  # the answer has begun, so the connection must be cut
-            state["code"] = "error"
-            await _send_bug(state["request_id"], send)
+        except Exception as error:
+            BUGS.error("request %s failed: %s", state["request_id"], _described(error))
+            if not state["status"]:  # otherwise the answer has begun, and uvicorn cuts the connection
+                state["code"] = "error"
+                await _send_bug(state["request_id"], send)
+
+
+def _described(error: BaseException) -> str:
+    """Type and place of an error. Its message is left out, because it may quote a body or a memory."""
+    frames = traceback.extract_tb(error.__traceback__)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        frames += traceback.extract_tb(error.__traceback__)
+    places = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
+    return " < ".join([type(error).__name__, *places])
 
 
 def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
@@ -77,7 +89,7 @@ def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
     """Log one line without bodies, memory paths and queries."""
     if not LOG.isEnabledFor(logging.INFO):
         return
-    ids = scope.get("path_params", {})
+    store_id = scope.get("path_params", {}).get("memory_store_id", "")
     line = {
         "request_id": state["request_id"],
         "route": state.get("route"),
@@ -86,7 +98,7 @@ def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
         "ms": round(seconds * 1000, 1),
         "key_id": state.get("key_id"),
         "workspace_id": state.get("workspace_id"),
-        "memory_store_id": ids.get("memory_store_id"),
+        "memory_store_id": store_id if STORE_ID.fullmatch(store_id) else None,  # otherwise it may be anything
         "code": state.get("code"),
     }
     fields = {name: value for name, value in line.items() if value is not None}

@@ -63,9 +63,9 @@ bench: $(STAMP)
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The demo needs an agent (anthropic), and what the server and the scripted Claude need (testing).
+# The demo needs an agent (anthropic), and the server; what the scripted Claude needs is part of that.
 # Installing pip into the environment takes 5 s, a third of the whole, so the pip of $(PYTHON) is used if it can.
-FOR_DEMO := ".[anthropic,testing]"
+FOR_DEMO := ".[anthropic,server]"
 $(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --without-pip $(VENV)

@@ -38,6 +38,7 @@ Process = subprocess.Popen[str]
 
 MODEL = "claude-sonnet-5-5"
 REQUIRED = ("anthropic", "starlette", "uvicorn")  # packages of the agent and of the server for the scripted Claude
+SERVED = ("httptools", "starlette", "uvicorn")  # packages of `retentive serve`
 SESSIONS = ("first", "second")
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
@@ -55,7 +56,7 @@ def demo(location: Location, *, served: bool, live: bool, model: str) -> None:
     on a terminal the server goes on after the sessions until Ctrl-C.
     """
     url = location.url if "at" in location.typed else None
-    _check_requirements(live=live)
+    _check_requirements(live=live, served=served)
     if url is None:
         url = f"sqlite:///{_new_directory()}/memory.db" if served else _new_directory()
     elif not live:
@@ -63,10 +64,12 @@ def demo(location: Location, *, served: bool, live: bool, model: str) -> None:
     raise click.exceptions.Exit(run_demo(Screen(), url, model, live=live, is_served=served))
 
 
-def _check_requirements(*, live: bool) -> None:
-    missing = [module for module in (REQUIRED[:1] if live else REQUIRED) if find_spec(module) is None]
+def _check_requirements(*, live: bool, served: bool) -> None:
+    required = (*(REQUIRED[:1] if live else REQUIRED), *(SERVED if served else ()))
+    missing = [module for module in required if find_spec(module) is None]
     if missing:
-        raise click.ClickException(f"the demo needs {', '.join(missing)}: {pip_install('anthropic', 'testing')}")
+        extras = ("anthropic", "server" if served else "testing")
+        raise click.ClickException(f"the demo needs {', '.join(missing)}: {pip_install(*extras)}")
     if live and not any(os.environ.get(key) for key in KEYS):
         raise click.UsageError("--live uses the real API: set ANTHROPIC_API_KEY, or omit --live to use the script")
 

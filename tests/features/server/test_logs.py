@@ -14,6 +14,7 @@ import pytest
 from retentive import MemoryStore
 from retentive.server.envelope import Envelope
 from retentive.server.keys import id_in
+from retentive.server.telemetry import Telemetry
 from support.http_api import Api
 
 SECRET = "quetzalcoatl"
@@ -104,7 +105,9 @@ def test_a_bug_is_logged_without_its_message(lines: list[str], has_begun: bool) 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(Envelope(broken)({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send))
+    asyncio.run(
+        Envelope(broken, Telemetry())({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send)
+    )
     assert [each["status"] for each in sent if "status" in each] == [200 if has_begun else 500]
     (line,) = [each for each in lines if "failed" in each]
     assert line.split(": ")[1].startswith("ValueError < test_logs.py:")

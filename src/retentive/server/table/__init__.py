@@ -1,0 +1,18 @@
+"""The table of all routes. `routes.py` describes a row."""
+
+from __future__ import annotations
+
+from retentive.server.routes import Route
+from retentive.server.table.history import HISTORY_ROUTES, REVIEW_ROUTES, VERSION_ROUTES
+from retentive.server.table.keys import KEY_ROUTES
+from retentive.server.table.stores import PLACE_ROUTES
+from retentive.server.table.work import STORE_ROUTES
+
+ROUTES: tuple[Route, ...] = (
+    *PLACE_ROUTES,
+    *KEY_ROUTES,
+    *VERSION_ROUTES,
+    *HISTORY_ROUTES,
+    *REVIEW_ROUTES,
+    *STORE_ROUTES,
+)

@@ -1,0 +1,110 @@
+"""Routes that run commands, search, and administer a memory store."""
+
+from __future__ import annotations
+
+from retentive.server.fields import (
+    ANYTHING,
+    Field,
+    choice,
+    required,
+    text,
+)
+from retentive.server.handlers import (
+    administration,
+    commands,
+    events,
+    tool,
+)
+from retentive.server.routes import Route
+from retentive.server.table.shared import ADMIN, ERASE, LIMIT, PAGE, READ, STORE
+from retentive.values.settings import NAMES
+
+STORE_ROUTES = (
+    Route(
+        "POST",
+        f"{STORE}/tool",
+        ("read", "write"),
+        tool.run_tool,
+        "tool_result",
+        "Run a tool_use block of the memory tool; `view` needs the scope `read`, the other commands `write`",
+        body=(
+            required("type", choice("tool_use"), "Type of the block"),
+            required("id", text(min_chars=1), "Id of the block. The same id again gets the same result for 24 hours"),
+            Field("name", ANYTHING, "Name of the tool"),
+            Field("input", ANYTHING, "The command"),
+            Field("caller", ANYTHING, "Ignored"),
+            Field("cache_control", ANYTHING, "Ignored"),
+        ),
+    ),
+    Route(
+        "POST",
+        f"{STORE}/commands",
+        ("read", "write"),
+        commands.run_command,
+        "command_result",
+        "Run a command of the memory tool, or `write`, `append` or `clear`; `view` needs the scope `read`,"
+        " the others `write`",
+        body=(
+            required("command", ANYTHING, "Input of the tool. `write` and `append` have the fields of `create`"),
+            Field("id", text(min_chars=1), "The same id again gets the same result for 24 hours"),
+            Field("if_version", text(200), "Id that the newest version must have; empty if there must be no memory"),
+            Field("source", text(), "Source of the change, such as `user` or `tool:name`"),
+            Field("session", text(), "Session of the change"),
+        ),
+        conflicts=True,
+    ),
+    Route(
+        "GET",
+        f"{STORE}/events",
+        READ,
+        events.stream_events,
+        "stream:text/event-stream",
+        "Send the changes of the memories as they happen, as server-sent events",
+        query=(Field("after", text(50), "Begin after the event with this id; the header `Last-Event-ID` wins"),),
+    ),
+    Route("GET", f"{STORE}/usage", READ, administration.retrieve_usage, "memory_store_usage", "Count the memories"),
+    Route(
+        "GET",
+        f"{STORE}/settings",
+        READ,
+        administration.retrieve_settings,
+        "memory_store_settings",
+        "Retrieve the settings",
+    ),
+    Route(
+        "POST",
+        f"{STORE}/settings",
+        ADMIN,
+        administration.update_settings,
+        "memory_store_settings",
+        "Change settings; null restores a default",
+        body=tuple(Field(name, ANYTHING, "See docs/guards.md", is_patch=True) for name in NAMES),
+    ),
+    Route(
+        "GET",
+        f"{STORE}/audit_entries",
+        ADMIN,
+        administration.list_audit_entries,
+        "list:audit_entry",
+        "List the audit log, oldest first",
+        query=(LIMIT, PAGE),
+    ),
+    Route("GET", f"{STORE}/audit/verify", ADMIN, administration.verify_audit, "audit_report", "Verify the audit log"),
+    Route(
+        "GET",
+        f"{STORE}/export",
+        ADMIN,
+        administration.export_store,
+        "stream:application/x-tar|application/gzip",
+        "Export the memories and their history",
+        query=(Field("format", choice("tar", "tar.gz"), "Format of the archive", default="tar"),),
+    ),
+    Route(
+        "POST",
+        f"{STORE}/memories/{{memory_id}}/erase",
+        ERASE,
+        administration.erase_memory,
+        "memory_erased",
+        "Permanently remove a memory with its history",
+    ),
+)

@@ -9,12 +9,14 @@ from retentive.engine.events import StoreEvent
 from retentive.errors import InvalidInput, Refused
 from retentive.server.calls import Json
 from retentive.server.errors import invalid
+from retentive.server.fields import TIME
 from retentive.server.keys import PRINCIPALS, RESERVED_ACCOUNT, KeyRecord
 from retentive.storage.contract import Actor, Memory, StoreInfo, Version, as_actor
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 
 _ACTORS = {"session": ("session_actor", "session_id"), "api_key": ("api_actor", "api_key_id"), **PRINCIPALS}
+NO_MEMORY = "memory"
 NO_VERSION = "memory version"
 VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")
 
@@ -129,6 +131,17 @@ def actor_with(kind: str, name: str) -> Actor | None:
         return as_actor(f"{kind}:{name}")
     except InvalidInput:
         return None
+
+
+def moment(at: str) -> str | datetime:
+    """The time or the name of a revision that a field `at` contains. Raises `ApiError`."""
+    if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
+        return at
+    try:
+        found: datetime = TIME.read(at)  # type: ignore[assignment]  # the reader of times returns a time
+    except InvalidInput:
+        raise invalid("at: must be the id of a version, the name of a change or a time in RFC 3339 format") from None
+    return found
 
 
 def prefix_of(path_prefix: str) -> str:

@@ -63,6 +63,7 @@ def _with_optional(schema: Schema, **properties: Schema) -> Schema:
 
 
 ACTOR = nullable(ref("actor"))
+MARKS = array({"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2})
 SCHEMAS: Mapping[str, Schema] = {
     "actor": {
         "oneOf": [
@@ -153,6 +154,34 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "memory_diff": fixed(
         type=const("memory_diff"), memory_version_id=TEXT, against_memory_version_id=nullable(TEXT), unified=TEXT
+    ),
+    "memory_blame": fixed(
+        type=const("memory_blame"),
+        memory_id=TEXT,
+        path=TEXT,
+        lines=array(fixed(line=NUMBER, text=TEXT, memory_version_id=TEXT, created_at=TIME, created_by=ACTOR)),
+    ),
+    "search_results": fixed(
+        data=array(ref("search_result")),
+        next_page={"type": "null"},
+        total=NUMBER,
+        unknown_words=map_of(array(TEXT)),
+        damaged_paths=array(TEXT),
+        relaxed=FLAG,
+    ),
+    "search_result": fixed(
+        type=const("search_result"),
+        memory_id=TEXT,
+        memory_version_id=TEXT,
+        path=TEXT,
+        path_marks=MARKS,
+        memory=nullable(ref("memory")),
+        score={"type": "number"},
+        updated_at=TIME,
+        updated_by=ACTOR,
+        trust=TEXT,
+        matching_lines=NUMBER,
+        snippets=array(fixed(line=NUMBER, text=TEXT, marks=MARKS, headings=array(TEXT))),
     ),
     "proposal": fixed(
         id=TEXT,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from retentive.by_id import read_memory
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
 from retentive.server.calls import Call, Json
 from retentive.server.errors import ApiError, invalid, missing
-from retentive.server.fields import TIME
-from retentive.server.objects import NO_VERSION, VERSION_ID, api_path, tool_path
+from retentive.server.objects import NO_MEMORY, NO_VERSION, VERSION_ID, api_path, moment, time, tool_path
+from retentive.server.objects import actor as actor_of
+from retentive.store import core_of
 from retentive.values import diff
 
 PREVIOUS = "previous"
@@ -77,15 +79,28 @@ def undo_change(
 
 def restore_path(call: Call, *, path: str, at: str, mode: Mode, dry_run: bool) -> Json:
     """Restore a memory, a directory, or with `/` the whole store to a version or a time."""
-    to: str | datetime = at
-    if not VERSION_ID.fullmatch(at) and at[:4].isdecimal():
-        try:
-            to = TIME.read(at)  # type: ignore[assignment]  # the reader of times returns a time
-        except InvalidInput:
-            raise invalid(
-                "at: must be the id of a version, the name of a change or a time in RFC 3339 format"
-            ) from None
-    return _changed(call.store.history.restore(tool_path(path), to, mode=mode, dry_run=dry_run))
+    return _changed(call.store.history.restore(tool_path(path), moment(at), mode=mode, dry_run=dry_run))
+
+
+def blame_memory(call: Call) -> Json:
+    """Return each line of a memory with the version that added it."""
+    store, memory_id = call.store, call.ids["memory_id"]
+    try:
+        found, _ = core_of(store).peek(read_memory(memory_id))
+        lines = store.history.blame(found.path)
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    data = [
+        {
+            "line": each.number,
+            "text": each.text,
+            "memory_version_id": each.version.id,
+            "created_at": time(each.version.created_at),
+            "created_by": actor_of(each.version.actor),
+        }
+        for each in lines
+    ]
+    return {"type": "memory_blame", "memory_id": memory_id, "path": api_path(found.path), "lines": data}
 
 
 def _changed(outcome: RestoreOutcome) -> Json:

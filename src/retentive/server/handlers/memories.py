@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from retentive import by_id
 from retentive.by_id import ById
 from retentive.engine.command_handlers import RunCommand
-from retentive.engine.listings import ListedDirectory, ListingCursor
+from retentive.engine.listings import ListedDirectory, ListingCursor, ListMemories
+from retentive.engine.operation import ReadOperation
+from retentive.engine.queries import load
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused
+from retentive.history.reads import AsOf
 from retentive.server import cursors
 from retentive.server.calls import Call, Json
 from retentive.server.errors import ApiError, invalid, missing
 from retentive.server.handlers.versions import FULL_LIMIT
-from retentive.server.objects import api_path, memory, prefix_of, tool_path
+from retentive.server.objects import NO_MEMORY, api_path, memory, moment, prefix_of, tool_path
 from retentive.store import core_of
 from retentive.values.commands import Create, check_text
 from retentive.values.paths import MemoryPath
 
-NO_MEMORY = "memory"
+R = TypeVar("R")
 
 
 def create_memory(call: Call, *, path: str, content: str, view: str) -> Json:
@@ -31,14 +37,17 @@ def create_memory(call: Call, *, path: str, content: str, view: str) -> Json:
     return memory(made, store.id, text if view == "full" else None)
 
 
-def list_memories(call: Call, *, path_prefix: str, depth: int, view: str, limit: int, page: str | None) -> Json:
+def list_memories(
+    call: Call, *, path_prefix: str, depth: int, view: str, at: str | None, limit: int, page: str | None
+) -> Json:
     """List memories, and with depth 1 the directories below, in byte order of their paths."""
     store, is_full = call.store, view == "full"
-    under, of = prefix_of(path_prefix)[:-1], f"{call.path} {path_prefix} {depth}"
+    under, of = prefix_of(path_prefix)[:-1], f"{call.path} {path_prefix} {depth} {at or ''}"
     cursor = None if page is None else ListingCursor(*cursors.decode(page, of, 2))
     count = min(limit, FULL_LIMIT) if is_full else limit
     try:
-        found = store.list_memories(under, depth=1 if depth else 0, cursor=cursor, limit=count, texts=is_full)
+        listing = ListMemories(MemoryPath.known(under), depth, cursor, count, is_full)
+        found = core_of(store).found(_at(at, listing))
     except CursorExpired:
         raise cursors.expired() from None
     data: list[Json] = [
@@ -51,26 +60,33 @@ def list_memories(call: Call, *, path_prefix: str, depth: int, view: str, limit:
     return {"data": data, "next_page": following}
 
 
-def retrieve_memory(call: Call, *, view: str) -> Json:
-    """Return a memory."""
+def retrieve_memory(call: Call, *, view: str, at: str | None) -> Json:
+    """Return a memory, or the memory as it was at a moment."""
     store = call.store
     try:
-        found, text = store.by_id.get(call.ids["memory_id"])
+        found, text = core_of(store).found(_at(at, by_id.read_memory(call.ids["memory_id"])))
     except NotFound:
         raise missing(NO_MEMORY) from None
-    core_of(store).accesses.note(store.id, found)
+    if at is None:
+        core_of(store).accesses.note(store.id, found)
     return memory(found, store.id, text if view == "full" else None)
 
 
-def read_memory(call: Call, *, path: str, view: str) -> Json:
-    """Return the memory at a path."""
+def read_memory(call: Call, *, path: str, view: str, at: str | None) -> Json:
+    """Return the memory at a path, now or at a moment."""
     store, target = call.store, tool_path(path, may_be_root=False)
     try:
-        found, text = store.load(target)
+        found, text = core_of(store).found(_at(at, load(MemoryPath.known(target))))
     except NotFound:
         raise missing(NO_MEMORY) from None
-    core_of(store).accesses.note(store.id, found)
+    if at is None:
+        core_of(store).accesses.note(store.id, found)
     return memory(found, store.id, text if view == "full" else None)
+
+
+def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
+    """The operation on the state at a moment; None means now."""
+    return operation if at is None else AsOf(operation, moment(at))
 
 
 def update_memory(call: Call, *, content: str | None, path: str | None, precondition: str | None, view: str) -> Json:

@@ -77,6 +77,14 @@ VERSION_ROUTES = (
 HISTORY_ROUTES = (
     Route(
         "GET",
+        f"{STORE}/memories/{{memory_id}}/blame",
+        READ,
+        history.blame_memory,
+        "memory_blame",
+        "Retrieve each line of a memory with the version that added it",
+    ),
+    Route(
+        "GET",
         f"{VERSION}/diff",
         READ,
         history.diff_memory_version,

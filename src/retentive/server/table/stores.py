@@ -20,6 +20,7 @@ from retentive.server.handlers import (
 from retentive.server.routes import Route
 from retentive.server.table.shared import (
     ADMIN,
+    AT,
     CREATED,
     LIMIT,
     PAGE,
@@ -105,6 +106,7 @@ PLACE_ROUTES = (
         query=(
             PREFIX,
             Field("depth", integer(0, 1), "1 lists one level, with its directories", default=0),
+            AT,
             VIEW_BASIC,
             LIMIT,
             PAGE,
@@ -117,9 +119,9 @@ PLACE_ROUTES = (
         memories.read_memory,
         "memory",
         "Retrieve the memory at a path",
-        query=(required("path", text(2_000), "Path, which begins with `/`"), VIEW_FULL),
+        query=(required("path", text(2_000), "Path, which begins with `/`"), VIEW_FULL, AT),
     ),
-    Route("GET", MEMORY, READ, memories.retrieve_memory, "memory", "Retrieve a memory", query=(VIEW_FULL,)),
+    Route("GET", MEMORY, READ, memories.retrieve_memory, "memory", "Retrieve a memory", query=(VIEW_FULL, AT)),
     Route(
         "POST",
         MEMORY,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retentive.server.fields import (
     ANYTHING,
+    FLAG,
     Field,
     choice,
     required,
@@ -13,13 +14,35 @@ from retentive.server.handlers import (
     administration,
     commands,
     events,
+    search,
     tool,
 )
 from retentive.server.routes import Route
-from retentive.server.table.shared import ADMIN, ERASE, LIMIT, PAGE, READ, STORE
+from retentive.server.table.shared import ADMIN, AT, ERASE, LIMIT, PAGE, PREFIX, READ, STORE
 from retentive.values.settings import NAMES
 
 STORE_ROUTES = (
+    Route(
+        "POST",
+        f"{STORE}/search",
+        READ,
+        search.search_memories,
+        "search_results",
+        "Search for memories, best first; docs/search.md has the operators of a query",
+        body=(
+            required("query", text(4_000, min_chars=1), "Words, phrases and operators"),
+            PREFIX,
+            Field(
+                "mode",
+                choice("ranked", "all", "regex"),
+                "`ranked`: any word counts; `all`: all words must occur; `regex`: the query is a pattern",
+                default="ranked",
+            ),
+            AT,
+            Field("history", FLAG, "Search all versions, and find the first with each text", default=False),
+            LIMIT,
+        ),
+    ),
     Route(
         "POST",
         f"{STORE}/tool",

@@ -1,0 +1,82 @@
+"""Handler of searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from retentive.by_id import read_memory
+from retentive.errors import NotFound
+from retentive.search.results import Hit, Span
+from retentive.server.calls import Call, Json
+from retentive.server.errors import invalid
+from retentive.server.objects import actor, api_path, memory, moment, prefix_of, time
+from retentive.storage.contract import as_actor
+from retentive.store import MemoryStore, core_of
+
+
+def search_memories(
+    call: Call,
+    *,
+    query: str,
+    path_prefix: str,
+    mode: Literal["ranked", "all", "regex"],
+    at: str | None,
+    history: bool,
+    limit: int,
+) -> Json:
+    """Search for memories, best first, with their best lines. The query is in the body, so that no log contains it."""
+    store = call.store
+    if at is not None and history:
+        raise invalid("history: not with at")
+    found = store.search(
+        query,
+        mode="all" if mode == "all" else "ranked",
+        regex=mode == "regex",
+        under=prefix_of(path_prefix)[:-1],
+        at=None if at is None else moment(at),
+        history=history,
+        limit=limit,
+    )
+    return {
+        "data": [_result(store, hit) for hit in found.hits],
+        "next_page": None,
+        "total": found.total,
+        "unknown_words": {word: list(near) for word, near in found.unknown.items()},
+        "damaged_paths": [api_path(path) for path in found.damaged],
+        "relaxed": found.relaxed,
+    }
+
+
+def _result(store: MemoryStore, hit: Hit) -> Json:
+    shift = len(hit.path) - len(api_path(hit.path))
+    return {
+        "type": "search_result",
+        "memory_id": hit.memory_id,
+        "memory_version_id": hit.version_id,
+        "path": api_path(hit.path),
+        "path_marks": _marks([(start - shift, end - shift) for start, end in hit.path_spans if start >= shift]),
+        "memory": _present(store, hit),
+        "score": hit.score,
+        "updated_at": time(hit.updated_at),
+        "updated_by": actor(as_actor(hit.actor)),
+        "trust": hit.trust,
+        "matching_lines": hit.lines,
+        "snippets": [
+            {"line": each.line, "text": each.text, "marks": _marks(each.spans), "headings": list(each.headings)}
+            for each in hit.snippets
+        ],
+    }
+
+
+def _marks(spans: Sequence[Span]) -> list[list[int]]:
+    return [[start, end] for start, end in spans]
+
+
+def _present(store: MemoryStore, hit: Hit) -> Json | None:
+    """The memory now; None if the hit is an earlier version or a proposal."""
+    try:
+        found, _ = core_of(store).peek(read_memory(hit.memory_id))
+    except NotFound:
+        return None
+    return memory(found, store.id, None) if found.version_id == hit.version_id else None

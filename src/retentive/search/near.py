@@ -11,19 +11,37 @@ MAX_SUGGESTED = 3
 _MIN_ONE, _MIN_TWO = 3, 6  # letters of a word from which one, or two, may differ
 
 
+class Near:
+    """Words that differ from a given word by one or two letters. There are none for short words and numbers."""
+
+    def __init__(self, word: str) -> None:
+        self._given = given = key(word)
+        self._most = 0 if len(given) < _MIN_ONE or given.isdigit() else 1 if len(given) < _MIN_TWO else 2
+        self._others = frozenset(_first_changed(given) if self._most else ())
+
+    def distance(self, word: str) -> int:
+        """Number of letters that differ, or 0 if the word is equal or not similar."""
+        far = distance(self._given, word, self._most) if self._most and self._may_be_near(word) else 0
+        return far if far <= self._most else 0
+
+    def _may_be_near(self, word: str) -> bool:
+        given, most = self._given, self._most
+        if abs(len(word) - len(given)) > most or word[:1] != given[0]:
+            return word in self._others
+        return len(set(word).symmetric_difference(given)) <= 2 * most
+
+    def in_index(self, index: Index) -> list[tuple[int, str]]:
+        """Words of an index, with their distances."""
+        first = self._given[:1]
+        if not self._most:
+            return []
+        words = [*filter(index.has_word, self._others), *index.words_between(first, chr(ord(first) + 1))]
+        return [(far, word) for word in dict.fromkeys(words) if (far := self.distance(word))]
+
+
 def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[str, ...]:
     """Similar words of visible memories, the nearest and most frequent first. `sees` is called with their numbers."""
-    given = key(word)
-    if len(given) < _MIN_ONE or given.isdigit():
-        return ()
-    most = 1 if len(given) < _MIN_TWO else 2
-    first, letters = given[0], set(given)
-    nearby = {each for each in _first_changed(given) if index.has_word(each)}
-    for each in index.words_between(first, chr(ord(first) + 1)):
-        if abs(len(each) - len(given)) <= most and len(letters.symmetric_difference(each)) <= 2 * most:
-            nearby.add(each)
-    found = [(far, each) for each in nearby if 0 < (far := distance(given, each, most)) <= most]
-    counted = [(far, -sum(map(sees, index.numbers_of(each))), each) for far, each in found]
+    counted = [(far, -sum(map(sees, index.numbers_of(each))), each) for far, each in Near(word).in_index(index)]
     return tuple(each for _, count, each in sorted(counted) if count)[:MAX_SUGGESTED]
 
 

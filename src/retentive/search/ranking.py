@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from heapq import nlargest
 from math import log
 
@@ -59,7 +60,8 @@ def statistics_of(index: Index, terms: Terms) -> Statistics:
 class Ranking:
     """One ranked search in one index.
 
-    `admit` decides which documents are found, `sees` which the actor may see; None admits all.
+    `admit` decides which documents are found, `sees` which the actor may see; None admits all. `near` returns an index
+    with at least the words that are similar to some words, if the index does not have them.
     """
 
     def __init__(
@@ -71,11 +73,12 @@ class Ranking:
         statistics: Statistics | None,
         admit: Admit | None,
         sees: Admit | None,
+        near: Callable[[Iterable[str]], Index] | None = None,
     ) -> None:
         self._index, self._terms, self._query = index, terms, query
         self._statistics = statistics or statistics_of(index, terms)
         self._found = {term: index.occurrences(term) for term in terms.all}
-        self._admit, self._visible = admit, sees
+        self._admit, self._visible, self._near = admit, sees, near
         self._allowed: set[int] | None = None  # None for all
         flat, slope = index.norms(self._statistics.memories, self._statistics.size)
         self._weighted = [(self._found[term], self._statistics.rarity(term)) for term in terms.words]
@@ -235,17 +238,16 @@ class Ranking:
         for term in self._terms.words:
             groups.setdefault(term.shown, []).append(term)
         unknown = [shown for shown, terms in groups.items() if not any(map(self._is_visible, terms))]
-        return {
-            shown: () if is_dense(shown) else near_words(groups[shown][0].text, self._index, self._sees)
-            for shown in unknown
-            if shown[0] != "@"
-        }
+        words = {shown: groups[shown][0].text for shown in unknown if shown[0] != "@" and not is_dense(shown)}
+        index = self._near(words.values()) if self._near and words else self._index
+        similar = {shown: near_words(word, index, partial(self._sees, index)) for shown, word in words.items()}
+        return {shown: similar.get(shown, ()) for shown in unknown if shown[0] != "@"}
 
     def _is_visible(self, term: Term) -> bool:
-        return any(map(self._sees, self._found[term].numbers))
+        return any(map(partial(self._sees, self._index), self._found[term].numbers))
 
-    def _sees(self, number: int) -> bool:
-        document = self._index.documents[number]
+    def _sees(self, index: Index, number: int) -> bool:
+        document = index.documents[number]
         return document is not None and (self._visible is None or self._visible(document))
 
 

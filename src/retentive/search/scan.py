@@ -9,32 +9,35 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, filterfalse
+from itertools import chain
 from typing import Generic, TypeVar
 
 from retentive.search.analysis import detected, is_dense, key, normal, parts, surfaces
 from retentive.search.dates import dates
 from retentive.search.near import Near
-from retentive.search.postings import IN_HEADING, IN_PATH, Index, counted, in_sample, word_set
+from retentive.search.postings import IN_HEADING, IN_PATH, Index, in_sample, word_set
 from retentive.search.query import Query
 from retentive.search.ranking import Admit, Ranking, Statistics, statistics_of
 from retentive.search.results import Document, Results
 from retentive.search.terms import Term, terms_of
 from retentive.values.paths import ROOT
 
-Text = TypeVar("Text")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 _HEADING = re.compile(r"#{1,6}[ \t]")
+_ASCII = bytes(range(128))
+_MOST_REPLACED = 20  # different letters with accents; with more, the whole text is decomposed
 
 
-class _Known(dict[Text, bool], Generic[Text]):
-    """Whether a text meets a condition, computed on first use."""
+class _Cache(dict[Key, Value], Generic[Key, Value]):
+    """Results of a function, computed on first use."""
 
-    def __init__(self, condition: Callable[[Text], bool]) -> None:
+    def __init__(self, function: Callable[[Key], Value]) -> None:
         super().__init__()
-        self._condition = condition
+        self._function = function
 
-    def __missing__(self, text: Text) -> bool:
-        found = self[text] = self._condition(text)
+    def __missing__(self, given: Key) -> Value:
+        found = self[given] = self._function(given)
         return found
 
 
@@ -94,58 +97,67 @@ def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
 
 
 class _Finder:
-    """Words of documents that match terms.
-
-    A plain word, in ASCII and without `_`, can only match if it contains one of the needles in lower case. A text with
-    another word that may match is split into all its words.
-    """
+    """Words of documents that match terms. Only lines that contain one of the needles in plain letters are read."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        words = [term for term in terms if term.text[0] != "@"]
-        self._texts = [term.text.casefold() for term in words if not term.stems]
-        self._beginnings = [each for term in words for each in term.beginnings]
-        needles = sorted({each for each in (*self._texts, *self._beginnings) if each.isascii()}, key=len)
-        self._needles = [
-            each.encode() for at, each in enumerate(needles) if not any(short in each for short in needles[:at])
-        ]
-        self._matching = _Known[str](lambda surface: any(term.matches(surface) for term in terms))
-        self._may_match = _Known[bytes](self._may_match_folded)
         numbers = {_number(term.text) for term in terms if term.text[0] == "@"}
-        self._number = re.compile(rf"(?:{'|'.join(sorted(numbers))})(?![0-9])".encode()) if numbers else None
+        self._number = re.compile(rf"(?<![1-9])(?:{'|'.join(sorted(numbers))})(?![0-9])") if numbers else None
+        needles = {each.removeprefix("0?") for each in numbers}
+        for term in terms:
+            if term.text[0] != "@":
+                needles.update(map(_plain, term.beginnings if term.stems else [term.text]))
+        shortest = sorted(needles, key=len)
+        self._needles = [each for at, each in enumerate(shortest) if not any(short in each for short in shortest[:at])]
+        self._matching = _Cache[str, bool](lambda surface: any(term.matches(surface) for term in terms))
+        self._in_plain_letters = _Cache[str, str](_plain)
 
     def found(self, document: Document) -> list[str]:
         """Surfaces of a memory that match, each as often as it counts."""
-        data, path = document.data, document.path.removeprefix(ROOT)
-        lowered = data.lower()
-        if self._has_odd(lowered):
-            return list(filter(self._matching.__getitem__, counted(document.path, document.text)))
+        path = document.path.removeprefix(ROOT)
         words = surfaces(path) * IN_PATH
-        for start in {start for needle in self._needles for start in _starts(lowered, needle)}:
-            end = data.find(b"\n", start)
-            row = (data[start:] if end < 0 else data[start:end]).decode()
-            words += surfaces(row) * (1 + IN_HEADING * (_HEADING.match(row) is not None))
-        if self._number is not None and self._number.search(data + document.path.encode()):
-            words += [surface for date in dates(f"{document.path}\n{document.text}") for surface in date.surfaces]
+        if self._number is not None:
+            words += self._dates(document.path)
+        lowered = self._plain_letters(document.data)
+        numbers = {number for needle in self._needles for number in _rows(lowered, needle)}
+        if numbers:
+            rows = document.data.split(b"\n")
+            for number in numbers:
+                row = rows[number].decode()
+                words += surfaces(row) * (1 + IN_HEADING * (_HEADING.match(row) is not None))
+                if self._number is not None:
+                    words += self._dates(row)
         return list(filter(self._matching.__getitem__, words))
 
-    def _has_odd(self, lowered: bytes) -> bool:
-        """Return whether a text may have a matching word that is not plain."""
-        if not lowered.isascii() and any(map(self._may_match.__getitem__, filterfalse(bytes.isascii, lowered.split()))):
-            return True
-        if b"_" not in lowered:
-            return False
-        whole = lowered.replace(b"_", b"")
-        return any(whole.count(needle) != lowered.count(needle) for needle in self._needles)
+    def _dates(self, text: str) -> list[str]:
+        if self._number is None or self._number.search(text) is None:
+            return []
+        return [surface for date in dates(text) for surface in date.surfaces]
 
-    def _may_match_folded(self, word: bytes) -> bool:
-        folded = normal(word.decode()).casefold()
-        if any(map(folded.__contains__, self._texts)):
-            return True
-        letters = unicodedata.normalize("NFD", folded).replace("_", "")
-        for each in set(letters):
-            if unicodedata.combining(each):
-                letters = letters.replace(each, "")
-        return any(map(letters.__contains__, self._beginnings))
+    def _plain_letters(self, data: bytes) -> str:
+        """Text in the letters of `_plain`, with the same lines. Few other letters are replaced one by one."""
+        lowered = data.lower().replace(b"_", b"")
+        text = lowered.decode()
+        if lowered.isascii():
+            return text
+        letters = self._in_plain_letters
+        other = [each for each in set(lowered.translate(None, _ASCII).decode()) if letters[each] != each]
+        if len(other) > _MOST_REPLACED:
+            return _plain(text)
+        for each in other:
+            text = text.replace(each, letters[each])
+        return text
+
+
+def _plain(text: str) -> str:
+    """Text in the letters that words are compared by: folded, and without accents and `_`."""
+    folded = normal(text).casefold().replace("_", "")
+    if folded.isascii():
+        return folded
+    letters = unicodedata.normalize("NFD", folded)
+    for each in set(letters):
+        if unicodedata.combining(each):
+            letters = letters.replace(each, "")
+    return letters
 
 
 def _number(date: str) -> str:
@@ -154,10 +166,11 @@ def _number(date: str) -> str:
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 
 
-def _starts(data: bytes, needle: bytes) -> Iterator[int]:
-    """Starts of the lines that contain a text."""
-    at = data.find(needle)
+def _rows(text: str, needle: str) -> Iterator[int]:
+    """Numbers of the lines that contain a text, from 0."""
+    number, end, at = 0, 0, text.find(needle)
     while at >= 0:
-        yield data.rfind(b"\n", 0, at) + 1
-        end = data.find(b"\n", at)
-        at = data.find(needle, end + 1) if end >= 0 else -1
+        number += text.count("\n", end, at)
+        yield number
+        end = text.find("\n", at)
+        at = text.find(needle, end) if end >= 0 else -1

@@ -61,12 +61,12 @@ def bm25(
 
     def find(query: str) -> list[str]:
         scores: dict[str, float] = defaultdict(float)
-        for word in set(split(query)):
+        for word in dict.fromkeys(split(query)):
             rarity = log(1 + (len(counts) - having[word] + 0.5) / (having[word] + 0.5))
             for path, each in counts.items():
                 if word in each:
                     scores[path] += rarity * each[word] / (each[word] + k1 * (1 - b + b * lengths[path] / average))
-        return sorted(scores, key=lambda path: -scores[path])[:DEPTH]
+        return sorted(scores, key=lambda path: (-round(scores[path], 9), path))[:DEPTH]
 
     return find
 

@@ -110,6 +110,28 @@ def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
     assert {record["what"] for record in records if record["ratio"] is not None} == {"edit"}
 
 
+def test_ranked_search_answers_more_questions_than_bm25() -> None:
+    """In both halves of the English questions: in first place, among five and ten, and by mean reciprocal rank."""
+    rows = [line.strip("| ").split(" | ") for line in script("search/quality.py", "--tiny").splitlines()]
+    figures = {row[1]: [float(each) for each in row[3:7] + row[8:]] for row in rows if row[0] == "en"}
+    assert len(figures) == 4
+    ranked = figures.pop("ranked")
+    for other in figures.values():
+        assert all(ours > theirs for ours, theirs in zip(ranked, other, strict=True))
+
+
+@pytest.mark.long
+def test_search_speed_measures_an_index_and_a_scan() -> None:
+    printed = script("search/speed.py", "--memories", "200")
+    assert [line.split(":")[0] for line in printed.splitlines()[-5:]] == [
+        "build",
+        "first time",
+        "again",
+        "one search without an index",
+        "index",
+    ]
+
+
 @pytest.mark.long
 def test_growth_measures_every_command(tmp_path: Path) -> None:
     """Each command has a ratio for a store of many memories and one of many versions; so has the peak memory."""

@@ -62,6 +62,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Serve other machines": {
         "serve": ("server", "Serve the memory stores over HTTP"),
         "keys": ("server", "Create, list and revoke API keys of the server"),
+        "webhooks": ("webhooks", "List webhook endpoints, and retry dead deliveries"),
     },
     "Work with models and programs": {
         "exec": ("tool_calls", "Answer JSON commands, one per line"),

@@ -17,6 +17,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "keys list": ("retentive keys list",),
     "keys revoke": ("retentive keys revoke apikey_Wd3kP0aXr9Lb",),
+    "webhooks": ("retentive webhooks", "retentive webhooks dead"),
+    "webhooks list": ("retentive webhooks list --json",),
+    "webhooks dead": ("retentive webhooks dead --json",),
+    "webhooks retry": (
+        "retentive webhooks retry whep_0660eca508752f64f89d126088550006 whe_9bd2d14c9c0d4a25b2f4a1c06f9e8d11",
+    ),
     "ls": ("retentive ls", "retentive ls team/ --format csv", "retentive ls --as-of yesterday"),
     "cat": ("retentive cat notes.md", "retentive cat notes.md --as-of 2h"),
     "view": ("retentive view", "retentive view notes.md --range 10:20"),

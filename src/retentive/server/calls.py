@@ -14,6 +14,7 @@ from retentive.place_records import PlaceRecords
 from retentive.server.errors import ApiError, missing
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import KeyRecord
+from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore
 from retentive.values.records import SYSTEM_STORE
@@ -28,9 +29,11 @@ _MAX_OPEN = 1_000
 class Place:
     """An open location that the server serves. Threads share it."""
 
-    def __init__(self, opened: Retentive, keys: KeyStore | None = None) -> None:
+    def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
         self.keys = keys or KeyStore(PlaceRecords(opened.backend))
+        self.webhooks = Webhooks(opened)
+        self.webhooks_to_private = webhooks_to_private
         self._stores: OrderedDict[tuple[str, Actor], tuple[StoreInfo, MemoryStore]] = OrderedDict()
         self._lock = Lock()
 

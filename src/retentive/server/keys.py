@@ -78,10 +78,7 @@ class KeyRecord:
 
     def sees(self, store_id: str, store_key: str | None) -> bool:
         """Return whether the patterns of the key include a memory store of its workspace."""
-        return not self.stores or any(
-            pattern == store_id or (store_key is not None and matches_actor(pattern, store_key))
-            for pattern in self.stores
-        )
+        return in_patterns(self.stores, store_id, store_key)
 
     @property
     def actor(self) -> Actor:
@@ -162,6 +159,13 @@ def new_key(
         max_body_bytes=max_body_bytes,
     )
     return NewKey(record, text)
+
+
+def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
+    """Return whether ids of memory stores and patterns of their keys include a store. No patterns include all."""
+    return not patterns or any(
+        pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
+    )
 
 
 def id_in(text: str) -> str | None:

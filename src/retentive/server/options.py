@@ -51,6 +51,8 @@ class Options:
     rate: str | None = option(None, "Requests of each key, such as 50/s or 600/m.", metavar="N/s")
     tls_cert: str | None = option(None, "TLS certificate with its chain, as PEM.", metavar="FILE")
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
+    lease_s: int = option(30, "Seconds until another process takes over webhooks and jobs.", low=1, high=3_600)
+    webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
     metrics: bool = option(True, "Answer GET /metrics, for Prometheus, without a key.")
     request_log: bool = option(True, "Log each request as a line of JSON on standard error.")

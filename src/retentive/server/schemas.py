@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from retentive.server.keys import SCOPES
+from retentive.server.webhooks import EVENTS
 from retentive.values.settings import NAMES
 
 Schema: TypeAlias = dict[str, object]
@@ -243,6 +244,29 @@ SCHEMAS: Mapping[str, Schema] = {
         last_used_at=nullable(TIME),
     ),
     "api_key_list": fixed(data=array(ref("api_key")), has_more=FLAG, first_id=nullable(TEXT), last_id=nullable(TEXT)),
+    "webhook_endpoint": fixed(
+        id=TEXT,
+        type=const("webhook_endpoint"),
+        url=TEXT,
+        name=TEXT,
+        description=TEXT,
+        enabled_events=array(enum(*EVENTS)),
+        state=enum("enabled", "disabled"),
+        created_at=TIME,
+        updated_at=TIME,
+    ),
+    "webhook_endpoint_deleted": fixed(id=TEXT, type=const("webhook_endpoint_deleted")),
+    "webhook_delivery": fixed(
+        type=const("webhook_delivery"),
+        webhook_event_id=TEXT,
+        webhook_endpoint_id=TEXT,
+        event=enum(*EVENTS),
+        state=enum("pending", "dead"),
+        attempts=NUMBER,
+        last_error=nullable(TEXT),
+        created_at=TIME,
+        last_attempt_at=nullable(TIME),
+    ),
     "error": fixed(
         type=const("error"),
         error={
@@ -270,13 +294,16 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 
 
-def _new_key() -> Schema:
-    known = SCHEMAS["api_key"]
-    properties = known["properties"]
+def _with_secret(name: str, secret: str) -> Schema:
+    properties = SCHEMAS[name]["properties"]
     assert isinstance(properties, dict)
-    return fixed(**properties, api_key=TEXT)
+    return fixed(**properties, **{secret: TEXT})
 
 
 def all_schemas() -> dict[str, Schema]:
     """The schemas by name."""
-    return {**SCHEMAS, "new_api_key": _new_key()}
+    return {
+        **SCHEMAS,
+        "new_api_key": _with_secret("api_key", "api_key"),
+        "new_webhook_endpoint": _with_secret("webhook_endpoint", "signing_secret"),
+    }

@@ -27,6 +27,7 @@ except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
 from retentive.server.application import application, server_of
+from retentive.server.background import start
 from retentive.server.limits import Buckets, RateLimits, bucket_file
 from retentive.server.protocol import HttpProtocol
 from retentive.server.supervisor import OneProcess, Progress, Supervisor, end_with_parent
@@ -106,14 +107,18 @@ def _application(opened: Retentive, options: Options) -> ASGIApp:
     traced = _tracing()
     telemetry = Telemetry(metrics() if options.metrics else None, None if traced is None else traced[0])
 
+    place = Place(opened, webhooks_to_private=options.webhooks_to_private)
+    background = start(opened, options)
+
     def stop() -> None:
+        background.stop()
         opened.close()
         if traced is not None:
             traced[1]()
 
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
-    return application(server_of(Place(opened), workers, limits, telemetry), on_stop=stop)
+    return application(server_of(place, workers, limits, telemetry), on_stop=stop)
 
 
 def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
-from retentive.errors import NotFound
+from retentive.errors import NotFound, RetentiveError
 from retentive.server import cursors
 from retentive.server.calls import Call, Json
 from retentive.server.errors import forbidden
@@ -23,6 +24,8 @@ def create_memory_store(
     made = call.place.opened.create_store(
         name, description=description or "", metadata=metadata, key=key, workspace=call.caller.workspace_id
     )
+    with suppress(RetentiveError):  # the leader finds it later
+        call.place.webhooks.announce([made])
     return memory_store(made)
 
 
@@ -80,13 +83,19 @@ def update_memory_store(
 
 def archive_memory_store(call: Call) -> Json:
     """Archive a memory store, which cannot be reversed."""
-    return memory_store(call.place.opened.archive_store(call.info.id, actor=call.caller.actor))
+    archived = call.place.opened.archive_store(call.info.id, actor=call.caller.actor)
+    with suppress(RetentiveError):
+        call.place.webhooks.announce([archived])
+    return memory_store(archived)
 
 
 def delete_memory_store(call: Call) -> Json:
     """Permanently remove a memory store with its memories and their history."""
     info = call.info
+    call.place.webhooks.note(info)
     call.place.opened.erase(info.id, actor=call.caller.actor)
+    with suppress(RetentiveError):
+        call.place.webhooks.announce_deleted([info.id])
     return {"id": info.id, "type": "memory_store_deleted"}
 
 

@@ -1,0 +1,74 @@
+"""Threads of a server process beside its requests: the election of the leader, and the work that only it does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event, Thread
+
+from retentive.errors import RetentiveError
+from retentive.opening import Retentive
+from retentive.server.deliveries import Deliverer
+from retentive.server.leader import RENEWED, Leader
+from retentive.server.options import Options
+
+LOG = logging.getLogger("retentive.server")
+Work = Callable[[Callable[[], bool]], None]
+"""A round of work. The argument returns whether it may go on: the process leads and does not stop."""
+
+
+class Background:
+    """Runs each work again and again, `every_s` seconds apart, while this process leads."""
+
+    def __init__(
+        self, leader: Leader, works: Sequence[Work], *, every_s: float = 1.0, on_stop: Callable[[], None] = lambda: None
+    ) -> None:
+        self._leader = leader
+        self._every_s = every_s
+        self._stop = Event()
+        self._on_stop = on_stop
+        self._threads = [Thread(target=self._elect, name="retentive-leader", daemon=True)]
+        self._threads += [Thread(target=self._run, args=(work,), name="retentive-work", daemon=True) for work in works]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for each in self._threads:
+            each.start()
+
+    def stop(self) -> None:
+        """Wait for the rounds that run, and give up the lease."""
+        self._stop.set()
+        for each in reversed(self._threads):
+            each.join()
+        self._on_stop()
+        self._leader.resign()
+
+    def may_go_on(self) -> bool:
+        """Return whether a round may take its next step."""
+        return self._leader.leads and not self._stop.is_set()
+
+    def _elect(self) -> None:
+        while not self._stop.is_set():
+            was_leading = self._leader.leads
+            if self._leader.tick() != was_leading:
+                LOG.info("this process %s", "leads now" if self._leader.leads else "does not lead any more")
+            self._stop.wait(RENEWED * self._leader.lease_s)
+
+    def _run(self, work: Work) -> None:
+        while not self._stop.wait(self._every_s):
+            if not self._leader.leads:
+                continue
+            try:
+                work(self.may_go_on)
+            except RetentiveError as error:
+                LOG.warning("background work failed and is tried again: %s", error.code)
+            except Exception:
+                LOG.exception("background work failed")
+
+
+def start(opened: Retentive, options: Options) -> Background:
+    """Start the background work of a server process."""
+    deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
+    background = Background(Leader(opened.records, lease_s=options.lease_s), [deliverer], on_stop=deliverer.close)
+    background.start()
+    return background

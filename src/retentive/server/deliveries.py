@@ -1,0 +1,175 @@
+"""The delivery of webhooks by the leader: attempts, their pauses, and the search for events that were not queued."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from threading import Timer
+from urllib.parse import urlsplit
+
+from retentive import __version__
+from retentive.errors import Locked, NotFound, RetentiveError
+from retentive.opening import Retentive
+from retentive.server.webhooks import CHANGED, Delivery, Endpoint, Webhooks, resolve, signature
+from retentive.storage.contract import StoreInfo
+from retentive.values.records import time_in_id
+
+PAUSES_S = (5, 15, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
+"""Pauses after failed attempts, with a random part of a fifth. After the last attempt the delivery is dead."""
+TIMEOUT_S = 10.0
+TOTAL_S = 15.0
+AT_ONCE = 8
+PER_ENDPOINT = 2
+"""Deliveries at the same time, so that a slow endpoint does not keep the others waiting."""
+SWEEP_S = 30.0
+"""Pause between searches for changes that no server announced, such as those of the command line."""
+KEPT_DAYS = 30
+"""Dead deliveries are removed after this time."""
+Send = Callable[[Endpoint, Delivery], int]
+
+
+class Deliverer:
+    """A round of it announces what has happened, and delivers what is due."""
+
+    def __init__(
+        self,
+        opened: Retentive,
+        *,
+        to_private: bool = False,
+        clock: Callable[[], float] = time.time,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._opened = opened
+        self._webhooks = Webhooks(opened)
+        self._to_private = to_private
+        self._clock = clock
+        self._jitter = jitter
+        self._pool = ThreadPoolExecutor(AT_ONCE, "retentive-webhook")
+        self._running: dict[str, tuple[str, Future[None]]] = {}
+        self._swept_at = 0.0
+
+    def __call__(self, may_go_on: Callable[[], bool]) -> None:
+        """One round. Slow deliveries go on after it; the last rounds wait for them."""
+        endpoints = {each.id: each for each in self._webhooks.endpoints()}
+        if not endpoints:
+            return
+        if self._clock() - self._swept_at >= SWEEP_S:
+            self.sweep()
+            self._swept_at = self._clock()
+        self._announce_changes(list(endpoints.values()))
+        self._running = {key: each for key, each in self._running.items() if not each[1].done()}
+        busy = Counter(endpoint_id for endpoint_id, _ in self._running.values())
+        for delivery in self._webhooks.deliveries("pending"):
+            if not may_go_on():
+                break
+            endpoint = endpoints.get(delivery.endpoint_id)
+            if endpoint is None or endpoint.state == "disabled":
+                self._webhooks.delivered(delivery)
+            elif (
+                delivery.due <= self._clock()
+                and delivery.key not in self._running
+                and busy[endpoint.id] < PER_ENDPOINT
+                and len(self._running) < AT_ONCE
+            ):
+                busy[endpoint.id] += 1
+                self._running[delivery.key] = endpoint.id, self._pool.submit(self.attempt, endpoint, delivery)
+        wait([future for _, future in self._running.values()], timeout=0.2)
+
+    def sweep(self) -> None:
+        """Announce what no server has announced, and remove old dead deliveries."""
+        infos = self._opened.stores()
+        self._webhooks.announce(infos)
+        self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))
+        for each in self._webhooks.deliveries("dead"):
+            tried_at = datetime.fromisoformat(each.tried_at or each.created_at).timestamp()
+            if self._clock() - tried_at > KEPT_DAYS * 86_400:
+                self._webhooks.forget(each)
+
+    def attempt(self, endpoint: Endpoint, delivery: Delivery) -> None:
+        """Try a delivery once, and store the outcome. Any status from 200 to 299 is a success."""
+        error = None
+        try:
+            status = send(endpoint, delivery, int(self._clock()), to_private=self._to_private)
+            if not 200 <= status <= 299:
+                error = f"status {status}"
+        except (OSError, http.client.HTTPException, ValueError) as failure:
+            error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
+            if str(failure) == "the host has a private address":
+                error = str(failure)
+        with suppress(RetentiveError):  # while the storage is away, it stays due
+            if error is None:
+                self._webhooks.delivered(delivery)
+                return
+            now, attempts = self._clock(), delivery.attempts + 1
+            is_dead = attempts > len(PAUSES_S)
+            pause = 0.0 if is_dead else PAUSES_S[attempts - 1] * (1 + 0.2 * self._jitter())
+            tried_at = datetime.fromtimestamp(now, UTC).isoformat()
+            after = replace(delivery, attempts=attempts, due=now + pause, tried_at=tried_at, error=error)
+            self._webhooks.failed(delivery, after, is_dead=is_dead)
+
+    def close(self) -> None:
+        """Wait for the deliveries that run."""
+        self._pool.shutdown()
+
+    def _announce_changes(self, endpoints: list[Endpoint]) -> None:
+        """Compare the newest change of each memory store with the one that was announced."""
+        asking = [each for each in endpoints if CHANGED in each.enabled_events and each.state == "enabled"]
+        for workspace_id in {each.workspace_id for each in asking}:
+            for info in self._opened.backend.list_stores(workspace=workspace_id):
+                with suppress(NotFound, Locked):
+                    self._announce_newest(info, asking)
+
+    def _announce_newest(self, info: StoreInfo, asking: list[Endpoint]) -> None:
+        newest = self._opened.store(info.id).history.newest()
+        at_us = time_in_id(f"memver_{newest}") if newest else None
+        at = info.created_at if at_us is None else datetime.fromtimestamp(at_us / 1e6, UTC)
+        self._webhooks.announce_changes(info, newest, at, asking)
+
+
+def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: bool) -> int:
+    """Send a delivery, and return the status of the answer. Redirects are not followed.
+
+    The connection goes to the address that was checked, so that a name cannot change in between. Raises `OSError`,
+    `HTTPException` and `ValueError`.
+    """
+    parts = urlsplit(endpoint.url)
+    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
+    if not is_tls and not to_private:
+        raise OSError("the URL is not encrypted")
+    address = resolve(host, port, to_private=to_private)
+    headers = {
+        "content-type": "application/json",
+        "user-agent": f"retentive/{__version__}",
+        **signature(endpoint, delivery.event_id, timestamp, delivery.body),
+    }
+    opened = socket.create_connection((address, port), TIMEOUT_S)
+    if is_tls:
+        opened = ssl.create_default_context().wrap_socket(opened, server_hostname=host)
+    end = Timer(TOTAL_S, _cut, [opened])
+    end.daemon = True
+    end.start()
+    try:
+        connection = http.client.HTTPConnection(host, parts.port)
+        connection.sock = opened
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", path, delivery.body.encode(), headers)
+        return connection.getresponse().status
+    finally:
+        end.cancel()
+        opened.close()
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection whose other side answers a byte at a time."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

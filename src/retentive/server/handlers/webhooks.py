@@ -1,0 +1,147 @@
+"""Handlers of webhook endpoints and of their deliveries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from retentive.errors import InvalidInput, NotFound
+from retentive.server import cursors
+from retentive.server.calls import Call, Json
+from retentive.server.errors import invalid, missing
+from retentive.server.objects import time
+from retentive.server.webhooks import Delivery, Endpoint, List, State, check_url
+
+
+def create_webhook_endpoint(
+    call: Call, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
+) -> Json:
+    """Create an endpoint. The answer contains its secret, which is shown once."""
+    made = call.place.webhooks.create(
+        call.caller.workspace_id,
+        _checked(call, url),
+        _events(enabled_events),
+        name=name or "",
+        description=description or "",
+        stores=call.caller.key.stores,
+    )
+    return {**webhook_endpoint(made), "signing_secret": made.secret}
+
+
+def list_webhook_endpoints(call: Call) -> Json:
+    """List the endpoints of the workspace, newest first, on one page."""
+    found = call.place.webhooks.endpoints(call.caller.workspace_id)
+    return {"data": [webhook_endpoint(each) for each in found[::-1] if _sees(call, each)], "next_page": None}
+
+
+def retrieve_webhook_endpoint(call: Call) -> Json:
+    """Return an endpoint, without its secret."""
+    return webhook_endpoint(_found(call))
+
+
+def update_webhook_endpoint(
+    call: Call,
+    *,
+    url: str | None,
+    enabled_events: tuple[str, ...] | None,
+    name: str | None,
+    description: str | None,
+    state: State | None,
+) -> Json:
+    """Change an endpoint."""
+    endpoint = _found(call)
+    changes = {
+        "url": None if url is None else _checked(call, url),
+        "enabled_events": _events(enabled_events) if enabled_events else None,
+        "name": name,
+        "description": description,
+        "state": state,
+    }
+    given = {field: value for field, value in changes.items() if value is not None}
+    return webhook_endpoint(call.place.webhooks.change(endpoint.id, **given))
+
+
+def delete_webhook_endpoint(call: Call) -> Json:
+    """Delete an endpoint with its deliveries."""
+    endpoint = _found(call)
+    call.place.webhooks.delete(endpoint.id)
+    return {"id": endpoint.id, "type": "webhook_endpoint_deleted"}
+
+
+def list_webhook_deliveries(call: Call, *, state: List, limit: int, page: str | None) -> Json:
+    """List the deliveries of an endpoint that are pending or dead, by the id of their event."""
+    endpoint = _found(call)
+    of = f"{call.path} {call.caller.workspace_id} {state}"
+    after = "" if page is None else cursors.decode(page, of, 1)[0]
+    found = list(call.place.webhooks.deliveries(state, endpoint.id, after=after, limit=limit + 1))
+    following = cursors.encode([found[limit - 1].event_id], of) if len(found) > limit else None
+    return {"data": [webhook_delivery(state, each) for each in found[:limit]], "next_page": following}
+
+
+def retry_webhook_delivery(call: Call) -> Json:
+    """Make a delivery due now, also a dead one."""
+    endpoint = _found(call)
+    try:
+        return webhook_delivery("pending", call.place.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
+    except NotFound:
+        raise missing("webhook delivery") from None
+
+
+def webhook_endpoint(endpoint: Endpoint) -> Json:
+    """An endpoint, without its secret."""
+    return {
+        "id": endpoint.id,
+        "type": "webhook_endpoint",
+        "url": endpoint.url,
+        "name": endpoint.name,
+        "description": endpoint.description,
+        "enabled_events": list(endpoint.enabled_events),
+        "state": endpoint.state,
+        "created_at": time(datetime.fromisoformat(endpoint.created_at)),
+        "updated_at": time(datetime.fromisoformat(endpoint.updated_at)),
+    }
+
+
+def webhook_delivery(state: List, delivery: Delivery) -> Json:
+    """A delivery."""
+    tried_at = delivery.tried_at
+    return {
+        "type": "webhook_delivery",
+        "webhook_event_id": delivery.event_id,
+        "webhook_endpoint_id": delivery.endpoint_id,
+        "event": delivery.event,
+        "state": state,
+        "attempts": delivery.attempts,
+        "last_error": delivery.error,
+        "created_at": delivery.created_at,
+        "last_attempt_at": None if tried_at is None else time(datetime.fromisoformat(tried_at)),
+    }
+
+
+def _found(call: Call) -> Endpoint:
+    try:
+        endpoint = call.place.webhooks.endpoint(call.ids["webhook_endpoint_id"])
+    except NotFound:
+        raise missing("webhook endpoint") from None
+    if not _sees(call, endpoint):
+        raise missing("webhook endpoint")
+    return endpoint
+
+
+def _sees(call: Call, endpoint: Endpoint) -> bool:
+    """A key with patterns of stores sees only endpoints with no more than its own patterns."""
+    own = call.caller.key.stores
+    is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))
+    return endpoint.workspace_id == call.caller.workspace_id and is_within
+
+
+def _checked(call: Call, url: str) -> str:
+    try:
+        return check_url(url, to_private=call.place.webhooks_to_private)
+    except InvalidInput as error:
+        raise invalid(f"url: {error}") from None
+
+
+def _events(given: tuple[str, ...]) -> tuple[str, ...]:
+    if not given:
+        raise invalid("enabled_events: must not be empty")
+    return tuple(dict.fromkeys(given))

@@ -1,0 +1,88 @@
+"""One leader among the processes that serve a location, elected by compare-and-set on a record of the location.
+
+Clocks of hosts are not compared: the leader renews the record, and another process takes over after it has seen the
+same record for most of a lease by its own monotonic clock. The leader stops to lead earlier than that.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+
+from retentive.errors import Conflict, RetentiveError
+from retentive.place_records import PlaceRecords
+
+KIND, NAME = "leader", "background"
+LEASE_S = 30
+RENEWED = 0.2
+"""Parts of the lease: the leader renews it this often, and the others look at it."""
+VALID = 0.6
+"""The leader leads for this part after its last renewal began."""
+TAKEN = 0.75
+"""Another process takes over a record that it has seen unchanged for this part."""
+
+
+class Leader:
+    """Membership of a process in the election. `tick` must be called every `RENEWED` parts of the lease."""
+
+    def __init__(
+        self, records: PlaceRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._records = records
+        self._monotonic = monotonic
+        self._holder = uuid.uuid4().hex
+        self._beat = 0
+        self._seen: str | None = None
+        self._seen_at = monotonic()
+        self._until = 0.0
+        self.lease_s = lease_s
+
+    @property
+    def leads(self) -> bool:
+        """Return whether this process leads now, by its own clock."""
+        return self._monotonic() < self._until
+
+    @property
+    def holder(self) -> str:
+        """Name of this process in the record."""
+        return self._holder
+
+    def tick(self) -> bool:
+        """Renew the lease, or take it if it is free; return whether this process leads.
+
+        While the storage is away, a leader leads until its lease ends.
+        """
+        now = self._monotonic()
+        with suppress(RetentiveError):
+            present = self._records.get(KIND, NAME)
+            if present != self._seen:
+                self._seen, self._seen_at = present, now
+            held_by = "" if present is None else json.loads(present)["holder"]
+            if held_by == self._holder or not held_by or now - self._seen_at >= TAKEN * self.lease_s:
+                self._write(present, self._holder, now)
+            else:
+                self._until = 0.0
+        return self.leads
+
+    def resign(self) -> None:
+        """Give up the lease, so that another process leads at once."""
+        self._until = 0.0
+        with suppress(RetentiveError):
+            present = self._records.get(KIND, NAME)
+            if present is not None and json.loads(present)["holder"] == self._holder:
+                self._write(present, "", self._monotonic())
+        self._until = 0.0
+
+    def _write(self, present: str | None, holder: str, now: float) -> None:
+        self._beat += 1
+        text = json.dumps({"holder": holder, "by": self._holder, "beat": self._beat})
+        try:
+            self._records.put(KIND, NAME, text, expected=present)
+        except Conflict:
+            self._until = 0.0
+            return
+        self._seen, self._seen_at = text, now
+        self._until = now + VALID * self.lease_s

@@ -1,0 +1,307 @@
+"""Webhook endpoints, the events for them, and the deliveries that are due: records of the location."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from retentive.errors import Conflict, InvalidInput, NotFound
+from retentive.opening import Retentive
+from retentive.server.keys import in_patterns
+from retentive.storage.contract import StoreInfo, now_us, sortable_id
+
+ENDPOINT, PENDING, DEAD, SEEN, CURSOR = (
+    "webhook_endpoint",
+    "webhook_pending",
+    "webhook_dead",
+    "webhook_seen",
+    "webhook_cursor",
+)
+"""Kinds of records. Keys of deliveries are `ENDPOINT.EVENT`; those of the last two are ids of memory stores."""
+CREATED, ARCHIVED, DELETED = "memory_store.created", "memory_store.archived", "memory_store.deleted"
+CHANGED = "memory.changed"
+EVENTS = (CREATED, ARCHIVED, DELETED, CHANGED)
+ORGANIZATION = "org_default"
+SECRET = "whsec_"  # noqa: S105 - the prefix of Standard Webhooks
+MAX_ENDPOINTS = 50
+State: TypeAlias = Literal["enabled", "disabled"]
+List: TypeAlias = Literal["pending", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Record of an endpoint. `stores` are the patterns of the API key that created it."""
+
+    id: str
+    workspace_id: str
+    url: str
+    enabled_events: tuple[str, ...]
+    secret: str
+    created_at: str
+    updated_at: str
+    name: str = ""
+    description: str = ""
+    state: State = "enabled"
+    stores: tuple[str, ...] = ()
+
+    def wants(self, event: str, info: StoreInfo, at: datetime) -> bool:
+        """Return whether the endpoint gets this event. It gets none from before its creation."""
+        return (
+            self.state == "enabled"
+            and self.workspace_id == info.workspace_id
+            and event in self.enabled_events
+            and in_patterns(self.stores, info.id, info.key)
+            and at >= datetime.fromisoformat(self.created_at)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Record of an event for an endpoint. `due` is a Unix time; `tried_at` and `error` are of the last attempt."""
+
+    endpoint_id: str
+    event_id: str
+    event: str
+    body: str
+    created_at: str
+    due: float
+    attempts: int = 0
+    tried_at: str | None = None
+    error: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Key of its record."""
+        return f"{self.endpoint_id}.{self.event_id}"
+
+    def to_text(self) -> str:
+        """The record as it is stored."""
+        return json.dumps(asdict(self))
+
+
+class Webhooks:
+    """The webhooks of a location. Threads and processes may share them."""
+
+    def __init__(self, opened: Retentive) -> None:
+        self._opened = opened
+        self._records = opened.records
+
+    def create(self, workspace_id: str, url: str, events: tuple[str, ...], **options: Any) -> Endpoint:
+        """Create an endpoint with a new secret. Raises `InvalidInput` for too many."""
+        if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
+            raise InvalidInput(f"a workspace has at most {MAX_ENDPOINTS} webhook endpoints")
+        now = datetime.now(UTC).isoformat()
+        secret = SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
+        made = Endpoint(sortable_id("whep_", now_us(time.time)), workspace_id, url, events, secret, now, now, **options)
+        self._records.put(ENDPOINT, made.id, json.dumps(asdict(made)), expected=None)
+        return made
+
+    def endpoints(self, workspace_id: str | None = None) -> list[Endpoint]:
+        """The endpoints of a workspace, or all, oldest first."""
+        found = (_endpoint(text) for _, text in self._records.list(ENDPOINT))
+        return [each for each in found if workspace_id in {None, each.workspace_id}]
+
+    def endpoint(self, endpoint_id: str) -> Endpoint:
+        """An endpoint. Raises `NotFound`."""
+        text = self._records.get(ENDPOINT, endpoint_id) if _is_id(endpoint_id) else None
+        if text is None:
+            raise NotFound("there is no such webhook endpoint")
+        return _endpoint(text)
+
+    def change(self, endpoint_id: str, **changes: Any) -> Endpoint:
+        """Change an endpoint. Raises `NotFound` and `Conflict`."""
+        before = self.endpoint(endpoint_id)
+        after = replace(before, **changes, updated_at=datetime.now(UTC).isoformat())
+        self._records.put(ENDPOINT, endpoint_id, json.dumps(asdict(after)), expected=json.dumps(asdict(before)))
+        return after
+
+    def delete(self, endpoint_id: str) -> None:
+        """Delete an endpoint with its deliveries. Raises `NotFound`."""
+        self.endpoint(endpoint_id)
+        self._records.put(ENDPOINT, endpoint_id, None)
+        for kind in ("pending", "dead"):
+            for each in self.deliveries(kind, endpoint_id):
+                self._records.put(_kind(kind), each.key, None)
+
+    def deliveries(
+        self, state: List, endpoint_id: str = "", *, after: str = "", limit: int | None = None
+    ) -> Iterator[Delivery]:
+        """The deliveries that are pending or dead, of an endpoint or all, after this event of the endpoint."""
+        start = f"{endpoint_id}." if endpoint_id else ""
+        found = self._records.list(_kind(state), after=start + after, limit=limit)
+        return (Delivery(**json.loads(text)) for _, text in takewhile(lambda pair: pair[0].startswith(start), found))
+
+    def delivery(self, endpoint_id: str, event_id: str) -> tuple[List, Delivery]:
+        """A delivery and its state. Raises `NotFound`."""
+        for state in ("dead", "pending"):
+            key = f"{endpoint_id}.{event_id}"
+            text = self._records.get(_kind(state), key) if _is_id(endpoint_id) and _is_id(event_id) else None
+            if text is not None:
+                return state, Delivery(**json.loads(text))
+        raise NotFound("there is no such delivery")
+
+    def retry(self, endpoint_id: str, event_id: str) -> Delivery:
+        """Make a delivery due now, also a dead one, with all its attempts. Raises `NotFound`."""
+        _, before = self.delivery(endpoint_id, event_id)
+        again = replace(before, due=0.0, attempts=0)
+        self._records.put(PENDING, again.key, again.to_text())
+        self._records.put(DEAD, again.key, None)
+        return again
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Forget a delivery that has arrived, or that nobody waits for any more."""
+        self._records.put(PENDING, delivery.key, None)
+
+    def failed(self, before: Delivery, after: Delivery, *, is_dead: bool) -> None:
+        """Store a failed attempt, unless somebody has changed the delivery meanwhile."""
+        if is_dead:
+            self._records.put(DEAD, after.key, after.to_text())
+        try:
+            new = None if is_dead else after.to_text()
+            self._records.put(PENDING, before.key, new, expected=before.to_text())
+        except Conflict:
+            return
+
+    def forget(self, delivery: Delivery) -> None:
+        """Remove a dead delivery."""
+        self._records.put(DEAD, delivery.key, None)
+
+    def note(self, info: StoreInfo) -> None:
+        """Remember a store that will be deleted, so that the event can be sent: its tombstone has no workspace."""
+        if self.endpoints(info.workspace_id) and self._records.get(SEEN, info.id) is None:
+            self._records.put(SEEN, info.id, _seen_text(info, ()))
+
+    def announce(self, infos: Iterable[StoreInfo]) -> None:
+        """Queue the events of memory stores that were created or archived, unless they were queued before.
+
+        A crash in between queues them again, with the same id.
+        """
+        endpoints = self.endpoints()
+        watched = {each.workspace_id for each in endpoints}
+        for info in infos:
+            if info.workspace_id not in watched:
+                continue
+            text = self._records.get(SEEN, info.id)
+            announced: list[str] = [] if text is None else json.loads(text)["announced"]
+            happened = {CREATED: info.created_at, ARCHIVED: info.archived_at}
+            new = {event: at for event, at in happened.items() if at is not None and event not in announced}
+            for event, at in new.items():
+                self._queue(endpoints, event, info, at)
+            if new:
+                self._records.put(SEEN, info.id, _seen_text(info, (*announced, *new)))
+
+    def gone(self, present: set[str]) -> list[str]:
+        """Ids of the memory stores that were seen, and are not among those that are present."""
+        return [store_id for store_id, _ in self._records.list(SEEN) if store_id not in present]
+
+    def announce_deleted(self, store_ids: Iterable[str]) -> None:
+        """Queue the events of memory stores that were deleted."""
+        endpoints = self.endpoints()
+        for store_id in store_ids:
+            found, text = self._opened.backend.get_store(store_id), self._records.get(SEEN, store_id)
+            if text is None or found is None or found.erased_at is None:
+                continue
+            seen = json.loads(text)
+            info = replace(found, workspace_id=seen["workspace_id"], key=seen["key"])
+            self._queue(endpoints, DELETED, info, found.erased_at)
+            self._records.put(SEEN, store_id, None)
+            self._records.put(CURSOR, store_id, None)
+
+    def announce_changes(self, info: StoreInfo, newest: str, at: datetime, endpoints: list[Endpoint]) -> None:
+        """Queue an event for the newest change of a memory store, unless it was queued before."""
+        if newest and self._records.get(CURSOR, info.id) != newest:
+            self._queue(endpoints, CHANGED, info, at, last_event_id=newest)
+            self._records.put(CURSOR, info.id, newest)
+
+    def _queue(self, endpoints: list[Endpoint], event: str, info: StoreInfo, at: datetime, **more: str) -> None:
+        digest = hashlib.sha256("/".join((event, info.id, *more.values())).encode()).hexdigest()
+        event_id = f"whe_{digest[:32]}"
+        created_at = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        data = {"type": event, "id": info.id, "organization_id": ORGANIZATION, "workspace_id": info.workspace_id}
+        body = json.dumps({"type": "event", "id": event_id, "created_at": created_at, "data": {**data, **more}})
+        for endpoint in endpoints:
+            if endpoint.wants(event, info, at):
+                made = Delivery(endpoint.id, event_id, event, body, created_at, 0.0)
+                if self._records.get(DEAD, made.key) is None:
+                    self._records.put(PENDING, made.key, made.to_text())
+
+
+def signature(endpoint: Endpoint, event_id: str, timestamp: int, body: str) -> dict[str, str]:
+    """Headers of Standard Webhooks."""
+    key = base64.b64decode(endpoint.secret.removeprefix(SECRET))
+    digest = hmac.digest(key, f"{event_id}.{timestamp}.{body}".encode(), "sha256")
+    signed = "v1," + base64.b64encode(digest).decode()
+    return {"webhook-id": event_id, "webhook-timestamp": str(timestamp), "webhook-signature": signed}
+
+
+def check_url(url: str, *, to_private: bool) -> str:
+    """Return a URL that deliveries may be sent to. Raises `InvalidInput`."""
+    try:
+        parts = urlsplit(url)
+        is_valid = bool(parts.hostname) and parts.port != 0 and parts.username is None and not parts.fragment
+    except ValueError:
+        is_valid = False
+    if not is_valid or not url.isascii() or len(url) > 2_000 or any(not "!" <= char <= "~" for char in url):
+        raise InvalidInput("must be a URL without user name and fragment")
+    if parts.scheme != "https" and not (to_private and parts.scheme == "http"):
+        raise InvalidInput("must begin with https://")
+    try:
+        is_allowed = to_private or is_public(parts.hostname or "")
+    except ValueError:
+        is_allowed = True  # a name, which is resolved at each delivery
+    if not is_allowed or (parts.hostname == "localhost" and not to_private):
+        raise InvalidInput("must not have a private address")
+    return url
+
+
+def is_public(address: str) -> bool:
+    """Return whether an IP address is public, also the one inside of an IPv6 address. Raises `ValueError`."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        packed = found.packed
+        inside = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1]
+        if found in _NAT64:
+            inside = ipaddress.IPv4Address(packed[12:])
+        if inside is not None:
+            return inside.is_global and not inside.is_multicast
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def resolve(host: str, port: int, *, to_private: bool) -> str:
+    """Address of a host. All of its addresses must be public, unless private ones are allowed. Raises `OSError`."""
+    found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not to_private and not all(is_public(each.partition("%")[0]) for each in found):
+        raise OSError("the host has a private address")
+    return found[0]
+
+
+def _seen_text(info: StoreInfo, announced: tuple[str, ...]) -> str:
+    return json.dumps({"workspace_id": info.workspace_id, "key": info.key, "announced": announced})
+
+
+def _endpoint(text: str) -> Endpoint:
+    given = json.loads(text)
+    return Endpoint(**{**given, "enabled_events": tuple(given["enabled_events"]), "stores": tuple(given["stores"])})
+
+
+def _kind(state: List) -> str:
+    return PENDING if state == "pending" else DEAD
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.replace("_", "").isalnum() and len(text) <= 60

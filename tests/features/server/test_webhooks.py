@@ -1,0 +1,451 @@
+"""Webhook endpoints, events, signatures, attempts, dead letters, and the leader that delivers them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import anthropic
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+import retentive
+from retentive.errors import InvalidInput
+from retentive.place_records import PlaceRecords
+from retentive.server.background import Background
+from retentive.server.calls import Place
+from retentive.server.deliveries import PAUSES_S, Deliverer
+from retentive.server.leader import Leader
+from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
+from support.command_line import here
+from support.http_api import Api, serving
+
+ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
+Received = tuple[str, dict[str, str], str]
+"""Path, headers with lowercase names, and body of a request."""
+
+
+class Receiver:
+    """HTTP server that keeps what it gets. It answers with the next of `statuses`, then with 200."""
+
+    def __init__(self) -> None:
+        self.got: Queue[Received] = Queue()
+        self.statuses: list[int] = []
+
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
+                receiver.got.put((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
+                self.send_header("location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook?a=b"
+
+    def events(self) -> list[Received]:
+        """What came until now."""
+        return [self.got.get() for _ in range(self.got.qsize())]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    thread = Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield found
+    found.server.shutdown()
+    thread.join()
+    found.server.server_close()
+
+
+class Rounds:
+    """Rounds of the deliverer with a clock that moves by itself, each until its deliveries are done."""
+
+    def __init__(self, opened: retentive.Retentive) -> None:
+        self.now = time.time()
+        self.deliverer = Deliverer(opened, to_private=True, clock=lambda: self.now, jitter=lambda: 1.0)
+
+    def __call__(self, after_s: float = 0.0) -> None:
+        self.now += after_s
+        self.deliverer(lambda: True)
+        for _, future in self.deliverer._running.values():
+            future.result()
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[retentive.Retentive]:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as found:
+        yield found
+
+
+@pytest.fixture
+def api(opened: retentive.Retentive) -> Iterator[Api]:
+    with serving(opened) as found:
+        found.place.webhooks_to_private = True
+        yield found
+
+
+@pytest.fixture
+def rounds(opened: retentive.Retentive) -> Iterator[Rounds]:
+    found = Rounds(opened)
+    yield found
+    found.deliverer.close()
+
+
+def endpoint(api: Api, receiver: Receiver, *events: str) -> dict[str, Any]:
+    body = {"url": receiver.url, "enabled_events": list(events or ALL)}
+    answer = api.post("/v1/webhook_endpoints", body)
+    assert answer.status == 200, answer.body
+    made: dict[str, Any] = answer.body
+    return made
+
+
+def data_of(received: list[Received]) -> list[tuple[str, str]]:
+    found = [json.loads(body)["data"] for _, _, body in received]
+    return [(each["type"], each["id"]) for each in found]
+
+
+def test_the_life_of_an_endpoint(api: Api, receiver: Receiver) -> None:
+    made = endpoint(api, receiver)
+    secret = made.pop("signing_secret")
+    assert secret.startswith("whsec_")
+    at = f"/v1/webhook_endpoints/{made['id']}"
+    assert api.get(at).body == made
+    assert api.get("/v1/webhook_endpoints").body == {"data": [made], "next_page": None}
+    changed = api.post(at, {"name": "n", "state": "disabled", "enabled_events": []}).body
+    assert (changed["name"], changed["state"], changed["enabled_events"]) == ("n", "disabled", ALL)
+    assert secret not in json.dumps(changed)
+    assert api.delete(at).body == {"id": made["id"], "type": "webhook_endpoint_deleted"}
+    assert api.get(at).status == api.delete(at).status == 404
+
+
+def test_signed_events_of_memory_stores(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    """The SDK and the package standardwebhooks accept them, and refuse a changed body and another secret."""
+    secret = endpoint(api, receiver)["signing_secret"]
+    store = api.post("/v1/memory_stores", {"name": "s"}).body["id"]
+    api.post(f"/v1/memory_stores/{store}/archive")
+    api.post(f"/v1/memory_stores/{store}/archive")
+    api.delete(f"/v1/memory_stores/{store}")
+    rounds()
+    rounds()
+    received = sorted(receiver.events(), key=lambda each: json.loads(each[2])["created_at"])
+    assert data_of(received) == [(event, store) for event in ALL]
+    client = anthropic.Anthropic(api_key="x")
+    for path, headers, body in received:
+        assert path == "/hook?a=b"
+        event = client.beta.webhooks.unwrap(body, headers=headers, key=secret)
+        assert (event.type, event.id, event.data.type in ALL) == ("event", headers["webhook-id"], True)
+        assert type(event.data).__name__.startswith("BetaWebhookMemoryStore")
+        data: Any = event.data
+        assert (data.organization_id, data.workspace_id) == ("org_default", "wrkspc_default")
+        Webhook(secret).verify(body, headers)
+        with pytest.raises(WebhookVerificationError):
+            Webhook(secret).verify(body + " ", headers)
+        with pytest.raises(WebhookVerificationError):
+            Webhook("whsec_AAAA").verify(body, headers)
+
+
+def test_events_of_the_library_and_the_command_line(
+    api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive
+) -> None:
+    """The leader finds them, and a store from before the endpoint has no event of its creation."""
+    old = opened.create_store("old").id
+    endpoint(api, receiver)
+    new = opened.create_store("new").id
+    opened.archive_store(old)
+    rounds()
+    assert sorted(data_of(receiver.events())) == sorted([(ALL[1], old), (ALL[0], new)])
+    opened.erase(new)
+    rounds()
+    assert receiver.events() == []
+    rounds(after_s=30)
+    assert data_of(receiver.events()) == [(ALL[2], new)]
+
+
+def test_changes_of_memories_for_endpoints_that_ask(
+    api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive
+) -> None:
+    """One event tells of the newest change, whose id continues an event stream."""
+    old = opened.store("old")
+    old.write("/memories/a", "before")
+    endpoint(api, receiver, "memory_store.deleted")
+    endpoint(api, receiver, "memory.changed")
+    rounds()
+    assert receiver.events() == []
+    old.write("/memories/a", "one")
+    old.write("/memories/a", "two")
+    rounds()
+    (received,) = receiver.events()
+    assert json.loads(received[2])["data"] == {
+        "type": "memory.changed",
+        "id": old.id,
+        "organization_id": "org_default",
+        "workspace_id": "wrkspc_default",
+        "last_event_id": old.history.newest(),
+    }
+    rounds()
+    assert receiver.events() == []
+
+
+def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    """Redirects and errors are failures; after the last attempt the delivery is dead until somebody retries it."""
+    made = endpoint(api, receiver)
+    at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
+    receiver.statuses = [500, 302, 404, 301, 429, 503, 410, 400, 500, 500]
+    assert len(receiver.statuses) == len(PAUSES_S) + 1
+    store = api.post("/v1/memory_stores", {"name": "s"}).body["id"]
+    rounds()
+    for number, pause in enumerate(PAUSES_S, 1):
+        (waiting,) = api.get(f"{at}?state=pending").body["data"]
+        assert waiting["attempts"] == number
+        rounds(after_s=pause)
+        assert api.get(f"{at}?state=pending").body["data"] == [waiting]  # a fifth is added
+        rounds(after_s=pause * 0.2 + 1)
+    assert api.get(f"{at}?state=pending").body["data"] == []
+    (dead,) = api.get(at).body["data"]
+    assert (dead["state"], dead["attempts"], dead["last_error"]) == ("dead", 10, "status 500")
+    received = receiver.events()
+    assert len(received) == 10
+    assert {path for path, _, _ in received} == {"/hook?a=b"}
+    assert len({headers["webhook-id"] for _, headers, _ in received}) == 1
+    rounds(after_s=100_000)
+    assert receiver.events() == []
+    retried = api.post(f"{at}/{dead['webhook_event_id']}/retry").body
+    assert (retried["state"], retried["attempts"]) == ("pending", 0)
+    rounds()
+    assert data_of(receiver.events()) == [(ALL[0], store)]
+    assert api.get(at).body["data"] == api.get(f"{at}?state=pending").body["data"] == []
+    assert api.post(f"{at}/{dead['webhook_event_id']}/retry").status == 404
+
+
+def test_dead_letters_are_removed_after_30_days(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    made = endpoint(api, receiver)
+    receiver.statuses = [500] * 10
+    api.post("/v1/memory_stores", {"name": "s"})
+    for pause in (0, *PAUSES_S):
+        rounds(after_s=pause * 1.2 + 1)
+    at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
+    assert len(api.get(at).body["data"]) == 1
+    rounds(after_s=30 * 86_400 + 1)
+    assert api.get(at).body["data"] == []
+
+
+def test_pages_of_deliveries(api: Api, receiver: Receiver) -> None:
+    made, second = endpoint(api, receiver), endpoint(api, receiver)
+    for _ in range(3):
+        api.post("/v1/memory_stores", {"name": "s"})
+    at = f"/v1/webhook_endpoints/{made['id']}/deliveries?state=pending&limit=2"
+    first = api.get(at).body
+    last = api.get(f"{at}&page={first['next_page']}").body
+    assert (len(first["data"]), len(last["data"]), last["next_page"]) == (2, 1, None)
+    assert len({each["webhook_event_id"] for each in first["data"] + last["data"]}) == 3
+    assert {each["webhook_endpoint_id"] for each in first["data"] + last["data"]} == {made["id"]}
+    refused = api.get(f"{at.replace(made['id'], second['id'])}&page={first['next_page']}")
+    assert (refused.status, refused.error["message"]) == (400, "page: belongs to another list or other filters")
+
+
+def test_the_command_shows_and_retries_dead_letters(
+    api: Api, receiver: Receiver, rounds: Rounds, tmp_path: Path
+) -> None:
+    made = endpoint(api, receiver)
+    receiver.statuses = [500] * 10
+    api.post("/v1/memory_stores", {"name": "s"})
+    for pause in (0, *PAUSES_S):
+        rounds(after_s=pause * 1.2 + 1)
+    at = f"sqlite:///{tmp_path}/memory.db"
+    (row,) = here(at, "webhooks").stdout.splitlines()
+    assert row.split("\t") == [made["id"], receiver.url, "enabled", "wrkspc_default", ",".join(ALL), "0", "1"]
+    (dead,) = json.loads(here(at, "webhooks", "dead", "--json").stdout)
+    assert (dead["endpoint_id"], dead["error"]) == (made["id"], "status 500")
+    assert made["signing_secret"] not in here(at, "webhooks", "--json").stdout
+    assert here(at, "webhooks", "retry", made["id"], dead["event_id"]).exit_code == 0
+    rounds()
+    assert len(receiver.events()) == 11
+    assert here(at, "webhooks", "dead").stdout == ""
+    assert here(at, "webhooks", "retry", made["id"], dead["event_id"]).exit_code == 3
+
+
+def test_workspaces_patterns_and_disabled_endpoints(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    """An endpoint gets the events of its workspace, and only those of stores that its key includes."""
+    other = api.with_key("admin", workspace_id="wrkspc_other")
+    limited = api.with_key("admin", stores=("team-*",))
+    foreign, own = endpoint(other, receiver), endpoint(limited, receiver)
+    assert limited.get("/v1/webhook_endpoints").body["data"][0]["id"] == own["id"]
+    assert api.get(f"/v1/webhook_endpoints/{foreign['id']}").status == 404
+    whole = endpoint(api, receiver)
+    assert limited.get(f"/v1/webhook_endpoints/{whole['id']}").status == 404
+    api.post(f"/v1/webhook_endpoints/{whole['id']}", {"state": "disabled"})
+    api.post("/v1/memory_stores", {"name": "hidden"})
+    seen = api.post("/v1/memory_stores", {"name": "t", "key": "team-a"}).body["id"]
+    rounds()
+    assert data_of(receiver.events()) == [("memory_store.created", seen)]
+
+
+def test_a_crash_before_the_record_of_the_announcement(
+    api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive
+) -> None:
+    """The event is queued again with the same id, so that a receiver can recognise it."""
+    endpoint(api, receiver)
+    store = opened.create_store("s")
+    Webhooks(opened).announce([store])
+    opened.records.put(SEEN, store.id, None)
+    rounds()
+    opened.records.put(SEEN, store.id, None)
+    rounds(after_s=30)
+    first, second = receiver.events()
+    assert first[1]["webhook-id"] == second[1]["webhook-id"]
+    assert [opened.records.list(kind) for kind in (PENDING, DEAD)] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.com/", "https://u:p@example.com/", "https://127.0.0.1/", "https://[::1]/", "https://10.1.2.3",
+     "https://169.254.169.254/", "https://[::ffff:127.0.0.1]/", "https://localhost/", "ftp://example.com", "x", "",
+     "https://example.com/\r\nx", "https://exämple.com/", "https://example.com/#f", "https://[64:ff9b::7f00:1]/"],
+)  # fmt: skip
+def test_urls_that_are_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        check_url(url, to_private=False)
+
+
+def test_addresses() -> None:
+    public = ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"]
+    private = ["127.0.0.1", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.1.1", "100.64.0.1",
+               "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:10.0.0.1",
+               "2002:7f00:1::", "64:ff9b::a00:1"]  # fmt: skip
+    assert [each for each in public if not is_public(each)] == [each for each in private if is_public(each)] == []
+
+
+def test_a_name_with_a_private_address_gets_nothing(api: Api, receiver: Receiver, opened: retentive.Retentive) -> None:
+    """The address is checked at the delivery: a name that was public may resolve to another address later."""
+    made = endpoint(api, receiver)
+    url = receiver.url.replace("http://127.0.0.1", "https://localhost")
+    opened.records.put("webhook_endpoint", made["id"], None)
+    Webhooks(opened).create("wrkspc_default", url, tuple(ALL))
+    opened.create_store("s")
+    deliverer = Deliverer(opened)
+    deliverer(lambda: True)
+    deliverer.close()
+    (waiting,) = Webhooks(opened).deliveries("pending")
+    assert (waiting.error, waiting.attempts) == ("the host has a private address", 1)
+    assert receiver.events() == []
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_one_leader_within_a_lease(opened: retentive.Retentive) -> None:
+    """The first leads; the second takes over within a lease of the last renewal, after the first has stopped."""
+    clock = Time()
+    first, second = (Leader(opened.records, lease_s=10, monotonic=clock) for _ in range(2))
+    assert (first.tick(), second.tick()) == (True, False)
+    for _ in range(20):
+        clock.now += 2
+        assert (first.tick(), second.tick()) == (True, False)
+    renewed = clock.now
+    while not second.leads:
+        clock.now += 2
+        second.tick()
+        assert not (first.leads and second.leads)
+    assert clock.now - renewed <= 10
+    assert first.tick() is False
+    second.resign()
+    assert first.tick() is True
+
+
+def test_of_many_processes_one_leads_at_a_time(opened: retentive.Retentive) -> None:
+    """Whatever the order of their steps and the pauses between them."""
+    import random
+
+    chooser, clock = random.Random(7), Time()
+    leaders = [Leader(opened.records, lease_s=10, monotonic=clock) for _ in range(4)]
+    for _ in range(400):
+        clock.now += chooser.choice([0, 0.5, 2, 7])
+        chooser.choice(leaders).tick()
+        assert sum(each.leads for each in leaders) <= 1
+
+
+def test_a_leader_without_storage_steps_down(opened: retentive.Retentive, tmp_path: Path) -> None:
+    clock = Time()
+    with retentive.open(f"sqlite:///{tmp_path}/other.db") as other:
+        leader = Leader(PlaceRecords(other.backend), lease_s=10, monotonic=clock)
+        assert leader.tick()
+    clock.now += 5
+    assert leader.tick()
+    clock.now += 2
+    assert not leader.tick()
+
+
+def test_background_work_goes_on_after_an_error(opened: retentive.Retentive) -> None:
+    done: Queue[None] = Queue()
+
+    def works(_: Callable[[], bool]) -> None:
+        done.put(None)
+        raise ValueError("once more")
+
+    background = Background(Leader(opened.records), [works], every_s=0.001)
+    background.start()
+    done.get(timeout=30)
+    done.get(timeout=30)
+    background.stop()
+    assert Leader(opened.records).tick()  # the lease was given up
+
+
+MAIN = "from retentive.cli import main; main()"
+
+
+@contextmanager
+def server(at: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-c", MAIN, "serve", "--at", at, "--port", "0", "--no-request-log"]
+    command += ["--webhooks-to-private", "--lease-s", "1"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().split()[-1]
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        process.stdout.close()
+
+
+def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
+    """The leader is killed after its first failed attempt; another server delivers the event."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    receiver.statuses = [500]
+    with retentive.open(at) as opened:
+        place = Place(opened)
+        key = place.keys.create("t", scopes=("admin",)).text
+        with server(at) as (process, url):
+            api = Api(url, key, place)
+            made = endpoint(api, receiver)
+            store = api.post("/v1/memory_stores", {"name": "s"}).body["id"]
+            assert data_of([receiver.got.get(timeout=60)]) == [("memory_store.created", store)]
+            process.kill()
+        with server(at) as (_, url):
+            again = receiver.got.get(timeout=60)
+            assert data_of([again]) == [("memory_store.created", store)]
+            Webhook(made["signing_secret"]).verify(again[2], again[1])

@@ -1,0 +1,34 @@
+"""Health check of a container: `python -m retentive.server.health` ends with 0 if the server in it answers."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+from retentive.server.options import PREFIX, Options
+
+TIMEOUT_S = 4.0
+
+
+def is_healthy(port: int, *, tls: bool) -> bool:
+    """Return whether the server on the loopback address answers `/healthz`. Its certificate is for another name."""
+    if tls:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection: HTTPConnection = HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_S, context=context)
+    else:
+        connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+if __name__ == "__main__":
+    found = int(os.environ.get(f"{PREFIX}PORT") or Options("").port)
+    sys.exit(0 if is_healthy(found, tls=bool(os.environ.get(f"{PREFIX}TLS_CERT"))) else 1)

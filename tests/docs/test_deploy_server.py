@@ -1,0 +1,184 @@
+"""The files in deploy are valid, name settings that exist, and run the server without rights that it does not need."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+import retentive
+from retentive.cli.server import serve
+from retentive.errors import InvalidInput
+from retentive.server.health import is_healthy
+from retentive.server.options import CONFIG, Options, read_configuration, settings
+from support.http_api import serving
+from support.pages import ROOT
+
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "retentive"
+KNOWN = {each.variable for each in settings()} | {CONFIG}
+TLS = {"locationSecret": "db", "tlsSecret": "tls"}
+
+
+def variables(text: str) -> set[str]:
+    """Names of settings in a file. A name that a template completes is left out."""
+    return set(re.findall(r"RETENTIVE_SERVE_[A-Z_]+(?![A-Z_]| *\{)", text))
+
+
+@pytest.mark.parametrize("file", [each for each in sorted(DEPLOY.rglob("*")) if each.is_file()], ids=lambda f: f.name)
+def test_settings_in_the_files_exist(file: Path) -> None:
+    assert variables(file.read_text("utf-8")) - {"RETENTIVE_SERVE_"} <= KNOWN
+
+
+def steps() -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Containerfile").read_text("utf-8"))
+    rows = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    return [(step, rest) for step, rest in rows]
+
+
+def image_environment() -> dict[str, str]:
+    """Variables that the image sets."""
+    return dict(each.split("=", 1) for each in dict(steps())["ENV"].split())
+
+
+def test_the_image_starts_with_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="TLS"):
+        parsed(image_environment(), monkeypatch)
+
+
+def test_the_image_has_the_server_and_runs_as_a_user() -> None:
+    """Sources and extras exist, no step as root follows the change of user, and the command starts the server."""
+    found = steps()
+    copied = [name for step, rest in found if step == "COPY" and "--from" not in rest for name in rest.split()[:-1]]
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    (extras,) = re.findall(r'"\.\[([a-z,]+)\]"', str(found))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {"server", "telemetry", "postgres"} <= set(extras.split(",")) <= set(project["optional-dependencies"])
+    order = [step for step, _ in found]
+    assert order.index("USER") > max(place for place, step in enumerate(order) if step in {"RUN", "COPY"})
+    last = dict(found)
+    assert (last["USER"], last["ENTRYPOINT"], last["CMD"]) == ("10001", '["retentive"]', '["serve"]')
+    assert '"python", "-m", "retentive.server.health"' in last["HEALTHCHECK"]
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")
+def test_hadolint_accepts_the_image() -> None:
+    done = subprocess.run(["hadolint", DEPLOY / "Containerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_health_check_asks_the_server(tmp_path: Path) -> None:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
+        port = api.url.rpartition(":")[2]
+        env = {**os.environ, "RETENTIVE_SERVE_PORT": port}
+        command = [sys.executable, "-m", "retentive.server.health"]
+        assert subprocess.run(command, env=env, check=False).returncode == 0
+        assert not is_healthy(int(port), tls=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    assert not is_healthy(int(port), tls=False)
+
+
+def parsed(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Options:
+    """The options with which `retentive serve` would start in this environment. Files of TLS exist."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, str(value))
+    given = serve.make_context("serve", list(arguments)).params
+    options = Options("", **given | {name: __file__ for name in ("tls_cert", "tls_key") if given[name]})
+    options.check()
+    return options
+
+
+def test_compose_starts_the_server_with_tls_over_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    services: dict[str, Any] = compose["services"]
+    server = services["server"]
+    options = parsed(image_environment() | server["environment"], monkeypatch)
+    assert (options.host, options.port, options.workers, options.tls_key) == ("0.0.0.0", 8443, 2, __file__)
+    assert server["ports"] == [f"{options.port}:{options.port}"]
+    assert server["environment"]["RETENTIVE_AT"].startswith("postgresql://retentive@database/")
+    assert {Path(options_path).name for options_path in server["secrets"]} == compose["secrets"].keys()
+    for name in ("server", "schema"):
+        assert (services[name]["read_only"], services[name]["cap_drop"]) == (True, ["ALL"])
+        assert services[name]["depends_on"].keys() <= services.keys()
+    assert (ROOT / "deploy" / server["build"]["context"] / server["build"]["dockerfile"]).is_file()
+    assert set(compose["volumes"]) == {"database"}
+
+
+def unit() -> list[tuple[str, str]]:
+    lines = (DEPLOY / "retentive.service").read_text("utf-8").splitlines()
+    return [(key, value) for key, found, value in (line.partition("=") for line in lines) if found]
+
+
+def test_the_unit_starts_the_server_with_its_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    values = dict(unit())
+    command = values["ExecStart"].split()
+    assert command[:2] == ["/opt/retentive/bin/retentive", "serve"]
+    shutil.copy(DEPLOY / "server.toml", tmp_path)
+    arguments = [each.replace("%d", str(tmp_path)) for each in command[2:]]
+    environment = dict(each.split("=") for each in values["Environment"].split())
+    options = parsed(environment, monkeypatch, *arguments)
+    assert (options.host, options.port, options.tls_cert) == ("0.0.0.0", 8443, __file__)
+    at = read_configuration(str(DEPLOY / "server.toml"))["at"]
+    assert at.startswith(f"sqlite:////var/lib/{values['StateDirectory']}/")
+    credentials = {value.partition(":")[0] for key, value in unit() if key == "LoadCredential"}
+    assert {Path(value).name for value in environment.values()} | {"server.toml"} == credentials
+    assert (values["User"], values["NoNewPrivileges"], values["CapabilityBoundingSet"]) == ("retentive", "yes", "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path: Path) -> None:
+    text = (DEPLOY / "retentive.service").read_text("utf-8")
+    copy = tmp_path / "retentive.service"
+    copy.write_text(text.replace("/opt/retentive/bin", str(Path(sys.executable).parent)), "utf-8")
+    for check in (["verify"], ["security", "--offline=true", "--threshold=20", "--no-pager"]):
+        done = subprocess.run(["systemd-analyze", *check, str(copy)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), check
+
+
+def test_the_chart_belongs_to_this_version_and_names_settings() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    assert (chart["name"], chart["appVersion"]) == ("retentive", retentive.__version__)
+    assert values["settings"].keys() <= {each.name for each in settings()}
+    templates = "".join(each.read_text("utf-8") for each in (CHART / "templates").iterdir())
+    for name in re.findall(r"\.Values\.([A-Za-z.]+)", templates):
+        at: Any = values
+        for key in name.split("."):
+            assert key in at, name
+            at = at[key]
+
+
+def rendered(*given: str) -> list[dict[str, Any]]:
+    """The objects of the chart. Raises `CalledProcessError` if it refuses the values."""
+    command = ["helm", "template", "memory", str(CHART), *(f"--set={each}" for each in given)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+def test_the_chart_renders_a_server_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["helm", "lint", str(CHART), "--set=locationSecret=db,tlsSecret=tls"], check=True)
+    objects = {each["kind"]: each for each in rendered("locationSecret=db", "tlsSecret=tls")}
+    assert objects.keys() == {"Deployment", "Service", "PodDisruptionBudget"}
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["envFrom"] == [{"secretRef": {"name": "db"}}]
+    (server,) = pod["containers"]
+    options = parsed({each["name"]: each["value"] for each in server["env"]}, monkeypatch, *server["args"][1:])
+    assert (options.host, options.port) == ("0.0.0.0", server["ports"][0]["containerPort"])
+    for refused in ((), ("locationSecret=db",), ("persistence.enabled=true", "insecureNoTls=true")):
+        with pytest.raises(subprocess.CalledProcessError):
+            rendered(*refused)
+    single = {each["kind"]: each for each in rendered("persistence.enabled=true", "replicas=1", "tlsSecret=tls")}
+    assert single.keys() == {"Deployment", "Service", "PersistentVolumeClaim"}

@@ -25,6 +25,7 @@ from retentive.server.protocol import HttpProtocol
 
 HOST = "127.0.0.1"
 STARTED_S = 30
+UNLISTED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/.well-known/")
 
 
 @dataclass
@@ -98,7 +99,7 @@ def check(method: str, path: str, answer: Answer) -> None:
         assert ("retry-after" in answer.headers) == (answer.status in {429, 503})
     operation = _operation(method, path.partition("?")[0])
     if operation is None:
-        assert answer.status in {404, 405} or path.startswith(("/healthz", "/readyz", "/metrics", "/openapi.json"))
+        assert answer.status in {404, 405} or path.startswith(UNLISTED)
         return
     assert str(answer.status) in operation["responses"], f"{method} {path}: {answer.status} is not documented"
     documented = operation["responses"][str(answer.status)]

@@ -11,12 +11,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from anyio import fail_after, to_thread
 
 from retentive.errors import RetentiveError
 from retentive.server.calls import Call, Caller, Events, Json, Place, Streamed
-from retentive.server.credentials import check_beta, check_scope, check_workspace, key_in, named_actor
+from retentive.server.credentials import (
+    METADATA,
+    check_beta,
+    check_scope,
+    check_workspace,
+    is_token,
+    key_in,
+    named_actor,
+)
 from retentive.server.envelope import Envelope
 from retentive.server.errors import ApiError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
@@ -41,6 +50,9 @@ try:
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
+if TYPE_CHECKING:
+    from retentive.server.oauth import Tokens
+
 LOG = logging.getLogger("retentive.server")
 MIN_BODY_BYTES = 1 << 20
 ESCAPED = 6
@@ -61,6 +73,8 @@ class Server:
     telemetry: Telemetry
     limits: RateLimits = field(default_factory=RateLimits)
     bodies: BodyBudget = field(default_factory=BodyBudget)
+    tokens: Tokens | None = None
+    """OAuth, if it is configured."""
     is_stopping: bool = False
 
     def stop(self) -> None:
@@ -74,7 +88,10 @@ class Server:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
         except ApiError as error:
-            return error_response(request.scope, error, routes)
+            response = error_response(request.scope, error, routes)
+            if error.status == 401:
+                response.headers["www-authenticate"] = "Bearer" if self.tokens is None else self.tokens.challenge
+            return response
         except RetentiveError as error:
             return error_response(request.scope, api_error(error), routes)
 
@@ -103,6 +120,11 @@ class Server:
         text = key_in(request.headers)
         if text is None:
             raise unauthorized()
+        if self.tokens is not None and is_token(text):
+            token = self.tokens.cached(text) or await self.workers.run(partial(self.tokens.authenticated, text))
+            if token is None:
+                raise unauthorized()
+            return Caller(token, named_actor(request.headers, token))
         is_known, record = self.place.keys.cached(text)
         if not is_known:
             record = await self.workers.run(partial(self.place.keys.authenticated, text))
@@ -152,6 +174,10 @@ class Server:
             return error_response(request.scope, missing("route"))
         text = await to_thread.run_sync(self.telemetry.metrics.text)
         return Response(text, media_type=self.telemetry.metrics.media_type)
+
+    async def described_resource(self, _: Request) -> Response:
+        """Answer of the metadata of OAuth."""
+        return json_response({} if self.tokens is None else self.tokens.metadata)
 
 
 def _route(routes: Mapping[str, Route], method: str) -> Route:
@@ -221,10 +247,12 @@ def server_of(
     workers: Workers | None = None,
     limits: RateLimits | None = None,
     telemetry: Telemetry | None = None,
+    tokens: Tokens | None = None,
 ) -> Server:
     """A server for an open location."""
     workers = workers or Workers()
-    return Server(place, workers, Hub(workers.run), telemetry or Telemetry(metrics()), limits or RateLimits())
+    telemetry = telemetry or Telemetry(metrics())
+    return Server(place, workers, Hub(workers.run), telemetry, limits or RateLimits(), tokens=tokens)
 
 
 def application(server: Server, *, on_stop: Callable[[], None] | None = None) -> ASGIApp:
@@ -239,6 +267,8 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
         HttpRoute("/metrics", server.measured),
         HttpRoute("/openapi.json", _described),
     ]
+    if server.tokens is not None:
+        routes.append(HttpRoute(METADATA, server.described_resource))
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

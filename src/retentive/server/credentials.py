@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
 """A request names at most one of them. Other names are ignored."""
 ACTOR_HEADER = "retentive-actor"
+METADATA = "/.well-known/oauth-protected-resource"
+"""Path of the metadata of OAuth (RFC 9728)."""
 
 
 def key_in(headers: Headers) -> str | None:
@@ -25,6 +27,11 @@ def key_in(headers: Headers) -> str | None:
         return given
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token else None
+
+
+def is_token(text: str) -> bool:
+    """Return whether a credential has the form of an OAuth token (JWT)."""
+    return text.count(".") == 2
 
 
 def check_workspace(headers: Headers, key: KeyRecord) -> None:

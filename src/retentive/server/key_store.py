@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 
 from retentive.errors import Conflict, NotFound
 from retentive.place_records import PlaceRecords
-from retentive.server.keys import ID_PREFIX, KeyRecord, NewKey, id_in, matches, new_key
+from retentive.server.keys import ID_PREFIX, TOKEN_PREFIX, KeyRecord, NewKey, id_in, matches, new_key
 
 KIND = "api_key"
 USED = "api_key_used"
@@ -143,10 +143,12 @@ class KeyStore:
             self._cached[key_id] = (self._monotonic() + CACHE_S, record)
         return record
 
-    def is_active(self, key_id: str) -> bool:
-        """Return whether a key is active, with the delay of the cache."""
-        known = self._cached.get(key_id)
-        record = self._read(key_id) if known is None or known[0] <= self._monotonic() else known[1]
+    def is_active(self, key: KeyRecord) -> bool:
+        """Return whether a key or an OAuth token is active, for a key with the delay of the cache."""
+        if key.id.startswith(TOKEN_PREFIX):
+            return key.status_at(self.now()) == "active"
+        known = self._cached.get(key.id)
+        record = self._read(key.id) if known is None or known[0] <= self._monotonic() else known[1]
         return record is not None and record.status_at(self.now()) == "active"
 
     def first_exists(self) -> bool:

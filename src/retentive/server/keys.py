@@ -26,6 +26,8 @@ DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
 DEFAULT_WORKSPACE = "wrkspc_default"
 PREFIX = "rtv_"
 ID_PREFIX = "apikey_"
+TOKEN_PREFIX = "oauth_"  # noqa: S105 - no password
+"""Ids of records that stand for OAuth tokens. They are not stored."""
 _ALPHABET = string.ascii_letters + string.digits
 _ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 of 62 characters are 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
@@ -135,7 +137,7 @@ def new_key(
         check_name_pattern(pattern)
     for pattern in act_as:
         check_actor_pattern(pattern)
-    _check_principal(principal)
+    check_principal(principal)
     rate_of(rate_limit)
     if expires_at is not None and expires_at <= now:
         raise InvalidInput("expires_at must be in the future")
@@ -201,7 +203,8 @@ PRINCIPALS = {
 """Type and field of the principal of a key, by the kind of the actor."""
 
 
-def _check_principal(principal: str | None) -> None:
+def check_principal(principal: str | None) -> None:
+    """Raise `InvalidInput` for an actor that the changes of a key cannot have."""
     actor = as_actor(principal)
     if actor is None:
         return

@@ -53,6 +53,7 @@ class Options:
     tls_key: str | None = option(None, "Private key of the certificate, as PEM.", metavar="FILE")
     lease_s: int = option(30, "Seconds until another process takes over webhooks and jobs.", low=1, high=3_600)
     webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
+    oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/server-security.md).", metavar="FILE")
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
     metrics: bool = option(True, "Answer GET /metrics, for Prometheus, without a key.")
     request_log: bool = option(True, "Log each request as a line of JSON on standard error.")

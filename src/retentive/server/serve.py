@@ -34,6 +34,7 @@ from retentive.server.supervisor import OneProcess, Progress, Supervisor, end_wi
 from retentive.server.workers import Workers
 
 if TYPE_CHECKING:
+    from retentive.server.oauth import Tokens
     from retentive.server.tracing import Tracing
 
 VARIABLE = "RETENTIVE_SERVE"
@@ -59,6 +60,7 @@ def serve(options: Options, *, on_start: Callable[[Started], None], on_progress:
     end of workers and about the stop. Raises `InvalidInput` and the errors of storage.
     """
     options.check()
+    _tokens(options)  # an error ends the start, and not each worker
     listener = _listen(options)
     with (
         listener,
@@ -118,7 +120,19 @@ def _application(opened: Retentive, options: Options) -> ASGIApp:
 
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
-    return application(server_of(place, workers, limits, telemetry), on_stop=stop)
+    return application(server_of(place, workers, limits, telemetry, _tokens(options)), on_stop=stop)
+
+
+def _tokens(options: Options) -> Tokens | None:
+    """The issuers of OAuth tokens. Raises `InvalidInput`."""
+    if options.oauth is None:
+        return None
+    try:
+        from retentive.server.oauth import Tokens  # noqa: PLC0415 - needs an extra
+
+        return Tokens.from_file(options.oauth)
+    except ImportError:
+        raise InvalidInput(f"--oauth needs {pip_install('oauth')}") from None
 
 
 def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:

@@ -21,6 +21,6 @@ def stream_events(call: Call, *, after: str | None) -> Events:
     keys, key = call.place.keys, call.caller.key
 
     def may_continue() -> bool:
-        return keys.is_active(key.id)
+        return keys.is_active(key)
 
     return Events(store, store.history.newest() if cursor is None else cursor, may_continue)

@@ -1,0 +1,130 @@
+"""Public keys of OpenID issuers, and signatures of their tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, RSAKey
+
+from retentive.errors import InvalidInput
+from retentive.server.errors import overloaded
+
+ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
+"""Accepted algorithms, and the type of their keys. Not those with a shared secret, and not `none`."""
+KEYS_S = 600.0
+REFETCH_S = 30.0
+"""The keys of an issuer are fetched at most once in this time, whatever keys the tokens name."""
+STALE_S = 3_600.0
+"""Keys are used for this time while the issuer cannot be reached."""
+TIMEOUT_S = 5.0
+MAX_BYTES = 1 << 20
+MIN_RSA_BITS = 2_048
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def check_url(url: str) -> None:
+    """Raise `InvalidInput` for a URL that is neither https nor local: whoever changes the keys is every user."""
+    parts = urlsplit(url)
+    if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOCAL)) or not parts.hostname:
+        raise InvalidInput(f"{url[:200]!r} must be an https URL")
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Refuse: the URL was configured."""
+
+
+class KeySource:
+    """Cached keys of an issuer, by id. Threads may share it."""
+
+    def __init__(self, issuer: str, jwks_uri: str | None, monotonic: Callable[[], float]) -> None:
+        self._issuer = issuer
+        self._uri = jwks_uri
+        self._monotonic = monotonic
+        self._opener = build_opener(_NoRedirects, ProxyHandler({})) if _is_local(issuer) else build_opener(_NoRedirects)
+        self._keys: Mapping[tuple[str, str], RSAKey | ECKey] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._lock = Lock()
+
+    def find(self, algorithm: str, key_id: str) -> RSAKey | ECKey | None:
+        """A key, or None. An unknown id fetches the keys again. Raises `ApiError` 503 if there are none."""
+        now = self._monotonic()
+        is_due = (algorithm, key_id) not in self._keys or self._fetched_at + KEYS_S <= now
+        if is_due and self._lock.acquire(blocking=not self._keys):  # while one thread fetches, others use known keys
+            try:
+                if self._tried_at + REFETCH_S <= now:
+                    self._tried_at = now
+                    self._fetch(now)
+            finally:
+                self._lock.release()
+        if self._fetched_at + KEYS_S + STALE_S <= now:
+            raise overloaded("the keys of the issuer of the token cannot be read")
+        return self._keys.get((algorithm, key_id))
+
+    def _fetch(self, now: float) -> None:
+        try:
+            uri = self._uri or self._discovered()
+            found = self._json(uri)["keys"]
+            self._keys = {name: key for each in found for name, key in _usable(each).items()}
+            self._fetched_at = now
+        except (URLError, OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError):
+            return  # the known keys are used for STALE_S
+
+    def _discovered(self) -> str:
+        found = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if found["issuer"] != self._issuer:
+            raise InvalidInput("the description is that of another issuer")
+        return str(found["jwks_uri"])
+
+    def _json(self, url: str) -> Any:
+        check_url(url)
+        request = Request(url, headers={"accept": "application/json"})  # noqa: S310 - checked above
+        with self._opener.open(request, timeout=TIMEOUT_S) as response:
+            data = response.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise InvalidInput("the answer of the issuer is too long")
+        return json.loads(data)
+
+
+def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
+    """Claims of a token with a valid signature, or None."""
+    try:
+        header = jws.extract_compact(text.encode("ascii")).protected
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if algorithm not in ALGORITHMS or not isinstance(key_id, str):
+            return None
+        key = source.find(str(algorithm), key_id)
+        if key is None:
+            return None
+        claims = json.loads(jws.deserialize_compact(text, key, [str(algorithm)]).payload)
+    except (JoseError, ValueError):
+        return None
+    return claims if isinstance(claims, dict) else None
+
+
+def _usable(given: Any) -> dict[tuple[str, str], RSAKey | ECKey]:
+    """The key by its algorithm and id, if it can verify tokens. Other keys of the issuer are ignored."""
+    if not isinstance(given, dict) or given.get("use", "sig") != "sig" or not isinstance(given.get("kid"), str):
+        return {}
+    public = {name: given[name] for name in ("kty", "kid", "n", "e", "crv", "x", "y") if name in given}
+    try:
+        if given.get("kty") == "RSA" and given.get("alg", "RS256") == "RS256":
+            rsa = RSAKey.import_key(public)
+            return {("RS256", given["kid"]): rsa} if rsa.public_key.key_size >= MIN_RSA_BITS else {}
+        if given.get("kty") == "EC" and given.get("crv") == "P-256" and given.get("alg", "ES256") == "ES256":
+            return {("ES256", given["kid"]): ECKey.import_key(public)}
+    except (JoseError, ValueError, KeyError, TypeError):
+        pass
+    return {}
+
+
+def _is_local(url: str) -> bool:
+    return urlsplit(url).hostname in LOCAL

@@ -1,0 +1,224 @@
+"""OAuth 2.1 resource server: access tokens (JWT) of configured OpenID issuers, beside API keys.
+
+Source: RFC 9068 (tokens), RFC 9728 (metadata).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import time
+import tomllib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, cast
+
+from retentive.errors import InvalidInput
+from retentive.server.calls import Json
+from retentive.server.credentials import METADATA
+from retentive.server.jwks import KeySource, check_url, verified
+from retentive.server.keys import SCOPES, TOKEN_PREFIX, KeyRecord, check_principal
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
+
+LEEWAY_S = 30
+CACHE_S = 60.0
+"""Delay until a token is refused whose signing key the issuer has withdrawn."""
+MAX_TOKEN_CHARS = 16 << 10
+_MAX_CACHED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An issuer of tokens, and the meaning of its claims. `workspaces` limits what `workspace_claim` may name."""
+
+    issuer: str
+    audience: str
+    workspace: str | None = None
+    workspace_claim: str | None = None
+    workspaces: tuple[str, ...] = ()
+    scopes_claim: str = "scope"
+    scope_prefix: str = ""
+    stores_claim: str | None = None
+    actor_claim: str = "sub"
+    actor_kind: str = "user"
+    actor_prefix: str = ""
+    act_as: tuple[str, ...] = ()
+    jwks_uri: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInput` for an incomplete issuer."""
+        check_url(self.issuer)
+        if not self.audience:
+            raise InvalidInput("audience: required")
+        if (self.workspace is None) == (self.workspace_claim is None):
+            raise InvalidInput("specify either workspace or workspace_claim")
+        if (self.workspace_claim is None) == bool(self.workspaces):
+            raise InvalidInput("specify workspaces together with workspace_claim; * allows all")
+        for pattern in self.workspaces:
+            check_name_pattern(pattern)
+        for pattern in self.act_as:
+            check_actor_pattern(pattern)
+        check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
+
+    def record(self, claims: Mapping[str, Any], now: float) -> KeyRecord:
+        """Rights of a token with these claims. Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError`."""
+        expires_at = _checked_times(claims, now)
+        audience = claims["aud"]
+        if self.audience not in (audience if isinstance(audience, list) else [audience]):
+            raise InvalidInput("aud: another resource")
+        subject = _text(claims[self.actor_claim])
+        principal = f"{self.actor_kind}:{self.actor_prefix}{subject}"
+        check_principal(principal)
+        mark = hashlib.sha256(f"{self.issuer}\n{subject}".encode()).hexdigest()[:24]
+        return KeyRecord(
+            id=TOKEN_PREFIX + mark,
+            name="OAuth token",
+            digest="",
+            partial_key_hint="",
+            workspace_id=self._workspace(claims),
+            scopes=tuple(scope for scope in SCOPES if self.scope_prefix + scope in self._scopes(claims)),
+            created_at=datetime.fromtimestamp(now, UTC).isoformat(),
+            stores=self._stores(claims),
+            act_as=self.act_as,
+            principal=principal,
+            expires_at=datetime.fromtimestamp(expires_at + LEEWAY_S, UTC).isoformat(),
+        )
+
+    def _workspace(self, claims: Mapping[str, Any]) -> str:
+        if self.workspace_claim is None:
+            return cast("str", self.workspace)
+        named = _text(claims[self.workspace_claim])
+        if not any(matches_actor(pattern, named) for pattern in self.workspaces):
+            raise InvalidInput("the issuer may not name this workspace")
+        return named
+
+    def _scopes(self, claims: Mapping[str, Any]) -> list[str]:
+        given = claims.get(self.scopes_claim, "")
+        return given.split(" ") if isinstance(given, str) else [_text(each) for each in given]
+
+    def _stores(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
+        """Patterns of stores. A token without the configured claim is refused, since no patterns are all stores."""
+        if self.stores_claim is None:
+            return ()
+        given = claims[self.stores_claim]
+        found = tuple(given.split(" ") if isinstance(given, str) else given)
+        if not found:
+            raise InvalidInput("the token names no stores")
+        return tuple(check_name_pattern(each) for each in found)
+
+
+class Tokens:
+    """Verifies tokens. Threads may share it."""
+
+    def __init__(
+        self,
+        resource: str,
+        issuers: list[Issuer],
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._resource = resource.rstrip("/")
+        self._issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
+        self._clock = clock
+        self._monotonic = monotonic
+        self._cached: OrderedDict[bytes, tuple[float, KeyRecord]] = OrderedDict()
+        self._lock = Lock()
+
+    @classmethod
+    def from_file(cls, path: str) -> Tokens:
+        """Read a TOML file with `resource` and tables `[[issuers]]`. Raises `InvalidInput`."""
+        try:
+            with open(path, "rb") as file:
+                given = tomllib.load(file)
+            issuers = [_issuer(each) for each in given.pop("issuers")]
+            resource = given.pop("resource")
+            check_url(resource)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"{os.path.basename(path)}: no configuration of OAuth ({error})") from None
+        if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
+            raise InvalidInput(f"{os.path.basename(path)}: needs resource, and issuers that differ, and nothing else")
+        return cls(resource, issuers)
+
+    @property
+    def challenge(self) -> str:
+        """Value of the header `WWW-Authenticate`."""
+        return f'Bearer resource_metadata="{self._resource}{METADATA}"'
+
+    @property
+    def metadata(self) -> Json:
+        """Description of the protected resource (RFC 9728)."""
+        prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
+        return {
+            "resource": self._resource,
+            "authorization_servers": list(self._issuers),
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": [prefix + scope for prefix in sorted(prefixes) for scope in SCOPES],
+        }
+
+    def cached(self, text: str) -> KeyRecord | None:
+        """Rights of a token that was verified lately."""
+        known = self._cached.get(hashlib.sha256(text.encode("latin-1", "replace")).digest())
+        if known is None or known[0] <= self._monotonic() or _is_over(known[1], self._clock()):
+            return None
+        return known[1]
+
+    def authenticated(self, text: str) -> KeyRecord | None:
+        """Rights of a valid token, or None. Raises `ApiError` 503 if the keys of its issuer cannot be read."""
+        if len(text) > MAX_TOKEN_CHARS or not text.isascii():
+            return None
+        try:
+            issuer, source = self._issuers[_unverified(text)]
+            claims = verified(text, source)
+            if claims is None or claims.get("iss") != issuer.issuer:
+                return None
+            record = issuer.record(claims, self._clock())
+        except (InvalidInput, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return None
+        with self._lock:
+            self._cached[hashlib.sha256(text.encode("ascii")).digest()] = (self._monotonic() + CACHE_S, record)
+            if len(self._cached) > _MAX_CACHED:
+                self._cached.popitem(last=False)
+        return record
+
+
+def _is_over(record: KeyRecord, now: float) -> bool:
+    return record.status_at(datetime.fromtimestamp(now, UTC)) != "active"
+
+
+def _issuer(given: Mapping[str, Any]) -> Issuer:
+    unknown = given.keys() - {each.name for each in fields(Issuer)}
+    if unknown:
+        raise InvalidInput(f"{min(unknown)}: unknown field")
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    for name, value in given.items():
+        if not isinstance(value, list if name in {"workspaces", "act_as"} else str):
+            raise InvalidInput(f"{name}: has another type")
+    return Issuer(**{**given, **lists})
+
+
+def _unverified(text: str) -> str:
+    """Issuer that a token claims to have."""
+    part = text.split(".")[1]
+    return _text(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["iss"])
+
+
+def _checked_times(claims: Mapping[str, Any], now: float) -> float:
+    """Check `exp`, `nbf` and `iat`, and return `exp`."""
+    times = {name: claims[name] for name in ("exp", "nbf", "iat") if name == "exp" or name in claims}
+    if not all(type(value) in {int, float} for value in times.values()):
+        raise InvalidInput("the times of a token must be numbers")
+    if times.pop("exp") + LEEWAY_S <= now or any(value - LEEWAY_S > now for value in times.values()):
+        raise InvalidInput("the token is not valid now")
+    return float(claims["exp"])
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput("a claim must be a text")
+    return value

@@ -1,0 +1,314 @@
+"""OAuth tokens of a running issuer: what is accepted, what it allows, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from joserfc import jwt
+from joserfc.jwk import ECKey, RSAKey
+
+import retentive
+from retentive.errors import InvalidInput
+from retentive.server.jwks import KEYS_S, REFETCH_S, STALE_S
+from retentive.server.oauth import Issuer, Tokens
+from support.http_api import Answer, Api, serving
+
+RESOURCE = "https://memory.example.com"
+Key = RSAKey | ECKey
+
+
+class Provider:
+    """An issuer: its description, its public keys, and its tokens."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, Key] = {
+            "rsa": RSAKey.generate_key(2048, {"kid": "rsa"}),
+            "ec": ECKey.generate_key("P-256", {"kid": "ec"}),
+        }
+        self.shown = dict(self.keys)
+        self.described: dict[str, dict[str, Any]] = {}
+        self.requests: list[str] = []
+        self.is_down = False
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.requests.append(self.path)
+                body = json.dumps(provider.answer(self.path)).encode()
+                self.send_response(500 if provider.is_down else 200)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def answer(self, path: str) -> object:
+        if path == "/.well-known/openid-configuration":
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        shown = [
+            key.as_dict(private=False) | {"use": "sig", **self.described.get(n, {})} for n, key in self.shown.items()
+        ]
+        return {"keys": shown}
+
+    def token(self, key: str = "rsa", header: dict[str, Any] | None = None, **claims: Any) -> str:
+        """A token; a claim that is None is left out."""
+        chosen = self.keys[key]
+        algorithm = "RS256" if isinstance(chosen, RSAKey) else "ES256"
+        given = {
+            "iss": self.url, "aud": RESOURCE, "sub": "ann", "exp": int(time.time()) + 300,
+            "workspace": "wrkspc_default", "scope": "memory:read memory:write openid", **claims,
+        }  # fmt: skip
+        present = {name: value for name, value in given.items() if value is not None}
+        return jwt.encode({"alg": algorithm, "kid": chosen.kid, **(header or {})}, present, chosen)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    found = Provider()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def issuer(provider: Provider, **options: Any) -> Issuer:
+    given = {"workspace_claim": "workspace", "workspaces": ("wrkspc_*",), "scope_prefix": "memory:"}
+    return Issuer(provider.url, RESOURCE, **{**given, **options})
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def api(provider: Provider, tmp_path: Path) -> Iterator[Api]:
+    tokens = Tokens(RESOURCE, [issuer(provider, stores_claim="stores")])
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, tokens=tokens) as found:
+        yield found
+
+
+def with_token(api: Api, text: str) -> Api:
+    return Api(api.url, text, api.place)
+
+
+def test_a_token_is_mapped_to_workspace_scopes_stores_and_actor(api: Api, provider: Provider) -> None:
+    store, other = api.place.opened.store("team-a"), api.place.opened.store("private")
+    ann = with_token(api, provider.token(stores=["team-*"]))
+    created = ann.post(f"/v1/memory_stores/{store.id}/memories", {"path": "/a.md", "content": "one\n"})
+    assert (created.status, created.headers["anthropic-workspace-id"]) == (200, "wrkspc_default")
+    assert str(store.versions()[0].actor) == "user:ann"
+    assert [each["id"] for each in ann.get("/v1/memory_stores").body["data"]] == [store.id]
+    assert ann.get(f"/v1/memory_stores/{other.id}").status == 404
+    assert ann.post(f"/v1/memory_stores/{store.id}/archive").status == 403
+    elsewhere = with_token(api, provider.token("ec", stores="team-*", workspace="wrkspc_other"))
+    assert elsewhere.get(f"/v1/memory_stores/{store.id}").status == 404
+    assert with_token(api, provider.token(stores="team-*", scope=None)).get("/v1/memory_stores").status == 403
+
+
+def test_keys_are_fetched_once(api: Api, provider: Provider) -> None:
+    for _ in range(3):
+        assert with_token(api, provider.token(stores="*")).get("/v1/memory_stores").status == 200
+    assert provider.requests == ["/.well-known/openid-configuration", "/keys"]
+
+
+def parts(token: str) -> list[str]:
+    return token.split(".")
+
+
+def encoded(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+PAST, FUTURE = 1_000_000_000, 4_000_000_000
+CLAIMS: list[dict[str, Any]] = [
+    {"exp": PAST}, {"exp": None}, {"exp": str(FUTURE)}, {"exp": True}, {"exp": 1e400}, {"nbf": FUTURE},
+    {"iat": FUTURE}, {"nbf": "0"}, {"aud": "https://other.example.com"}, {"aud": []}, {"aud": None},
+    {"iss": "https://login.example.com"}, {"iss": None}, {"sub": None}, {"sub": ""}, {"sub": 5}, {"sub": "a\nb"},
+    {"workspace": None}, {"workspace": "secret"}, {"workspace": ["wrkspc_default"]}, {"stores": None}, {"stores": []},
+    {"stores": ""}, {"stores": [5]}, {"scope": [5]}, {"sub": "svac_job_x" * 100},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("claims", CLAIMS, ids=str)
+def test_tokens_with_wrong_claims_are_refused(api: Api, provider: Provider, claims: dict[str, Any]) -> None:
+    refused(with_token(api, provider.token(**{"stores": "*", **claims})).get("/v1/memory_stores"))
+
+
+def refused(answer: Answer) -> None:
+    metadata = f"{RESOURCE}/.well-known/oauth-protected-resource"
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, f'Bearer resource_metadata="{metadata}"')
+    assert answer.error["message"] == "invalid API key"
+
+
+def with_header(token: str, header: dict[str, Any]) -> str:
+    return ".".join([encoded(header), *parts(token)[1:]])
+
+
+def signed_with_public_key(provider: Provider, token: str) -> str:
+    text = ".".join([encoded({"alg": "HS256", "kid": "rsa"}), parts(token)[1]])
+    digest = hmac.digest(provider.keys["rsa"].as_pem(private=False), text.encode(), "sha256")
+    return f"{text}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+FORGERIES: dict[str, Callable[[Provider, str], str]] = {
+    "no signature": lambda _, token: ".".join([*parts(token)[:2], ""]),
+    "none": lambda _, token: ".".join([encoded({"alg": "none", "kid": "rsa"}), parts(token)[1], ""]),
+    "another payload": lambda _, token: ".".join(
+        [parts(token)[0], encoded({**claims_of(token), "sub": "bob"}), parts(token)[2]]
+    ),
+    "a shared secret": signed_with_public_key,
+    "the other algorithm": lambda _, token: with_header(token, {"alg": "ES256", "kid": "ec"}),
+    "a stronger algorithm": lambda provider, token: jwt.encode(
+        {"alg": "RS512", "kid": "rsa"}, claims_of(token), provider.keys["rsa"], algorithms=["RS512"]
+    ),
+    "no key id": lambda provider, token: jwt.encode({"alg": "RS256"}, claims_of(token), provider.keys["rsa"]),
+    "a key of its own": lambda provider, _: forged(provider),
+    "a key in the header": lambda provider, _: forged(provider, jwk=True),
+    "a critical extension": lambda _, token: with_header(token, {"alg": "RS256", "kid": "rsa", "crit": ["x"], "x": 1}),
+    "no JSON": lambda _, token: ".".join(["!!!", *parts(token)[1:]]),
+    "empty parts": lambda _, __: "..",
+    "deep nesting": lambda _, token: ".".join([parts(token)[0], encoded_text("[" * 5_000), parts(token)[2]]),
+    "too long": lambda provider, _: provider.token(stores="*", padding="x" * 20_000),
+}
+
+
+def encoded_text(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    part = parts(token)[1]
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return found
+
+
+def forged(provider: Provider, *, jwk: bool = False) -> str:
+    own = RSAKey.generate_key(2048, {"kid": "rsa"})
+    header = {"jwk": own.as_dict(private=False), "jku": "https://evil.example.com/keys"} if jwk else {}
+    return jwt.encode({"alg": "RS256", "kid": "rsa", **header}, claims_of(provider.token(stores="*")), own)
+
+
+@pytest.mark.parametrize("case", FORGERIES)
+def test_forged_tokens_are_refused(api: Api, provider: Provider, case: str) -> None:
+    refused(with_token(api, FORGERIES[case](provider, provider.token(stores="*"))).get("/v1/memory_stores"))
+
+
+def test_metadata(api: Api, provider: Provider) -> None:
+    answer = Api(api.url, "", api.place).get("/.well-known/oauth-protected-resource")
+    assert answer.body == {
+        "resource": RESOURCE,
+        "authorization_servers": [provider.url],
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": ["memory:read", "memory:write", "memory:review", "memory:erase", "memory:admin"],
+    }
+
+
+def test_rotated_keys_are_fetched_with_a_limit(provider: Provider) -> None:
+    clock = Clock()
+    tokens = Tokens(RESOURCE, [issuer(provider)], monotonic=clock)
+    assert tokens.authenticated(provider.token()) is not None
+    provider.keys["new"] = provider.shown["new"] = ECKey.generate_key("P-256", {"kid": "new"})
+    for _ in range(5):
+        assert tokens.authenticated(provider.token("new")) is None
+    assert len(provider.requests) == 2
+    clock.now += REFETCH_S
+    assert tokens.authenticated(provider.token("new")) is not None
+    assert len(provider.requests) == 4
+
+
+def test_a_withdrawn_key_is_refused(provider: Provider) -> None:
+    clock = Clock()
+    tokens = Tokens(RESOURCE, [issuer(provider)], monotonic=clock)
+    text = provider.token()
+    assert tokens.authenticated(text) == tokens.cached(text) is not None
+    del provider.shown["rsa"]
+    clock.now += KEYS_S
+    assert tokens.cached(text) is tokens.authenticated(text) is None
+
+
+def test_keys_are_used_for_a_time_while_the_issuer_is_down(provider: Provider) -> None:
+    clock = Clock()
+    tokens = Tokens(RESOURCE, [issuer(provider)], monotonic=clock)
+    assert tokens.authenticated(provider.token()) is not None
+    provider.is_down = True
+    clock.now += KEYS_S + 1
+    assert tokens.authenticated(provider.token()) is not None
+    clock.now += STALE_S
+    with pytest.raises(Exception, match="the keys of the issuer"):
+        tokens.authenticated(provider.token())
+
+
+def test_a_cached_token_expires(provider: Provider) -> None:
+    clock = Clock()
+    clock.now = time.time()
+    tokens = Tokens(RESOURCE, [issuer(provider)], clock=clock)
+    text = provider.token(exp=int(clock.now) + 10)
+    assert tokens.authenticated(text) == tokens.cached(text) is not None
+    clock.now += 41  # with the leeway
+    assert tokens.cached(text) is tokens.authenticated(text) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*2048")
+def test_weak_keys_and_keys_for_other_uses_are_ignored(provider: Provider) -> None:
+    weak = rsa.generate_private_key(65_537, 1_024).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    provider.keys["weak"] = RSAKey.import_key(weak, {"kid": "weak"})
+    for name in ("encryption", "other", "nameless", "right"):
+        provider.keys[name] = RSAKey.generate_key(2048, {"kid": name})
+    provider.shown = dict(provider.keys)
+    provider.described = {"encryption": {"use": "enc"}, "other": {"alg": "RSA-OAEP"}, "nameless": {"kid": 5}}
+    tokens = Tokens(RESOURCE, [issuer(provider)])
+    found = {name: tokens.authenticated(provider.token(name)) is not None for name in provider.keys}
+    assert [name for name, is_valid in found.items() if is_valid] == ["rsa", "ec", "right"]
+
+
+CONFIGURED = """
+resource = "https://memory.example.com"
+[[issuers]]
+issuer = "https://login.example.com"
+audience = "https://memory.example.com"
+workspace = "wrkspc_default"
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "x", "issuers = []", CONFIGURED.replace("https://login", "http://login"),
+        CONFIGURED.replace("workspace =", "workspace_claim ="), CONFIGURED.replace("workspace =", "workspaces ="),
+        CONFIGURED + 'tenant = "x"', CONFIGURED + 'actor_kind = "session"', CONFIGURED + "act_as = [5]",
+        CONFIGURED + CONFIGURED.partition("\n[[")[2].join(["[[", ""]), "x = 1\n" + CONFIGURED,
+    ],
+)  # fmt: skip
+def test_wrong_configurations(tmp_path: Path, text: str) -> None:
+    (tmp_path / "oauth.toml").write_text(text, "utf-8")
+    with pytest.raises(InvalidInput):
+        Tokens.from_file(f"{tmp_path}/oauth.toml")
+
+
+def test_the_configuration_in_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "server-security.md").read_text("utf-8")
+    (tmp_path / "oauth.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
+    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata["resource"] == RESOURCE
+
+
+def test_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "oauth.toml").write_text(CONFIGURED, "utf-8")
+    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata["authorization_servers"] == ["https://login.example.com"]

@@ -234,6 +234,9 @@ class _Endpoint:
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if b"%2f" in scope.get("raw_path", b"").lower():  # a proxy in front may take it for a part of a name
+            await _not_found(scope, receive, send)
+            return
         response = await self._server.answer(Request(scope, receive), self._routes)
         await response(scope, receive, send)
 

@@ -138,6 +138,8 @@ class KeyStore:
         except NotFound:
             record = None
         with self._lock:
+            if len(self._cached) >= _MAX_CACHED:  # unknown keys must not push out the known ones
+                self._cached = {name: each for name, each in self._cached.items() if each[1] is not None}
             if len(self._cached) >= _MAX_CACHED:
                 self._cached.clear()
             self._cached[key_id] = (self._monotonic() + CACHE_S, record)

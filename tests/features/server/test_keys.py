@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import anthropic
 import pytest
@@ -62,6 +63,45 @@ def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
         assert ours.cached(made.text) == (False, None)
         assert ours.authenticated(made.text) is None
         assert ours.cached(made.text) == (True, None)
+
+
+def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.server.key_store._MAX_CACHED", 10)
+    with retentive.open("sqlite://") as opened:
+        keys = KeyStore(PlaceRecords(opened.backend))
+        made = keys.create("agent")
+        assert keys.authenticated(made.text) == made.record
+        for _ in range(50):
+            assert keys.authenticated(new_key("unknown", now=NOW).text) is None
+        assert keys.cached(made.text) == (True, made.record)
+        for _ in range(50):
+            keys.authenticated(keys.create("another").text)
+        assert len(keys._cached) <= 10
+
+
+def test_the_text_of_a_key_is_not_stored(tmp_path: Path) -> None:
+    """Neither in the bytes of the storage nor in a later answer."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        keys = KeyStore(PlaceRecords(opened.backend))
+        made = keys.create("agent")
+        assert keys.authenticated(made.text) is not None
+        secret = made.text.split("_")[2]
+        stored = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
+        assert made.record.digest.encode() in stored
+        assert secret.encode() not in stored
+
+
+def test_the_last_use_is_written_once_a_minute() -> None:
+    clock = Clock()
+    with retentive.open("sqlite://") as opened:
+        keys = KeyStore(PlaceRecords(opened.backend), clock=clock, monotonic=clock)
+        made = keys.create("agent")
+        found = []
+        for seconds in (0, 1, 58, 1):
+            clock.now += seconds
+            keys.note_use(made.record.id)
+            found.append(keys.last_use(made.record.id))
+        assert found[0] == found[1] == found[2] != found[3]
 
 
 def test_a_cached_key_expires_in_time() -> None:

@@ -86,7 +86,19 @@ def test_the_query_beta_is_ignored(api: Api) -> None:
     assert api.get(f"{KEYS}?beta=true&limit=5").status == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/messages", "/v1//memory_stores", f"{KEYS}/", f"{UNKNOWN}/usage/x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1",
+        "/v1/messages",
+        "/v1//memory_stores",
+        "/v1/memory_stores%2F",
+        "/v1%2fmemory_stores",
+        f"{KEYS}/",
+        f"{UNKNOWN}/usage/x",
+    ],
+)
 def test_an_unknown_route(api: Api, path: str) -> None:
     answer = api.get(path)
     assert (answer.status, answer.error) == (404, error("not_found_error", "route not found", "not_found"))

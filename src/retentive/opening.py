@@ -90,14 +90,10 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
             local["replies"] = replies
         _refuse(local, "has no effect on a server, which has its own settings, keys and sentences")
         from retentive.remote.access import Access  # noqa: PLC0415
-        from retentive.remote.place import RemotePlace  # noqa: PLC0415 - the HTTP client is imported late
+        from retentive.remote.hosted import open_place  # noqa: PLC0415 - the HTTP client is imported late
 
-        return RemotePlace(
-            str(location),
-            Access(api_key, None if ca_file is None else os.fspath(ca_file), insecure=insecure, hosted=hosted),
-            actor=as_actor(actor),
-            create=create,
-        )
+        access = Access(api_key, None if ca_file is None else os.fspath(ca_file), insecure=insecure, hosted=hosted)
+        return open_place(str(location), access, actor=as_actor(actor), create=create)
     _refuse(connection, "is only for the URL of a server, https://host")
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)

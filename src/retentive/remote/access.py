@@ -22,6 +22,10 @@ class Access:
     insecure: bool = False
     hosted: bool | None = None
 
+    def is_hosted(self, host: str) -> bool:
+        """Return whether a server offers only the routes of the hosted memory stores."""
+        return host == HOSTED if self.hosted is None else self.hosted
+
     def key(self) -> str:
         """The API key, from the argument or the environment. Raises `InvalidInput`. The message never has the key."""
         found = self.api_key if self.api_key is not None else os.environ.get(VARIABLE, "")

@@ -23,6 +23,7 @@ except ImportError as error:
 T = TypeVar("T")
 CONNECT_S = 10.0
 READ_S = 60.0
+HOSTED_HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": "agent-memory-2026-07-22"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 
 
@@ -146,7 +147,11 @@ def _options(address: Address, access: Access) -> dict[str, Any]:
         raise InvalidInput("ca_file cannot be read, or has no certificates in PEM format") from None
     return {
         "base_url": address.base,
-        "headers": {"authorization": f"Bearer {access.key()}", "user-agent": "retentive"},
+        "headers": {
+            "authorization": f"Bearer {access.key()}",
+            "user-agent": "retentive",
+            **(HOSTED_HEADERS if access.is_hosted(address.host) else {}),
+        },
         "verify": verify,
         "timeout": httpx2.Timeout(READ_S, connect=CONNECT_S),
         "trust_env": not address.is_loopback,

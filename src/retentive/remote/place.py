@@ -25,8 +25,8 @@ STORES = "/v1/memory_stores"
 class RemotePlace(Retentive):
     """A server with memory stores. Threads and event loops may share it."""
 
-    def __init__(self, url: str, access: Access, *, actor: Actor | None, create: bool) -> None:
-        self.client = Client(Address.parse(url, insecure=access.insecure), access)
+    def __init__(self, address: Address, access: Access, *, actor: Actor | None, create: bool) -> None:
+        self.client = Client(address, access)
         self._actor = actor
         self._creates = create
         self._run: Any = self.client.run
@@ -65,7 +65,10 @@ class RemotePlace(Retentive):
                 raise NotFound(f"there is no memory store {key!r}, and the API key may not create it") from None
         if found is None:
             raise NotFound(f"there is no memory store {key!r}")
-        return RemoteStore(self.client, objects.store_info(found), self._actor)
+        return self._store_of(objects.store_info(found))
+
+    def _store_of(self, info: StoreInfo) -> RemoteStore:
+        return RemoteStore(self.client, info, self._actor)
 
     def _found(self, id_or_key: str, workspace: str) -> Exchange[Json | None]:
         if workspace != DEFAULT_WORKSPACE:
@@ -107,7 +110,8 @@ class RemotePlace(Retentive):
         """Create a memory store. If the workspace has a store with this key, return that store unchanged."""
         if workspace != DEFAULT_WORKSPACE:
             raise no_route("another workspace than that of the API key")
-        body = {"name": name, "description": description, "metadata": metadata, "key": key}
+        given = {} if key is None else {"key": key}
+        body = {"name": name, "description": description, "metadata": metadata, **given}
         return objects.store_info((yield Request("POST", STORES, {}, body, repeats=key is not None)))
 
     @exchange

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from retentive.errors import (
+    AlreadyExists,
     Conflict,
     Conflicting,
     InvalidInput,
@@ -177,10 +178,13 @@ _BY_STATUS: Mapping[int, type[RetentiveError]] = {
     503: Unavailable,
     504: Unavailable,
 }
+_BY_TYPE: Mapping[str, type[RetentiveError]] = {
+    "memory_precondition_failed_error": Conflict,
+    "memory_path_conflict_error": AlreadyExists,
+}
 _OWN_CODES: Mapping[str, type[RetentiveError]] = {
     "overloaded": Unavailable,
     "invalid_key": PermissionDenied,
-    "precondition_failed": Conflict,
 }
 
 
@@ -195,7 +199,9 @@ def error_in(request: Request, answer: Answer) -> RetentiveError:
     if answer.status in _MAYBE_DONE and request.is_change:
         return OutcomeUnknown(f"{message}; it is unknown if the change is stored")
     found = error_of(message, code)
-    if type(found) is RetentiveError and code != RetentiveError.code:
+    if type(found) is RetentiveError and error.get("type") in _BY_TYPE:
+        found = _BY_TYPE[error["type"]](message)
+    elif type(found) is RetentiveError and code != RetentiveError.code:
         found = _OWN_CODES.get(code or "", _BY_STATUS.get(answer.status, RetentiveError))(message)
     found.conflicting = conflicting_in(error)
     return found

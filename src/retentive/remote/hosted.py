@@ -1,0 +1,308 @@
+"""Anthropic's hosted memory stores, or any server with only their routes.
+
+They have no tool route. The handlers of the engine run here, on the part of the store that a command concerns; each
+change is then a request with the hash of the text that was read. If another client was faster, the command runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
+from retentive.engine.operation import Operation, Outcome
+from retentive.engine.rendering import notes_of, paths_named, rendered
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidInput,
+    NotADirectory,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    RetentiveError,
+)
+from retentive.pipeline import StoreCore
+from retentive.redaction.examiner import TextExaminer
+from retentive.remote import objects
+from retentive.remote.access import Access, Address
+from retentive.remote.history import RemoteHistory
+from retentive.remote.methods import no_route, pages, unsupported
+from retentive.remote.place import STORES, RemotePlace
+from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.store import RemoteStore
+from retentive.values.commands import Append, Clear, Command, Delete, Rename, View, Write, parse, paths_of
+from retentive.values.paths import ROOT, MemoryPath, ancestors
+from retentive.values.provenance import Origin
+from retentive.values.records import (
+    Actor,
+    Change,
+    Entry,
+    Invocation,
+    Memory,
+    Recorded,
+    StoreInfo,
+    Usage,
+    as_actor,
+)
+from retentive.values.settings import DEFAULTS
+from retentive.values.text import LineCounts
+
+if TYPE_CHECKING:
+    from retentive.history.history import History
+
+SETTINGS = DEFAULTS.changed({"max_memory_bytes": 102_400})
+"""The limit of the hosted stores, and the guards that are on by default."""
+MAX_RUNS = 5
+_FASTER = (Conflict, AlreadyExists, NotADirectory)
+
+
+class Tree:
+    """The part of a hosted store that a command concerns, as the handlers of the engine read it."""
+
+    revision = 0
+
+    def __init__(self) -> None:
+        self.known: dict[str, Memory] = {}
+        self.data: dict[str, bytes] = {}
+        self.changes: list[Change] = []
+
+    def get(self, path: str) -> Entry:
+        """Entry at a path."""
+        above = next((each for each in ancestors(path) if each in self.known), None)
+        below = any(each.startswith(f"{path}/") for each in self.known)
+        return Entry(self.known.get(path), self.data.get(path), above, below)
+
+    def memories(self, under: str) -> Iterator[Memory]:
+        """The memories below a path, in byte order of their paths."""
+        return (self.known[path] for path in sorted(self.known, key=str.encode) if path.startswith(f"{under}/"))
+
+    def walk(self, under: str, *, limit: int | None = None) -> Iterator[tuple[Memory, None]]:
+        """The memories below a path, without texts."""
+        return ((each, None) for _, each in zip(range(limit or len(self.known)), self.memories(under), strict=False))
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        """Path and size of the memories below a path."""
+        return ((each.path, each.size_bytes) for each in self.memories(under))
+
+    def usage(self) -> Usage:
+        """Nothing: the server counts the memories of the whole store."""
+        return Usage(0, 0)
+
+    def record(self, changes: Sequence[Change], _: Actor | None) -> list[Recorded]:
+        """Keep the changes, to be sent."""
+        self.changes += changes
+        return [Recorded("" if each.before is None else each.before.id, "") for each in changes]
+
+
+class HostedStore(RemoteStore):
+    """A memory store with only the routes of the hosted API."""
+
+    def performed(
+        self,
+        command: object,
+        actor: str | None = None,
+        tool_use_id: str | None = None,
+        origin: Origin | None = None,
+        if_version: str | None = None,
+    ) -> Exchange[Json]:
+        """Run a command here, and send its changes. Raises `Refused` for input that is no command."""
+        if actor is not None or any((origin or {}).values()):
+            raise no_route("an actor, source or session of a change")
+        known = parsed_command(command)
+        for _ in range(MAX_RUNS):
+            tree = yield from self._tree(known)
+            operation, outcome = _run(known, tree, if_version)
+            try:
+                sent = yield from self._send(tree.changes)
+            except _FASTER:
+                continue  # another client changed the memory; its new state decides
+            except InvalidInput as error:  # a rule of the server, such as an archived store
+                refused = Outcome[Any](SETTINGS, error=Refused("missing"))
+                said = {"content": f"Error: {error}", "error_code": error.code}
+                return self._result(operation, refused, []) | said
+            return self._result(operation, outcome, sent)
+        raise Conflict("other clients kept changing the memory, so nothing was changed")
+
+    def loaded(self, path: str) -> Exchange[tuple[Memory, str]]:
+        """The memory at a path and its text."""
+        target = objects.parsed(path)
+        tree = yield from self._tree(View(target))
+        memory = None if target.is_root else tree.known.get(target.text)
+        if memory is None:
+            raise NotFound(f"there is no memory at {target.written}")
+        return memory, tree.data[memory.path].decode()
+
+    def _tree(self, command: Command | Clear) -> Exchange[Tree]:
+        tree, paths = Tree(), paths_of(command)
+        for path in paths:
+            yield from self._read(tree, path)
+            memory = tree.known.get(path.text)
+            if memory is not None and not isinstance(command, Delete | Rename | Clear):
+                found = yield Request("GET", f"{self.base}/memories/{segment(memory.id)}")
+                tree.known[path.text] = objects.memory(found)
+                tree.data[path.text] = found["content"].encode()
+        return tree
+
+    def _read(self, tree: Tree, path: MemoryPath) -> Exchange[None]:
+        """Read what is at, directly above and below a path, from the top."""
+        if path.is_root:
+            yield from self._below(tree, path.text)
+            return
+        steps = [*ancestors(path.text), path.text]
+        for above, step in zip([ROOT, *steps], steps, strict=False):
+            prefix = above[len(ROOT) :] + "/"
+            listed = yield from pages(f"{self.base}/memories", path_prefix=prefix, depth=1)
+            here = {objects.tool_path(each["path"]): each for each in listed}
+            if step in here:
+                tree.known[step] = objects.memory(here[step])
+                return
+            if f"{step}/" not in here:
+                return
+        yield from self._below(tree, path.text)
+
+    def _below(self, tree: Tree, path: str) -> Exchange[None]:
+        found = yield from pages(f"{self.base}/memories", path_prefix=path[len(ROOT) :] + "/")
+        tree.known |= {memory.path: memory for memory in map(objects.memory, found)}
+
+    def _send(self, changes: Sequence[Change]) -> Exchange[list[Json]]:
+        """Send changes one by one, as the API has no transactions. Returns the memories after them."""
+        sent: list[Json] = []
+        for change in changes:
+            try:
+                sent.append((yield from self._sent(change)))
+            except RetentiveError as error:
+                if not sent:
+                    raise
+                done = f"{len(sent)} of {len(changes)} memories were changed, one by one"
+                raise OutcomeUnknown(f"{done}; then: {error}") from None
+        return sent
+
+    def _sent(self, change: Change) -> Exchange[Json]:
+        memories = f"{self.base}/memories"
+        if change.before is None:
+            body: Json = {"path": str(change.path)[len(ROOT) :], "content": (change.data or b"").decode()}
+            return (yield Request("POST", memories, {}, body)) | {"operation": "created"}
+        path = f"{memories}/{segment(change.before.id)}"
+        if change.path is None:
+            with suppress(NotFound):  # deleted by an attempt whose answer was lost, or by another client
+                yield Request("DELETE", path, {"expected_content_sha256": change.before.sha256}, repeats=True)
+            gone = change.before.path[len(ROOT) :]
+            return {"id": change.before.id, "path": gone, "memory_version_id": "", "operation": "deleted"}
+        content = None if change.data is None else change.data.decode()
+        condition = {"type": "content_sha256", "content_sha256": change.before.sha256}
+        body = {"content": content, "path": change.path[len(ROOT) :], "precondition": condition}
+        return (yield Request("POST", path, {}, body, repeats=True)) | {"operation": "modified"}
+
+    def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[Json]) -> Json:
+        """The answer that the command route of a server would give."""
+        core = StoreCore(cast("Any", None), self.info)
+        reply, path = rendered(core, operation, outcome), paths_named(operation)[-1]
+        result, error = outcome.result, outcome.error
+        read = result.memory if isinstance(result, Viewed) else None
+        last = sent[-1] if len(sent) == 1 else {}
+        one_by_one = f"{len(sent)} memories were changed one by one, not in one transaction."
+        version_id = result.version_id if isinstance(result, CommandResult) else ""
+        found = None if error is None else error.conflicting
+        notes = notes_of(core, outcome) if isinstance(result, CommandResult) else ()
+        return {
+            "content": f"{reply.text}\n{one_by_one}" if len(sent) > 1 else reply.text,
+            "is_error": reply.is_error,
+            "error_code": reply.code,
+            "path": objects.api_path(path),
+            "memory_id": read.id if read else last.get("id"),
+            "memory_version_id": read.version_id if read else last.get("memory_version_id", version_id),
+            "change_count": len(sent),
+            "changes": [{**each, "memory_id": each["id"]} for each in sent],
+            "notes": [*notes, *([one_by_one] if len(sent) > 1 else [])],
+            "proposed": False,
+            "conflicting_memory_id": found and found.memory_id,
+            "conflicting_path": found and found.path[len(ROOT) :],
+        }
+
+    def sender(self, actor: Actor | str | None = None) -> str | None:
+        """None: the hosted API records the actor of the API key. Raises `InvalidInput` for another one."""
+        if as_actor(actor) is not None:
+            raise no_route("an actor of a change")
+        return None
+
+    @property
+    def history(self) -> History:
+        """The versions of the memories."""
+        return HostedHistory(self)
+
+    usage = unsupported("usage")
+    settings = unsupported("settings")
+    change_settings = unsupported("change_settings")
+    undo = unsupported("undo")
+    undo_by = unsupported("undo_by")
+    review = property(unsupported("review"))
+
+
+class HostedHistory(RemoteHistory):
+    """Versions of a hosted store: `log`, `show` and `diff` by the ids of versions, and `redact`."""
+
+    changes = unsupported("history.changes")
+    differences = unsupported("history.differences")
+    restore = unsupported("history.restore")
+    undo = unsupported("history.undo")
+    undo_by = unsupported("history.undo_by")
+    erase = unsupported("history.erase")
+
+
+class HostedPlace(RemotePlace):
+    """Hosted memory stores. A store is opened by its id, and made with `create_store`."""
+
+    def _store_of(self, info: StoreInfo) -> HostedStore:
+        return HostedStore(self.client, info, None)
+
+    def _found(self, id_or_key: str, workspace: str) -> Exchange[Json | None]:
+        if not id_or_key.startswith("memstore_"):
+            raise InvalidInput("a hosted memory store is opened by its id, memstore_...; create_store creates one")
+        try:
+            return (yield Request("GET", f"{STORES}/{segment(id_or_key)}"))
+        except NotFound:
+            raise NotFound(f"there is no memory store {id_or_key!r}") from None
+
+
+def open_place(url: str, access: Access, *, actor: Actor | None, create: bool) -> RemotePlace:
+    """Open a server, or hosted memory stores. Raises `InvalidInput`."""
+    address = Address.parse(url, insecure=access.insecure)
+    if not access.is_hosted(address.host):
+        return RemotePlace(address, access, actor=actor, create=create)
+    if actor is not None:
+        raise InvalidInput("hosted memory stores record the actor of the API key; leave out `actor`")
+    return HostedPlace(address, access, actor=None, create=create)
+
+
+def parsed_command(command: object) -> Command | Clear:
+    """A command of the tool, or one that only applications send. Raises `Refused`."""
+    if isinstance(command, Command | Clear):
+        return command
+    name = command.get("command") if isinstance(command, Mapping) else None
+    if name == "clear":
+        return Clear()
+    if isinstance(command, Mapping) and name in {"write", "append"}:
+        path = MemoryPath.parse(str(command["path"]))
+        return (Write if name == "write" else Append)(path, str(command["file_text"]))
+    return parse(command)
+
+
+def _run(command: Command | Clear, tree: Tree, if_version: str | None) -> tuple[Operation[Any], Outcome[Any]]:
+    """Run a command on a tree. A refusal is part of the outcome."""
+    snapshot: Any = tree
+    if isinstance(command, View):
+        view = RunView(command, LineCounts())
+        try:
+            return view, Outcome(SETTINGS, view.apply(snapshot, SETTINGS))
+        except Refused as refusal:
+            return view, Outcome(SETTINGS, error=refusal)
+    change = RunCommand(command, if_version=if_version)
+    writer = GuardedWriter(snapshot, SETTINGS, None, TextExaminer(), Invocation())
+    try:
+        return change, Outcome(SETTINGS, change.apply(snapshot, writer))
+    except Refused as refusal:
+        tree.changes.clear()
+        return change, Outcome(SETTINGS, error=refusal)

@@ -17,7 +17,7 @@ from support.http_api import Api, serving
 
 A, B = "/memories/a.md", "/memories/d/b.md"
 OURS = ("/tool", "/commands", "/memory", "/undo", "/restore", "/search", "/proposals", "/usage", "/settings", "/audit",
-        "/export", "/erase", "/diff", "/events", "api_keys")  # fmt: skip
+        "/export", "/erase", "/diff", "/events", "/blame", "api_keys", "webhook")  # fmt: skip
 HOSTED = tuple(route for route in ROUTES if not any(part in route.path.replace("memory_", "") for part in OURS))
 
 

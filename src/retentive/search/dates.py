@@ -70,7 +70,7 @@ def _found(text: str, start: int, end: int) -> FoundDate | None:
             is_day_first = dotted[2] == "." or int(dotted[3]) <= 12
             day, month = (dotted[1], dotted[3]) if is_day_first else (dotted[3], dotted[1])
             return _date(start, dotted.end(), dotted[4], month, day)
-    if cjk := _CJK.match(text, start):
+    if not text.isascii() and (cjk := _CJK.match(text, start)):
         return _date(start, cjk.end(), cjk[1], cjk[2], cjk[3])
     after = _MONTH_AFTER.match(text, end) if end - start <= 2 else None
     if after and (month_number := _MONTHS.get(after[1].casefold())):
@@ -79,6 +79,8 @@ def _found(text: str, start: int, end: int) -> FoundDate | None:
 
 
 def _after_month(text: str, start: int, end: int) -> FoundDate | None:
+    if text[start - 1 : start] != " ":
+        return None
     before = _MONTH_BEFORE.search(text, max(start - _LONGEST, 0), start)
     month = _MONTHS.get(before[1].casefold()) if before else None
     if before is None or month is None:

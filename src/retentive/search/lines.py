@@ -68,7 +68,8 @@ class Wanted:
 
     def spans(self, row: str) -> list[Span]:
         """Positions of the terms in a row."""
-        found = [(start, end) for surface, start, end in spans(row) if normal(surface) in self.by_surface]
+        known = self.by_surface
+        found = [(start, end) for word, start, end in spans(row) if word in known or normal(word) in known]
         if self.has_dates:
             found += [(date.start, date.end) for date in dates(row) if self._has(date.surfaces)]
         return united(sorted(found)[:_MAX_SPANS])

@@ -35,7 +35,8 @@ _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[^\W{_DENSE}][^\W{_DENSE}{_MARKS}]*(?:[{_MARKS}]+[^\W{_DENSE}]*)*")
 DENSE_RUN = re.compile(rf"[{_DENSE}]+")
 _SPLIT = re.compile(rf"[{_DENSE}{_MARKS}]")
-_PLAIN_WORD = re.compile(r"\w+")
+_ASCII = bytes(range(128))
+_SPACED = bytes(byte if byte > 127 or _ASCII_WORD.match(chr(byte)) else 32 for byte in range(256))
 _TOKEN = re.compile(rf"[{_DENSE}]+|{_WORD.pattern}")
 _PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 _SCRIPTS = (  # first character, last character, language of the stemmer
@@ -64,14 +65,25 @@ def normal(text: str) -> str:
 def surfaces(text: str) -> list[str]:
     """Words of a text as written, and the character pairs of scripts without spaces. In no particular order."""
     if text.isascii():
-        return _ASCII_WORD.findall(text)
+        return text.encode().translate(_SPACED).decode().split()
     text = normal(text)
-    if _SPLIT.search(text) is None:  # four times as fast
-        return _PLAIN_WORD.findall(text)
+    data = text.encode(errors="surrogatepass").translate(_SPACED)
+    letters = set(data.translate(None, _ASCII).decode(errors="surrogatepass"))
+    if not any(map(_is_split, letters)):  # four times as fast
+        text = data.decode(errors="surrogatepass")
+        for each in letters:
+            if not each.isalnum():
+                text = text.replace(each, " ")
+        return text.split()
     found: list[str] = _WORD.findall(text)
     for run in DENSE_RUN.findall(text):
         found += pairs(run)
     return found
+
+
+@cache
+def _is_split(letter: str) -> bool:
+    return _SPLIT.match(letter) is not None
 
 
 def pairs(run: str) -> list[str]:

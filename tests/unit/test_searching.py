@@ -12,7 +12,7 @@ import pytest
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
 from retentive.history.searching import StoreSearch
-from retentive.search.index import CORPORA, Corpus
+from retentive.search.index import CORPORA, Corpora, Corpus
 from retentive.search.literal import parse_literal
 from retentive.search.results import Results
 from retentive.storage.contract import Snapshot
@@ -196,3 +196,29 @@ def test_a_single_search_finds_the_same_as_an_index(tmp_path: Path) -> None:
         assert answer[0].total == 2
         assert once == store.search("text 7", limit=None)
         assert once.hits[0].path == "/memories/7"
+
+
+def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
+    """The store that was not searched for longest loses its index first; the next search builds it again."""
+    corpora = Corpora(max_kept_bytes=250)
+    with opened("sqlite", tmp_path) as place:
+        stores = [place.store(name) for name in ("one", "two", "three")]
+        for store in stores:
+            run(store, create("/memories/a", "two " * 25))
+
+        def search(store: MemoryStore) -> int:
+            corpus = corpora.of(store._core.backend, store.id)
+            answer = store._core.read(lambda at: corpus.search(at, parse_literal("two"), limit=None))
+            corpora.trim(corpus)
+            assert answer is not None
+            return answer[0].total
+
+        def built() -> list[bool]:
+            return [corpora.of(store._core.backend, store.id).is_built for store in stores]
+
+        assert [search(stores[at]) for at in (0, 1, 0)] == [1, 1, 1]
+        assert built() == [True, True, False]
+        assert search(stores[2]) == 1
+        assert built() == [True, False, True]
+        assert search(stores[1]) == 1
+        assert built() == [False, True, True]

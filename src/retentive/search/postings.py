@@ -29,7 +29,6 @@ _DIGIT = re.compile(r"[0-9]")
 IN_PATH = 3  # times that a word of the path counts
 IN_HEADING = 1  # times more that a word of a heading counts
 SAMPLE = 128  # memories in which languages are detected
-MAX_MEMORIES = 1 << 31  # numbers have 32 bits
 _FEW_KEYS = 200  # new words are inserted one at a time up to this number
 _RARE = 16  # a term that occurs less than once in this number of memories has a dict of counts, others a byte a memory
 _DICT_BYTES = 90  # bytes of memory per entry of such a dict

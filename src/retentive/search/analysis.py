@@ -93,8 +93,10 @@ def pairs(run: str) -> list[str]:
 
 def spans(text: str) -> list[tuple[str, int, int]]:
     """Surfaces with their positions in the normal text, in the order of the text."""
+    if text.isascii():
+        return [(match[0], *match.span()) for match in _ASCII_WORD.finditer(text)]
     found: list[tuple[str, int, int]] = []
-    for match in (_ASCII_WORD if text.isascii() else _TOKEN).finditer(text):
+    for match in _TOKEN.finditer(text):
         start, token = match.start(), match.group()
         if is_dense(token):
             found += [(piece, start + at, start + at + len(piece)) for at, piece in enumerate(pairs(token))]

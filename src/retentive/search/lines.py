@@ -105,7 +105,9 @@ def matching_lines(text: str, wanted: Wanted) -> list[Line]:
         terms = wanted.in_row(row)
         heading = _HEADING.match(row) if row[0] == "#" else None
         if terms:
-            score = sum(weights[each] for each in terms) + FROM_HEADING * sum(weights[each] for each in above - terms)
+            score = sum(map(weights.__getitem__, terms))
+            if above:
+                score += FROM_HEADING * sum(map(weights.__getitem__, above - terms))
             names = tuple(name for _, name, _ in headings)
             found.append(Line(number, score / (1 + len(row) / LONG_LINE), names))
         if heading:

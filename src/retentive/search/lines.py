@@ -38,22 +38,23 @@ class Wanted:
                 needles.append(word)
         return cls(by_surface, weights, any(each[0] == "@" for each in by_surface), tuple(needles))
 
-    def rows(self, text: str) -> Iterable[tuple[int, str]]:
-        """The rows that may have a term, and all headings, with their numbers."""
-        return self._rows_with_words(text) if normal(text) is text else enumerate(text.split("\n"), 1)
+    def rows(self, text: str) -> Iterable[tuple[int, str, bool]]:
+        """Rows with their numbers: those that may have a term, which are marked, and all headings."""
+        if normal(text) is text:
+            return self._rows_with_words(text)
+        return ((number, row, True) for number, row in enumerate(text.split("\n"), 1))
 
-    def _rows_with_words(self, text: str) -> Iterator[tuple[int, str]]:
+    def _rows_with_words(self, text: str) -> Iterator[tuple[int, str, bool]]:
         number, counted = 1, 0
         starts = {start for needle in self.needles for start in _starts(text, needle)}
-        if "#" in text:
-            starts.update(match.start() for match in _MARK.finditer(text))
         if self.has_dates:
             starts.update(text.rfind("\n", 0, date.start) + 1 for date in dates(text) if self._has(date.surfaces))
-        for start in sorted(starts):
+        headings = {match.start() for match in _MARK.finditer(text)} if starts and "#" in text else set[int]()
+        for start in sorted(starts | headings):
             number += text.count("\n", counted, start)
             counted = start
             end = text.find("\n", start)
-            yield number, text[start:] if end < 0 else text[start:end]
+            yield number, text[start:] if end < 0 else text[start:end], start in starts
 
     def _has(self, surfaces: Iterable[str]) -> bool:
         return not self.by_surface.keys().isdisjoint(surfaces)
@@ -99,10 +100,10 @@ def matching_lines(text: str, wanted: Wanted) -> list[Line]:
     headings: list[tuple[int, str, set[int]]] = []
     above: set[int] = set()
     weights = wanted.weights
-    for number, row in wanted.rows(text):
+    for number, row, may_match in wanted.rows(text):
         if not row:
             continue
-        terms = wanted.in_row(row)
+        terms = wanted.in_row(row) if may_match else set()
         heading = _HEADING.match(row) if row[0] == "#" else None
         if terms:
             score = sum(map(weights.__getitem__, terms))

@@ -75,6 +75,16 @@ def filled(store: MemoryStore) -> dict[str, str]:
     }
 
 
+def endpoint(api: Api) -> str:
+    """Id of a webhook endpoint of the workspace, which has at most 50."""
+    path, body = (
+        "/v1/webhook_endpoints",
+        {"url": "https://hooks.example.com/x", "enabled_events": ["memory_store.created"]},
+    )
+    known: list[dict[str, str]] = api.get(path).body["data"]
+    return (known or [api.post(path, body).body])[0]["id"]
+
+
 def bare(answer: Answer) -> tuple[int, object]:
     """An answer without the id of the request."""
     return answer.status, {**answer.body, "request_id": ""}
@@ -117,7 +127,9 @@ def test_without_the_scope(api: Api, route: Route) -> None:
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.path_names], ids=lambda each: each.name)
 def test_foreign_things_do_not_exist(api: Api, store: MemoryStore, route: Route) -> None:
     """A store of another workspace, or outside the patterns of the key, is answered like an unknown id."""
-    real = {**filled(store), "api_key_id": id_in(api.key) or ""}
+    real = {**filled(store), "api_key_id": id_in(api.key) or "", "webhook_endpoint_id": endpoint(api)}
+    untested = {"webhook_event_id"}  # of a delivery, which only a sent event has; the endpoint in its path is foreign
+    assert all(real[name] != UNKNOWN[name] for name in route.path_names if name not in untested)
     before = store.versions()[0].id
     elsewhere = api.with_key("admin", workspace_id="wrkspc_other")
     expected = bare(ask(api, route, UNKNOWN))
@@ -135,7 +147,7 @@ def test_foreign_things_do_not_exist(api: Api, store: MemoryStore, route: Route)
 @pytest.mark.parametrize("kind", ["workspace", "patterns"])
 def test_answers_contain_nothing_foreign(api: Api, store: MemoryStore, route: Route, kind: str) -> None:
     """Not in lists, errors and exports either, though both stores have the same paths, texts and key."""
-    foreign = filled(store)
+    foreign, hook = filled(store), endpoint(api)
     if kind == "workspace":
         other = api.with_key("admin", workspace_id=f"wrkspc_{route.name}")
         own = other.post("/v1/memory_stores", {"name": "own", "key": store.key}).body["id"]
@@ -147,7 +159,7 @@ def test_answers_contain_nothing_foreign(api: Api, store: MemoryStore, route: Ro
     answer = ask(other, route, ids)
     text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
     hidden = [foreign["memory_store_id"], foreign["memory_id"], foreign["memory_version_id"], foreign["proposal_id"]]
-    hidden.append(id_in(api.key) or "")
+    hidden += [id_in(api.key) or "", hook]
     assert [each for each in hidden if each in text] == []
 
 

@@ -22,6 +22,8 @@ LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
+MAX_FRAMING = 6
+"""Bytes for each byte of a body at most: a chunk of one byte takes six."""
 HEADERS_S = 20.0
 """A request must send its headers within this time, a new connection too."""
 BODY_S = 30.0
@@ -55,8 +57,10 @@ class HttpProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._is_in_headers = False
         self._is_in_body = False
-        self._head_bytes = 0
+        self._piece_bytes = 0
+        self._bytes = 0
         self._body_bytes = 0
+        self._rated_bytes = 0
         self._read_timer: TimerHandle | None = None
         self._write_timer: TimerHandle | None = None
         self._refusal: ApiError | None = None
@@ -77,7 +81,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Parse. A request that asks for another protocol is answered in HTTP/1.1 (RFC 9110, 7.8), as the last one."""
         if self._is_ended or self.transport.is_closing():
             return
-        self._head_bytes += len(data)
+        self._piece_bytes = len(data)
+        self._bytes += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # httptools does not tell reliably where the next request begins
@@ -85,28 +90,28 @@ class HttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refusal or _malformed("the request is not valid HTTP/1.1"))
             return
-        if self._is_in_headers and self._head_bytes > MAX_HEADER_BYTES:
+        if self._is_in_headers or self._is_in_body:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Check the size of an incomplete request, and start its deadline."""
+        framing = MAX_FRAMING * self._body_bytes if self._is_in_body else 0
+        if self._bytes - self._body_bytes - framing > 2 * MAX_HEADER_BYTES:  # headers before or after the body
             self._refuse(_too_large(431, "headers", MAX_HEADER_BYTES))
-        elif self._is_in_body and self._read_timer is None:
-            self._arm(self.body_s)
+        elif self._read_timer is None:
+            self._arm(self.body_s if self._is_in_body else self.headers_s)
 
     def on_message_begin(self) -> None:
         """Start the deadline of the headers. Empty lines before a request do not get here."""
         super().on_message_begin()
         self._unset_keepalive_if_required()
-        self._is_in_headers, self._head_bytes, self._body_bytes = True, 0, 0
-        self._arm(self.headers_s)
+        self._is_in_headers, self._bytes, self._body_bytes, self._rated_bytes = True, 0, 0, 0
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the URL."""
         super().on_url(url)
         if len(self.url) > MAX_URL_BYTES:
             raise self._because(_too_large(414, "URL", MAX_URL_BYTES))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header. Those after a body are ignored."""
-        if self._is_in_headers:
-            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Check the headers, and start the request."""
@@ -117,6 +122,7 @@ class HttpProtocol(HttpToolsProtocol):
             raise self._because(refusal)
         super().on_headers_complete()
         self._is_in_body = True
+        self.headers = []  # the headers after a body are ignored
 
     def on_body(self, body: bytes) -> None:
         """Add a part of the body."""
@@ -143,7 +149,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _checked(self) -> ApiError | None:
         """Find the reason to refuse the headers of a request, if there is one."""
-        if len(self.headers) > MAX_HEADERS or sum(len(n) + len(v) + 4 for n, v in self.headers) > MAX_HEADER_BYTES:
+        may_be_long = len(self.headers) > MAX_HEADERS or self._bytes + self._piece_bytes > MAX_HEADER_BYTES
+        if may_be_long and (len(self.headers) > MAX_HEADERS or _size(self.headers) > MAX_HEADER_BYTES):
             return _too_large(431, "headers", MAX_HEADER_BYTES)
         single = [name for name, _ in self.headers if name in SINGLE]
         if len(set(single)) < len(single):
@@ -170,12 +177,15 @@ class HttpProtocol(HttpToolsProtocol):
     def _arm(self, seconds: float | None) -> None:
         if self._read_timer is not None:
             self._read_timer.cancel()
+        elif seconds is None:
+            return
         self._read_timer = None if seconds is None else self.loop.call_later(seconds, self._expired)
 
     def _expired(self) -> None:
         self._read_timer = None
-        if self._is_in_body and (self.flow.read_paused or self._body_bytes >= self.body_s * MIN_BYTES_PER_S):
-            self._body_bytes = 0
+        rated = self._body_bytes - self._rated_bytes
+        if self._is_in_body and (self.flow.read_paused or rated >= self.body_s * MIN_BYTES_PER_S):
+            self._rated_bytes = self._body_bytes
             self._arm(self.body_s)
         elif self._is_in_body or self._is_in_headers:
             self._refuse(ApiError(408, "timeout_error", "the request did not arrive in time", "timeout"))
@@ -221,6 +231,10 @@ def _answer(error: ApiError) -> bytes:
     }
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return STATUS_LINE[error.status] + lines.encode("ascii") + b"\r\n" + body
+
+
+def _size(headers: list[tuple[bytes, bytes]]) -> int:
+    return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def _malformed(message: str) -> ApiError:

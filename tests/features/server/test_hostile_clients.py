@@ -191,6 +191,31 @@ def test_headers_without_end_take_no_memory(api: Api) -> None:
         assert sent < 32 << 20
 
 
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"1\r\n{\r\n0\r\nX-A: ", b"a" * 65_536),
+        (b"1\r\n{\r\n0\r\n", b"X-A: " + b"a" * 1_000 + b"\r\n"),
+        (b"1;", b"a" * 65_536),
+    ],
+)
+def test_trailers_and_extensions_without_end_take_no_memory(api: Api, start: bytes, piece: bytes) -> None:
+    with connect(api) as connection:
+        connection.sendall(head(api, f"POST {KEYS} HTTP/1.1", "Transfer-Encoding: chunked") + start)
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 64 << 20:
+                connection.sendall(piece)
+                sent += len(piece)
+        assert sent < 32 << 20
+
+
+def test_chunks_of_one_byte(api: Api) -> None:
+    body = "".join(f"1\r\n{each}\r\n" for each in '{"name":"' + "x" * 50_000 + '"}') + "0\r\n\r\n"
+    answers = exchange(api, head(api, f"POST {KEYS} HTTP/1.1", "Transfer-Encoding: chunked", LAST) + body.encode())
+    assert refusal(answers)["message"] == "name: the value must have 1 to 255 characters, not 50000"
+
+
 def test_trailers_are_ignored(api: Api) -> None:
     """They must not replace headers that were checked."""
     body = f"{len(BODY):x}\r\n{BODY.replace('smuggled', 'trailers')}\r\n0\r\nX-Api-Key: x\r\nHost: y\r\n\r\n"

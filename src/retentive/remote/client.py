@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ class Client:
         self._http = httpx2.Client(**self._options)
         self._async: RunVar[httpx2.AsyncClient] = RunVar(f"retentive client {id(self)}")
         self._is_closed = False
+        self._process = os.getpid()
 
     def run(self, exchange: Exchange[T]) -> T:
         """Run an exchange in this thread. Raises `RetentiveError`."""
@@ -85,11 +87,11 @@ class Client:
             return result
 
     def _sent(self, request: Request) -> Json:
-        tries, given = Tries(request), self._given(request)
+        tries, given, http = Tries(request), self._given(request), self._sync_client()
         outcome: Answer | Failure
         while True:
             try:
-                outcome = _answer(self._http.request(**given))
+                outcome = _answer(http.request(**given))
             except httpx2.HTTPError as error:
                 outcome = _failure(error)
             pause = tries.pause_after(outcome)
@@ -109,6 +111,13 @@ class Client:
             if pause is None:
                 return read_answer(request, outcome)
             await anyio.sleep(pause)
+
+    def _sync_client(self) -> httpx2.Client:
+        """The client of this process. A fork cannot use the connections of its parent, and leaves them open."""
+        if self._process != os.getpid():
+            self._kept_open, self._http = self._http, httpx2.Client(**self._options)
+            self._process = os.getpid()
+        return self._http
 
     def _async_client(self) -> httpx2.AsyncClient:
         """The client of the running event loop."""

@@ -14,6 +14,7 @@ from retentive.values.records import Actor
 from retentive.values.replies import REPLIES, Replies, Reply
 
 SAY = Say(REPLIES, lambda text: text)
+"""Sentences about errors of the connection, with the paths that the caller gave."""
 
 
 class RemoteCore:
@@ -31,6 +32,10 @@ class RemoteCore:
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path given by a program. Raises `InvalidPath`."""
         return parsed(path)
+
+    def redacted(self, text: str) -> str:
+        """The text. The server masks sensitive values in its replies."""
+        return text
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
         """The reply to a malformed tool call."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -230,3 +233,27 @@ def test_tls(certificate: tuple[str, str]) -> None:
                 return await (await trusted.store()).read(A)
 
         assert asyncio.run(run()) == "one"
+
+
+FORKING = """
+import os, sys, retentive
+with retentive.open(sys.argv[1]) as opened:
+    store = opened.store(sys.argv[2])
+    store.create("/memories/a.md", "one")
+    child = os.fork()
+    if child == 0:
+        store.append("/memories/a.md", "of the child")
+        print(store.read("/memories/a.md"), end="", flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    store.append("/memories/a.md", "of the parent")
+    print(store.read("/memories/a.md"), end="")
+"""
+
+
+def test_a_fork_has_its_own_connections(api: Api, store: MemoryStore) -> None:
+    command = [sys.executable, "-c", FORKING, api.url, store.id]
+    env = {**os.environ, "RETENTIVE_API_KEY": api.key}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "one\nof the child\none\nof the child\nof the parent\n"

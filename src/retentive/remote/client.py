@@ -173,7 +173,7 @@ def _answer(response: httpx2.Response) -> Answer:
 
 
 def _failure(error: httpx2.HTTPError) -> Failure:
-    """What went wrong, without the address."""
+    """The failure of a request. Its message never has the address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

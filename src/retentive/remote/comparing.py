@@ -65,7 +65,7 @@ def befores(base: str, versions: Iterable[Version]) -> Exchange[Befores]:
 
 
 def differences(base: str, versions: Sequence[Version], before: Befores) -> Exchange[tuple[MemoryDifference, ...]]:
-    """What each of these versions, newest first, changed; oldest first."""
+    """Differences that these versions, newest first, made; oldest first."""
     found: list[MemoryDifference] = []
     for version in reversed(versions):
         earlier = before.get(version.id)

@@ -33,6 +33,7 @@ class RemoteHistory(History):
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
         self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+        self.default_sender = store.default_sender
 
     def __repr__(self) -> str:
         return f"<RemoteHistory of {self._store.id}>"

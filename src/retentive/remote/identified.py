@@ -22,6 +22,7 @@ class RemoteById(ById):
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
         self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+        self.default_sender = store.default_sender
 
     def __repr__(self) -> str:
         return f"<RemoteById of {self._store.id}>"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, RetentiveError
 from retentive.remote.requests import Exchange, Json, Request
 
 P = ParamSpec("P")
@@ -15,7 +16,12 @@ PAGE = 100
 
 
 class Runs(Protocol):
-    """Object with exchanges as methods. `_run` sends one, or returns it for the event loop to send."""
+    """Object with exchanges as methods. `_run` sends one, or returns it for the event loop to send.
+
+    `default_sender` is the actor of requests that name no other.
+    """
+
+    default_sender: str | None
 
     def _run(self, exchange: Exchange[T], /) -> T: ...
 
@@ -28,9 +34,25 @@ def exchange(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Conca
 
     @wraps(method)
     def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
-        return self._run(method(self, *args, **options))
+        return self._run(_sent_by(method(self, *args, **options), self.default_sender))
 
     return run
+
+
+def _sent_by(found: Exchange[T], actor: str | None) -> Exchange[T]:
+    """The exchange, with the actor in each request that names no other."""
+    try:
+        request = next(found)
+        while True:
+            try:
+                answer = yield replace(request, actor=request.actor or actor)
+            except RetentiveError as error:
+                request = found.throw(error)
+            else:
+                request = found.send(answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 def unsupported(name: str) -> Any:
@@ -59,8 +81,3 @@ def pages(path: str, *, most: int | None = None, **query: object) -> Exchange[li
         if page is None:
             break
     return found
-
-
-def chosen(found: Iterator[T], most: int | None) -> list[T]:
-    """The first `most`, or all."""
-    return [each for number, each in enumerate(found) if most is None or number < most]

@@ -29,6 +29,7 @@ class RemotePlace(Retentive):
         self.client = Client(address, access)
         self._actor = actor
         self._creates = create
+        self.default_sender = None if actor is None else str(actor)
         self._run: Any = self.client.run
 
     def __repr__(self) -> str:
@@ -175,8 +176,8 @@ class RemotePlace(Retentive):
         return Removed(0, pending=False)
 
     def _sender(self, actor: Actor | str | None) -> str | None:
-        found = as_actor(actor) or self._actor
-        return None if found is None else str(found)
+        found = as_actor(actor)
+        return self.default_sender if found is None else str(found)
 
     def close(self) -> None:
         """Close the connections."""

@@ -23,6 +23,7 @@ class RemoteReview(Review):
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
         self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+        self.default_sender = store.default_sender
 
     def __repr__(self) -> str:
         return f"<RemoteReview of {self._store.id}>"

@@ -49,6 +49,7 @@ class RemoteStore(MemoryStore):
         self.client = client
         self.info = info
         self._actor = actor
+        self.default_sender = None if actor is None else str(actor)
         self._run: Any = client.run
         self._core = cast("StoreCore", RemoteCore())
 
@@ -96,6 +97,7 @@ class RemoteStore(MemoryStore):
         """The same memory store, whose requests name this actor. The API key must allow it."""
         store = copy(self)
         store._actor = as_actor(actor)  # noqa: SLF001 - the same class
+        store.default_sender = str(store._actor)  # noqa: SLF001
         return store
 
     def through(self, integration: str) -> RemoteStore:
@@ -108,8 +110,8 @@ class RemoteStore(MemoryStore):
 
     def sender(self, actor: Actor | str | None = None) -> str | None:
         """Text of the actor that a request names. Raises `InvalidInput`."""
-        found = as_actor(actor) or self._actor
-        return None if found is None else str(found)
+        found = as_actor(actor)
+        return self.default_sender if found is None else str(found)
 
     @exchange
     def execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from retentive.server.table import ROUTES
 from support.http_api import Api, serving
 
 A, B = "/memories/a.md", "/memories/d/b.md"
-OURS = ("/tool", "/commands", "/memory", "/undo", "/restore", "/search", "/proposals", "/usage", "/settings", "/audit",
-        "/export", "/erase", "/diff", "/events", "/blame", "api_keys", "webhook")  # fmt: skip
-HOSTED = tuple(route for route in ROUTES if not any(part in route.path.replace("memory_", "") for part in OURS))
+OF_MEMORIES, OF_VERSIONS = r"memories(/{\w+})?", r"memory_versions(/{\w+}(/redact)?)?"
+PATHS = re.compile(rf"/v1/memory_stores(/{{\w+}}(/archive|/{OF_MEMORIES}|/{OF_VERSIONS})?)?")
+HOSTED = tuple(route for route in ROUTES if PATHS.fullmatch(route.path))
 
 
 @pytest.fixture(scope="module")

@@ -229,6 +229,16 @@ def test_review(store: MemoryStore, local: MemoryStore) -> None:
         store.review.accept(None, actor=None)
 
 
+def test_reads_are_those_of_the_actor(store: MemoryStore, local: MemoryStore) -> None:
+    """An actor under review sees its own proposals, in lists too."""
+    store.change_settings({"review": ["session:*"]})
+    own = store.acting_as("session:s1")
+    own.create(A, "one")
+    assert [each.path for each in own.memories()] == [each.path for each in local.acting_as("session:s1").memories()]
+    assert ([each.path for each in own.memories()], store.memories()) == ([A], [])
+    assert own.load(A)[1] == "one"
+
+
 def test_stores(remote: Retentive, api: Api) -> None:
     made = remote.create_store("Support", description="notes", metadata={"a": "1"}, key="team 7/ü")
     assert remote.create_store("Other", key="team 7/ü").id == made.id

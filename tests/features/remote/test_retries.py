@@ -1,0 +1,118 @@
+"""The rules for retries, without connections, and one server that is overloaded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import retentive
+from retentive import errors
+from retentive.remote.requests import MAX_TRIES, Answer, Failure, Request, Tries, read_answer
+from retentive.server.errors import overloaded
+from support.http_api import Api
+
+READ, CHANGE = Request("GET", "/"), Request("POST", "/")
+COMMAND = Request("POST", "/", repeats=True)
+
+
+def answer(status: int, code: str | None = None, **headers: str) -> Answer:
+    error = {"type": "x", "message": "said", **({} if code is None else {"details": {"error_code": code}})}
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, given, json.dumps({"error": error}).encode())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "repeated"),
+    [
+        (Failure("", was_sent=False), (True, True, True)),
+        (Failure("", was_sent=True), (True, True, False)),
+        (Failure("", was_sent=False, is_final=True), (False, False, False)),
+        (answer(429), (True, True, True)),
+        (answer(503, "overloaded"), (True, True, True)),
+        (answer(503, "unavailable"), (True, True, True)),
+        (answer(503, "outcome_unknown"), (True, True, False)),
+        (answer(504), (True, True, False)),
+        (answer(502), (True, True, False)),
+        (answer(500, "damaged"), (False, False, False)),
+        (answer(400, "invalid_input"), (False, False, False)),
+        (answer(409, "conflict"), (False, False, False)),
+        (answer(507, "store_full"), (False, False, False)),
+    ],
+    ids=str,
+)
+def test_what_is_repeated(outcome: Answer | Failure, repeated: tuple[bool, ...]) -> None:
+    """A read, a command with an id, and a change without one."""
+    pauses = [Tries(request).pause_after(outcome) for request in (READ, COMMAND, CHANGE)]
+    assert tuple(pause is not None for pause in pauses) == repeated
+
+
+def test_pauses_grow_and_end() -> None:
+    tries = Tries(READ)
+    pauses = [tries.pause_after(answer(503)) for _ in range(MAX_TRIES)]
+    assert pauses[-1] is None
+    waited = [pause for pause in pauses if pause is not None]
+    assert len(waited) == MAX_TRIES - 1
+    assert all(0.05 * 2**number <= pause <= 0.1 * 2**number for number, pause in enumerate(waited))
+
+
+@pytest.mark.parametrize(("given", "least"), [("7", 7), ("3600", 60), ("soon", 0), ("-1", 0), ("", 0)])
+def test_the_server_may_ask_for_a_longer_pause(given: str, least: float) -> None:
+    pause = Tries(READ).pause_after(answer(429, retry_after=given))
+    assert pause is not None
+    assert least <= pause <= max(least, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "invalid_path", errors.InvalidPath),
+        (400, "archived", errors.Archived),
+        (400, None, errors.InvalidInput),
+        (401, "invalid_key", errors.PermissionDenied),
+        (403, "permission_denied", errors.PermissionDenied),
+        (403, "read_only", errors.ReadOnly),
+        (404, "not_found", errors.NotFound),
+        (409, "conflict", errors.Conflict),
+        (413, "body_too_large", errors.TooLarge),
+        (429, "rate_limited", errors.Unavailable),
+        (500, "damaged", errors.Damaged),
+        (500, "locked", errors.Locked),
+        (503, "overloaded", errors.Unavailable),
+        (503, "outcome_unknown", errors.OutcomeUnknown),
+        (507, "store_full", errors.StoreFull),
+    ],
+)
+def test_errors_by_code_and_status(status: int, code: str | None, kind: type[errors.RetentiveError]) -> None:
+    with pytest.raises(kind, match="said") as raised:
+        read_answer(READ, answer(status, code))
+    assert type(raised.value) is kind
+
+
+def test_a_change_that_a_proxy_cut_has_an_unknown_outcome() -> None:
+    for outcome in (answer(504), Failure("cut", was_sent=True)):
+        with pytest.raises(errors.OutcomeUnknown):
+            read_answer(CHANGE, outcome)
+        with pytest.raises(errors.Unavailable):
+            read_answer(READ, outcome)
+    with pytest.raises(errors.Unavailable):
+        read_answer(CHANGE, Failure("refused", was_sent=False))
+
+
+def test_an_overloaded_server_is_asked_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two requests get 503 with `retry-after`, and are sent again after it."""
+    pauses: list[float] = []
+    monkeypatch.setattr("retentive.remote.client.time.sleep", pauses.append)
+    with retentive.open(api.url, api_key=api.key) as opened:
+        store = opened.store("overloaded")
+        reads = iter([True, True])
+        read = api.place.store
+
+        def busy(*given: object) -> object:
+            if next(reads, False):
+                raise overloaded("busy")
+            return read(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(api.place, "store", busy)
+        assert store.execute({"command": "create", "path": "/memories/a.md", "file_text": "x"}).is_error is False
+    assert [pause >= 1 for pause in pauses] == [True, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -76,6 +77,7 @@ def serve(location: Location, **given: Any) -> None:
     """
     try:
         from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
+        from retentive.server.telemetry import PROGRESS  # noqa: PLC0415 - imports prometheus_client
     except ImportError as error:
         raise InvalidInput(str(error)) from None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
@@ -86,7 +88,8 @@ def serve(location: Location, **given: Any) -> None:
             output.write_line(f"First API key, for administrators; it is not shown again: {started['first_key']}")
         output.write_line(f"Serving {shown(location.url)} at {started['url']}")
 
-    server.serve(options, on_start=on_start, on_progress=output.note)
+    on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a file with the log has JSON only
+    server.serve(options, on_start=on_start, on_progress=on_progress)
 
 
 @output.group("keys", default="list")

@@ -17,7 +17,7 @@ from retentive.opening import Keys, Retentive
 from retentive.server.calls import Place
 from retentive.server.metrics import DIRECTORY, metrics
 from retentive.server.options import Options
-from retentive.server.telemetry import Telemetry, log_as_json
+from retentive.server.telemetry import PROGRESS, Telemetry, log_as_json
 from retentive.values.extras import pip_install
 
 try:
@@ -53,14 +53,15 @@ class Started(TypedDict):
     first_key: str | None
 
 
-def serve(options: Options, *, on_start: Callable[[Started], None], on_progress: Progress = lambda _: None) -> None:
+def serve(options: Options, *, on_start: Callable[[Started], None], on_progress: Progress = PROGRESS.info) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that have begun are finished.
 
     On a loopback address, the first start creates an admin key. `on_progress` gets sentences about the start and the
-    end of workers and about the stop. Raises `InvalidInput` and the errors of storage.
+    end of workers and about the stop; by default they are logged. Raises `InvalidInput` and the errors of storage.
     """
     options.check()
     _tokens(options)  # an error ends the start, and not each worker
+    log_as_json(requests=options.request_log)
     listener = _listen(options)
     with (
         listener,

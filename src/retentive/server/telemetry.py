@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from retentive.server.tracing import Tracing
 
 LOGGERS = ("retentive", "uvicorn")
+PROGRESS = logging.getLogger("retentive.server.progress")
+"""Log of the start and the end of workers, and of the stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,4 @@ def log_as_json(*, requests: bool) -> None:
         logger.handlers = [handler]
         logger.propagate = False
     logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)
+    PROGRESS.setLevel(logging.INFO)

@@ -9,8 +9,10 @@ from threading import Event, Thread
 from retentive.errors import RetentiveError
 from retentive.opening import Retentive
 from retentive.server.deliveries import Deliverer
+from retentive.server.jobs import Scheduler
 from retentive.server.leader import RENEWED, Leader
 from retentive.server.options import Options
+from retentive.server.schedule import read_schedule
 
 LOG = logging.getLogger("retentive.server")
 Work = Callable[[Callable[[], bool]], None]
@@ -68,7 +70,10 @@ class Background:
 
 def start(opened: Retentive, options: Options) -> Background:
     """Start the background work of a server process."""
+    leader = Leader(opened.records, lease_s=options.lease_s)
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
-    background = Background(Leader(opened.records, lease_s=options.lease_s), [deliverer], on_stop=deliverer.close)
+    jobs = [] if options.schedule is None else read_schedule(options.schedule)
+    scheduler = Scheduler(opened, jobs, holder=leader.holder, lease_s=options.lease_s)
+    background = Background(leader, [deliverer, scheduler], on_stop=deliverer.close)
     background.start()
     return background

@@ -6,7 +6,7 @@ from retentive.server.routes import Route
 from retentive.server.table.history import HISTORY_ROUTES, REVIEW_ROUTES, VERSION_ROUTES
 from retentive.server.table.keys import KEY_ROUTES
 from retentive.server.table.stores import PLACE_ROUTES
-from retentive.server.table.webhooks import WEBHOOK_ROUTES
+from retentive.server.table.webhooks import JOB_ROUTES, WEBHOOK_ROUTES
 from retentive.server.table.work import STORE_ROUTES
 
 ROUTES: tuple[Route, ...] = (
@@ -17,4 +17,5 @@ ROUTES: tuple[Route, ...] = (
     *REVIEW_ROUTES,
     *STORE_ROUTES,
     *WEBHOOK_ROUTES,
+    *JOB_ROUTES,
 )

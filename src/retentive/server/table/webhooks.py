@@ -1,9 +1,9 @@
-"""Rows of the table of routes for webhooks."""
+"""Routes of webhooks and jobs."""
 
 from __future__ import annotations
 
 from retentive.server.fields import NAME, Field, choice, required, text, texts
-from retentive.server.handlers import webhooks
+from retentive.server.handlers import jobs, webhooks
 from retentive.server.routes import Route
 from retentive.server.table.shared import ADMIN, LIMIT, PAGE
 from retentive.server.webhooks import EVENTS
@@ -88,5 +88,15 @@ WEBHOOK_ROUTES = (
         webhooks.retry_webhook_delivery,
         "webhook_delivery",
         "Try a delivery again now, also a dead one",
+    ),
+)
+JOB_ROUTES = (
+    Route(
+        "GET",
+        "/v1/jobs",
+        ADMIN,
+        jobs.list_jobs,
+        "list:job",
+        "List the scheduled jobs of the location with their last outcomes, on one page",
     ),
 )

@@ -120,5 +120,6 @@ def log_as_json(*, requests: bool) -> None:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
+    logging.getLogger("retentive.server").setLevel(logging.INFO)
     logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)
     PROGRESS.setLevel(logging.INFO)

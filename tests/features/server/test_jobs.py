@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from retentive.server import jobs
 from retentive.server.jobs import KIND, Scheduler, job_states
 from retentive.server.options import Options
 from retentive.server.schedule import Job, read_schedule
+from retentive.server.telemetry import LOGGERS, log_as_json
 from support.command_line import here
 from support.http_api import serving
 
@@ -245,6 +247,27 @@ def test_audit_logs_are_anchored(opened: retentive.Retentive, times: Times, tmp_
     (state,) = job_states(opened.records)
     assert (state.state, state.message) == ("succeeded", "1 audit logs anchored, 0 unchanged")
     assert store.audit.verify(anchor=str(tmp_path / f"{store.id}.anchors"), key=str(key)).is_sound
+
+
+def test_outcomes_are_logged(
+    opened: retentive.Retentive, times: Times, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log of the server has a line for the begin and the end of a job, also without a log of requests."""
+    loggers = [logging.getLogger(name) for name in (*LOGGERS, "retentive.server", "retentive.server.requests")]
+    for each in loggers:
+        monkeypatch.setattr(each, "handlers", [])
+        monkeypatch.setattr(each, "propagate", each.propagate)
+        monkeypatch.setattr(each, "level", each.level)
+    log_as_json(requests=False)
+    scheduler(opened, times, HOURLY)(always)
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    for each in loggers:
+        each.setLevel(logging.NOTSET)  # forget cached levels
+    assert [(each["level"], each["logger"]) for each in logged] == [("info", "retentive.server.jobs")] * 2
+    assert [each["message"] for each in logged] == [
+        "job sweep begins",
+        "job sweep succeeded: 0 memory stores: 0 memories expired, 0 versions removed",
+    ]
 
 
 def test_the_route_of_jobs(opened: retentive.Retentive, times: Times) -> None:

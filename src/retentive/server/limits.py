@@ -10,8 +10,9 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from pathlib import Path
 from threading import Lock
 
 from retentive.server.errors import ApiError, overloaded
@@ -24,6 +25,9 @@ BODY_BYTES = 256 << 20
 _SLOT = struct.Struct("<16sdd")
 """Digest of a key id, its tokens, and the time when they were counted."""
 _GROUPS, _SLOTS = 1024, 8
+_PREFIX = "retentive-limits-"
+_UNLOCKED_S = 60
+"""Longer than a new file is without its lock."""
 _GROUP_BYTES = _SLOT.size * _SLOTS
 _FILE_BYTES = _GROUP_BYTES * _GROUPS
 
@@ -78,12 +82,23 @@ class Buckets:
 def bucket_file() -> Iterator[str]:
     """Path of a new file for `Buckets`, in memory if the system has a directory for that. It is removed at the end."""
     directory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkstemp makes the name
-    file, path = tempfile.mkstemp(prefix="retentive-limits-", dir=directory)
-    os.close(file)
+    for left in Path(directory or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        _remove_unused(left)
+    file, path = tempfile.mkstemp(prefix=_PREFIX, dir=directory)
     try:
+        fcntl.flock(file, fcntl.LOCK_EX)  # held while this process lives, so that another one can tell
         yield path
     finally:
-        os.unlink(path)
+        Path(path).unlink(missing_ok=True)
+        os.close(file)
+
+
+def _remove_unused(path: Path) -> None:
+    """Remove the file of a server that was killed: nobody holds its lock, and it was not just created."""
+    with suppress(OSError), path.open("rb") as file:
+        if time.time() - path.stat().st_mtime > _UNLOCKED_S:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 class RateLimits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_an_invalid_slot_is_a_full_bucket(buckets: Buckets, clock: Clock, writte
     at = next(at for at in range(0, len(buckets._map), _SLOT.size) if buckets._map[at : at + 16].strip(b"\0"))
     _SLOT.pack_into(buckets._map, at, buckets._map[at : at + 16], *written)
     assert [buckets.take("a", Rate(3, 1.0)) for _ in range(4)] == [0, 0, 0, 1]
+
+
+def test_the_file_of_a_killed_server_is_removed(path: str) -> None:
+    """By the next start; those of running servers stay, however old they are."""
+    left = Path(path + "-left")
+    left.touch()
+    for each in (path, left):
+        os.utime(each, (0, 0))
+    with bucket_file() as other:
+        assert [Path(each).exists() for each in (path, left, other)] == [True, False, True]
+    assert not Path(other).exists()
 
 
 def _takes(path: str, counts: Any) -> None:

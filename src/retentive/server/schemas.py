@@ -162,6 +162,16 @@ SCHEMAS: Mapping[str, Schema] = {
         path=TEXT,
         lines=array(fixed(line=NUMBER, text=TEXT, memory_version_id=TEXT, created_at=TIME, created_by=ACTOR)),
     ),
+    "doubted_memory": fixed(
+        type=const("doubted_memory"),
+        memory_id=TEXT,
+        path=TEXT,
+        level=enum("unconfirmed", "quarantined"),
+        contributors=array(TEXT),
+        flags=array(fixed(line=NUMBER, kind=TEXT)),
+    ),
+    "trust_confirmation": fixed(type=const("trust_confirmation"), paths=array(TEXT)),
+    "quarantine_change": fixed(type=const("quarantine_change"), pattern=TEXT, changed=FLAG),
     "search_results": fixed(
         data=array(ref("search_result")),
         next_page={"type": "null"},

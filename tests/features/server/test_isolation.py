@@ -21,7 +21,8 @@ NO_KEY = {"type": "authentication_error", "message": "invalid API key", "details
 ALL = pytest.mark.parametrize("route", ROUTES, ids=[f"{route.method} {route.path}" for route in ROUTES])
 BODIES: dict[str, object] = {
     "content": "x", "name": "x", "path": "/x", "at": "2026-01-01T00:00:00Z", "type": "tool_use",
-    "id": "t", "query": "x", "url": "https://example.com/", "enabled_events": ["memory_store.created"],
+    "id": "t", "query": "x", "pattern": "session:x",
+    "url": "https://example.com/", "enabled_events": ["memory_store.created"],
     "command": {"command": "view", "path": "/memories"},
 }  # fmt: skip
 STREAMS = {"stream_events"}
@@ -62,7 +63,9 @@ def ask(api: Api, route: Route, ids: dict[str, str], *, page: str | None = None)
 
 def filled(store: MemoryStore) -> dict[str, str]:
     """Ids in a store that has two of everything."""
-    store.change_settings({"audit": True, "review": ["session:*"]})
+    store.change_settings({"audit": True, "review": ["session:*"], "quarantine": ["user:doubted"]})
+    for name in ("y", "z"):
+        store.create(f"/memories/{name}.md", f"secret {name}\n", actor="user:doubted")
     for name in ("a", "b"):
         store.create(f"/memories/{name}.md", f"secret {name}\n")
         store.write(f"/memories/{name}.md", f"proposed {name}\n", actor="session:s1")

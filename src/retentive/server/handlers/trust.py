@@ -1,0 +1,52 @@
+"""Handlers of trust: doubted memories, confirmations and quarantine."""
+
+from __future__ import annotations
+
+from retentive.engine.trust.levels import Level
+from retentive.errors import NotFound
+from retentive.review.trust import DoubtedMemory
+from retentive.server.calls import Call, Json
+from retentive.server.cursors import page_of
+from retentive.server.errors import missing
+from retentive.server.objects import NO_MEMORY, api_path, prefix_of, tool_path
+
+
+def list_doubted_memories(call: Call, *, path_prefix: str, level: Level | None, limit: int, page: str | None) -> Json:
+    """List the memories that are not trusted, in byte order of their paths."""
+    found = call.store.trust.doubted(prefix_of(path_prefix)[:-1], level=level)
+    of = f"{call.path} {path_prefix} {level}"
+    return page_of(found, lambda each: each.path, _doubted, limit=limit, page=page, of=of)
+
+
+def _doubted(given: DoubtedMemory) -> Json:
+    return {
+        "type": "doubted_memory",
+        "memory_id": given.memory_id,
+        "path": api_path(given.path),
+        "level": given.level,
+        "contributors": list(given.contributors),
+        "flags": [{"line": line, "kind": kind} for line, kind in given.flags],
+    }
+
+
+def confirm_memories(call: Call, *, path: str) -> Json:
+    """Trust the present text of a memory, or of all memories below a directory."""
+    try:
+        found = call.store.trust.confirm(tool_path(path))
+    except NotFound:
+        raise missing(NO_MEMORY) from None
+    return {"type": "trust_confirmation", "paths": [api_path(each) for each in found]}
+
+
+def quarantine_contributors(call: Call, *, pattern: str) -> Json:
+    """Hide all memories to which an actor, a session or a source contributed."""
+    return _changed(pattern, is_changed=call.store.trust.quarantine(pattern))
+
+
+def release_contributors(call: Call, *, pattern: str) -> Json:
+    """Reverse `quarantine_contributors` for the same pattern."""
+    return _changed(pattern, is_changed=call.store.trust.release(pattern))
+
+
+def _changed(pattern: str, *, is_changed: bool) -> Json:
+    return {"type": "quarantine_change", "pattern": pattern, "changed": is_changed}

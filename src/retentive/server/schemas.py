@@ -160,7 +160,17 @@ SCHEMAS: Mapping[str, Schema] = {
         type=const("memory_blame"),
         memory_id=TEXT,
         path=TEXT,
-        lines=array(fixed(line=NUMBER, text=TEXT, memory_version_id=TEXT, created_at=TIME, created_by=ACTOR)),
+        lines=array(
+            fixed(
+                line=NUMBER,
+                text=TEXT,
+                memory_version_id=TEXT,
+                created_at=TIME,
+                created_by=ACTOR,
+                source=nullable(TEXT),
+                session=nullable(TEXT),
+            )
+        ),
     ),
     "doubted_memory": fixed(
         type=const("doubted_memory"),

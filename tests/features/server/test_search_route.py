@@ -100,7 +100,7 @@ def test_a_listing_of_the_past_in_pages(api: Api, store: MemoryStore, at: str) -
 
 
 def test_blame(api: Api, store: MemoryStore, at: str) -> None:
-    memory_id = store.create(A, "one\ntwo\n", actor="user:ann").memory_id
+    memory_id = store.create(A, "one\ntwo\n", actor="user:ann", source="web:news", session="s7").memory_id
     first = store.versions()[0]
     sent = {"content": "one\nthree\n"}
     second = api.post(f"{at}/memories/{memory_id}", sent).body["memory_version_id"]
@@ -109,6 +109,8 @@ def test_blame(api: Api, store: MemoryStore, at: str) -> None:
         (1, "one\n", first.id),
         (2, "three\n", second),
     ]
+    origins = [(each["source"], each["session"]) for each in body["lines"]]
+    assert origins == [("web:news", "s7"), (None, None)]
     assert [each["created_by"] for each in body["lines"]] == [
         {"type": "user_actor", "user_id": "ann"},
         {"type": "api_actor", "api_key_id": id_in(api.key)},

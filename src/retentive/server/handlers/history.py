@@ -97,6 +97,8 @@ def blame_memory(call: Call) -> Json:
             "memory_version_id": each.version.id,
             "created_at": time(each.version.created_at),
             "created_by": actor_of(each.version.actor),
+            "source": each.version.provenance.source or None,
+            "session": each.version.provenance.session or None,
         }
         for each in lines
     ]

@@ -19,7 +19,7 @@ import retentive
 from retentive.cli.server import serve
 from retentive.errors import InvalidInput
 from retentive.server.health import is_healthy
-from retentive.server.options import CONFIG, Options, read_configuration, settings
+from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 from support.http_api import serving
 from support.pages import ROOT
 
@@ -88,12 +88,12 @@ def test_the_health_check_asks_the_server(tmp_path: Path) -> None:
     assert not is_healthy(int(port), tls=False)
 
 
-def parsed(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Options:
+def parsed(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> ServeOptions:
     """The options with which `retentive serve` would start in this environment. Files of TLS exist."""
     for name, value in environment.items():
         monkeypatch.setenv(name, str(value))
     given = serve.make_context("serve", list(arguments)).params
-    options = Options("", **given | {name: __file__ for name in ("tls_cert", "tls_key") if given[name]})
+    options = ServeOptions("", **given | {name: __file__ for name in ("tls_cert", "tls_key") if given[name]})
     options.check()
     return options
 

@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 
 import retentive
 from retentive.server.application import Server, application, server_of
-from retentive.server.calls import Place
+from retentive.server.calls import ServedPlace
 from retentive.server.openapi import document
 from retentive.server.protocol import HttpProtocol
 
@@ -48,7 +48,7 @@ class Api:
 
     url: str
     key: str
-    place: Place
+    place: ServedPlace
     server: Server | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -130,7 +130,7 @@ def serving(
     **options: Any,
 ) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin."""
-    place = Place(opened)
+    place = ServedPlace(opened)
     served = server_of(place, **options)
     app = application(served)
     key = place.keys.create("admin of the tests", scopes=("admin",))

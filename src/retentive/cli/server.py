@@ -17,7 +17,7 @@ from retentive.errors import InvalidInput
 from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
-from retentive.server.options import CONFIG, Options, read_configuration, settings
+from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 
 _COLUMNS = ("id", "name", "status", "scopes", "stores", "created", "last used")
 
@@ -81,7 +81,7 @@ def serve(location: Location, **given: Any) -> None:
     except ImportError as error:
         raise InvalidInput(str(error)) from None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
-    options = Options(location.url, key_file=key_file, **given)
+    options = ServeOptions(location.url, key_file=key_file, **given)
 
     def on_start(started: server.Started) -> None:
         if started["first_key"] is not None:

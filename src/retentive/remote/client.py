@@ -13,7 +13,7 @@ from anyio.lowlevel import RunVar
 
 from retentive.errors import Closed, InvalidInput, RetentiveError
 from retentive.remote.access import Access, Address
-from retentive.remote.requests import Answer, Exchange, Failure, Json, Request, Tries, read_answer
+from retentive.remote.requests import HttpAnswer, HttpExchange, HttpFailure, HttpRequest, JsonBody, Tries, read_answer
 from retentive.values.extras import pip_install
 
 try:
@@ -42,7 +42,7 @@ class Client:
         self._is_closed = False
         self._process = os.getpid()
 
-    def run(self, exchange: Exchange[T]) -> T:
+    def run(self, exchange: HttpExchange[T]) -> T:
         """Run an exchange in this thread. Raises `RetentiveError`."""
         try:
             request = next(exchange)
@@ -57,7 +57,7 @@ class Client:
             result: T = done.value
             return result
 
-    async def run_async(self, exchange: Exchange[T]) -> T:
+    async def run_async(self, exchange: HttpExchange[T]) -> T:
         """Run an exchange on the event loop, to its end even if it is cancelled. Raises `RetentiveError`."""
         try:
             loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ class Client:
                 await asyncio.gather(task, return_exceptions=True)
             raise
 
-    async def _run_async(self, exchange: Exchange[T]) -> T:
+    async def _run_async(self, exchange: HttpExchange[T]) -> T:
         try:
             request = next(exchange)
             while True:
@@ -86,9 +86,9 @@ class Client:
             result: T = done.value
             return result
 
-    def _sent(self, request: Request) -> Json:
+    def _sent(self, request: HttpRequest) -> JsonBody:
         tries, given, http = Tries(request), self._given(request), self._sync_client()
-        outcome: Answer | Failure
+        outcome: HttpAnswer | HttpFailure
         while True:
             try:
                 outcome = _answer(http.request(**given))
@@ -99,9 +99,9 @@ class Client:
                 return read_answer(request, outcome)
             time.sleep(pause)
 
-    async def _sent_async(self, request: Request) -> Json:
+    async def _sent_async(self, request: HttpRequest) -> JsonBody:
         tries, given, http = Tries(request), self._given(request), self._async_client()
-        outcome: Answer | Failure
+        outcome: HttpAnswer | HttpFailure
         while True:
             try:
                 outcome = _answer(await http.request(**given))
@@ -127,7 +127,7 @@ class Client:
             self._async.set(http)
         return http
 
-    def _given(self, request: Request) -> dict[str, Any]:
+    def _given(self, request: HttpRequest) -> dict[str, Any]:
         if self._is_closed:
             raise Closed("the location was closed; open it again")
         try:
@@ -168,19 +168,19 @@ def _options(address: Address, access: Access) -> dict[str, Any]:
     }
 
 
-def _answer(response: httpx2.Response) -> Answer:
-    return Answer(response.status_code, response.headers, response.content)
+def _answer(response: httpx2.Response) -> HttpAnswer:
+    return HttpAnswer(response.status_code, response.headers, response.content)
 
 
-def _failure(error: httpx2.HTTPError) -> Failure:
+def _failure(error: httpx2.HTTPError) -> HttpFailure:
     """The failure of a request. Its message never has the address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return Failure("the certificate of the server is not trusted; pass ca_file", False, is_final=True)
+            return HttpFailure("the certificate of the server is not trusted; pass ca_file", False, is_final=True)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, _NOT_SENT):
-        return Failure("the server cannot be reached", was_sent=False)
+        return HttpFailure("the server cannot be reached", was_sent=False)
     if isinstance(error, httpx2.TimeoutException):
-        return Failure("the server did not answer in time", was_sent=True)
-    return Failure("the connection to the server was cut", was_sent=True)
+        return HttpFailure("the server did not answer in time", was_sent=True)
+    return HttpFailure("the connection to the server was cut", was_sent=True)

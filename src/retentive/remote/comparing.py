@@ -10,7 +10,7 @@ from retentive.history.differences import MemoryDifference
 from retentive.history.revisions import At, Number, Revision, VersionId
 from retentive.remote import objects
 from retentive.remote.methods import PAGE, no_route, pages
-from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values.records import Version
 
 FULL_ID = 39
@@ -18,13 +18,13 @@ Befores = Mapping[str, Version | None]
 """The version before each version of the same memory, by id."""
 
 
-def versions_of(base: str, query: Json, most: int | None = None) -> Exchange[list[Version]]:
+def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
     """The versions that a query selects, newest first."""
     found = yield from pages(f"{base}/memory_versions", most=most, **query)
     return [objects.version(each) for each in found]
 
 
-def named(base: str, query: Json, revision: Revision) -> Exchange[LoggedChange]:
+def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
     """The change that a revision names, with those of its versions that a query selects. Raises `NotFound`."""
     if isinstance(revision.base, VersionId) and not revision.back and len(revision.base.text) == FULL_ID:
         version, _ = yield from version_with_text(base, revision.base.text)
@@ -35,7 +35,7 @@ def named(base: str, query: Json, revision: Revision) -> Exchange[LoggedChange]:
     found: list[Version] = []
     page: str | None = None
     while True:
-        answer = yield Request("GET", f"{base}/memory_versions", {**query, "limit": PAGE, "page": page})
+        answer = yield HttpRequest("GET", f"{base}/memory_versions", {**query, "limit": PAGE, "page": page})
         found += [objects.version(each) for each in answer["data"]]
         page = answer["next_page"]
         changes = [each for each in grouped(found, {}) if number is None or each.number <= number]
@@ -46,16 +46,16 @@ def named(base: str, query: Json, revision: Revision) -> Exchange[LoggedChange]:
     return changes[revision.back]
 
 
-def version_with_text(base: str, version_id: str) -> Exchange[tuple[Version, str | None]]:
+def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version, str | None]]:
     """A version, and its text; None for a deletion or a redacted version. Raises `NotFound`."""
     try:
-        found = yield Request("GET", f"{base}/memory_versions/{segment(version_id)}")
+        found = yield HttpRequest("GET", f"{base}/memory_versions/{segment(version_id)}")
     except NotFound:
         raise NotFound(f"there is no version {version_id}") from None
     return objects.version(found), found["content"]
 
 
-def befores(base: str, versions: Iterable[Version]) -> Exchange[Befores]:
+def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
     """The version before each of these versions."""
     found: dict[str, Version | None] = {}
     for memory_id in dict.fromkeys(each.memory_id for each in versions if each.operation != "created"):
@@ -64,7 +64,7 @@ def befores(base: str, versions: Iterable[Version]) -> Exchange[Befores]:
     return found
 
 
-def differences(base: str, versions: Sequence[Version], before: Befores) -> Exchange[tuple[MemoryDifference, ...]]:
+def differences(base: str, versions: Sequence[Version], before: Befores) -> HttpExchange[tuple[MemoryDifference, ...]]:
     """Differences that these versions, newest first, made; oldest first."""
     found: list[MemoryDifference] = []
     for version in reversed(versions):
@@ -75,7 +75,7 @@ def differences(base: str, versions: Sequence[Version], before: Befores) -> Exch
     return tuple(found)
 
 
-def difference(base: str, old: Version | None, new: Version | None) -> Exchange[MemoryDifference]:
+def difference(base: str, old: Version | None, new: Version | None) -> HttpExchange[MemoryDifference]:
     """Two versions with their texts."""
     old, new = (None if each is None or each.operation == "deleted" else each for each in (old, new))
     texts: list[str | None] = []

@@ -17,7 +17,7 @@ from retentive.history.removal import Removed
 from retentive.history.revisions import At, Named, Revision, as_revision
 from retentive.remote import comparing, objects
 from retentive.remote.methods import exchange, no_route, pages, unsupported
-from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values import diff
 from retentive.values.provenance import Origin
 from retentive.values.records import Actor, Operation, Version
@@ -59,22 +59,22 @@ class RemoteHistory(History):
         flag: str | None = None,
         trust: Level | None = None,
         limit: int | None = None,
-    ) -> Exchange[list[Version]]:
+    ) -> HttpExchange[list[Version]]:
         """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
         only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
         return (yield from self._logged(path, memory_id, only, limit))
 
     def _logged(
         self, path: str | None, memory_id: str | None, only: LogFilter, limit: int | None
-    ) -> Exchange[list[Version]]:
+    ) -> HttpExchange[list[Version]]:
         query = yield from self._query(path, memory_id, only)
         return [] if query is None else (yield from comparing.versions_of(self._store.base, query, limit))
 
-    def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> Exchange[Json | None]:
+    def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> HttpExchange[JsonBody | None]:
         """The query for the versions of a log. None if no memory was ever at the path."""
         if only.source or only.session or only.integration or only.flag or only.trust:
             raise no_route("a log by source, session, integration, flag or trust")
-        query: Json = {
+        query: JsonBody = {
             "actor": only.actor,
             "operation": only.operation,
             "created_at[gte]": objects.time_text(only.since),
@@ -85,16 +85,16 @@ class RemoteHistory(History):
         at = yield from self._at_or_below(path)
         return None if at is None else query | at
 
-    def _at_or_below(self, path: str) -> Exchange[Json | None]:
+    def _at_or_below(self, path: str) -> HttpExchange[JsonBody | None]:
         """The part of a query for the memory at a path, those below it, or the last memory that was there."""
         target, base = objects.parsed(path), self._store.base
         if target.is_root:
             return {}
         try:
-            memory = yield Request("GET", f"{base}/memory", {"path": objects.api_path(target), "view": "basic"})
+            memory = yield HttpRequest("GET", f"{base}/memory", {"path": objects.api_path(target), "view": "basic"})
         except NotFound:
             below = {"path_prefix": objects.prefix(target)}
-            found = yield Request("GET", f"{base}/memory_versions", {**below, "limit": 1})
+            found = yield HttpRequest("GET", f"{base}/memory_versions", {**below, "limit": 1})
             if found["data"]:
                 return below
         else:
@@ -108,7 +108,7 @@ class RemoteHistory(History):
     @exchange
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
-    ) -> Exchange[list[LoggedChange]]:
+    ) -> HttpExchange[list[LoggedChange]]:
         """The versions of `log`, grouped by command, newest first. `limit` counts changes."""
         base, query = self._store.base, (yield from self._query(path, None, only or LogFilter()))
         if query is None:
@@ -119,14 +119,14 @@ class RemoteHistory(History):
         return comparing.grouped(found, before)[:limit]
 
     @exchange
-    def show(self, revision: Named, path: str | None = None) -> Exchange[tuple[Version, str | None]]:
+    def show(self, revision: Named, path: str | None = None) -> HttpExchange[tuple[Version, str | None]]:
         """The version that a revision (of `path`) names, and its text; None for a deletion or a redacted version."""
         change = yield from self._change_named(revision, path)
         if len(change.versions) > 1:
             raise InvalidInput(f"the change {change.id} has several versions; name one of them by its id")
         return (yield from comparing.version_with_text(self._store.base, change.versions[0].id))
 
-    def _change_named(self, revision: Named, path: str | None) -> Exchange[LoggedChange]:
+    def _change_named(self, revision: Named, path: str | None) -> HttpExchange[LoggedChange]:
         asked = as_revision(revision)
         query = yield from self._query(path, None, LogFilter())
         if query is None:
@@ -134,7 +134,7 @@ class RemoteHistory(History):
         return (yield from comparing.named(self._store.base, query, asked))
 
     @exchange
-    def diff(self, old: str, new: str) -> Exchange[list[diff.DiffLine]]:
+    def diff(self, old: str, new: str) -> HttpExchange[list[diff.DiffLine]]:
         """Unified diff between the texts of two versions. The text of a deletion is empty."""
         found = yield from self._compared(as_revision(old), as_revision(new))
         if found.reason:
@@ -143,7 +143,7 @@ class RemoteHistory(History):
         texts = found.old_text or "", found.new_text or ""
         return diff.unified(*texts, old_name=f"{first}@{old}", new_name=f"{second}@{new}")
 
-    def _compared(self, since: Revision, until: Revision) -> Exchange[MemoryDifference]:
+    def _compared(self, since: Revision, until: Revision) -> HttpExchange[MemoryDifference]:
         if not (since.is_version and until.is_version):
             raise InvalidInput("specify the ids of two versions; `differences` compares states and changes")
         old = (yield from self._change_named(since, None)).versions[0]
@@ -159,7 +159,7 @@ class RemoteHistory(History):
         since: Named | None = None,
         until: Named | None = None,
         only: LogFilter | None = None,
-    ) -> Exchange[Differences]:
+    ) -> HttpExchange[Differences]:
         """Differences of one change, or of two versions given by their ids, with texts."""
         if change is not None:
             found = yield from self._change_named(change, path)
@@ -181,7 +181,7 @@ class RemoteHistory(History):
         dry_run: bool = False,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
-    ) -> Exchange[RestoreOutcome]:
+    ) -> HttpExchange[RestoreOutcome]:
         """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic."""
         at = as_revision(to)
         text = at.base.time.isoformat() if isinstance(at.base, At) and not at.back else at.text
@@ -198,7 +198,7 @@ class RemoteHistory(History):
         dry_run: bool = False,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
-    ) -> Exchange[RestoreOutcome]:
+    ) -> HttpExchange[RestoreOutcome]:
         """Reverse one whole change, given by a revision (of `path` if one is given) or the id of a version."""
         at = None if path is None else objects.api_path(objects.parsed(path))
         body = {"revision": as_revision(change).text, "path": at}
@@ -214,19 +214,19 @@ class RemoteHistory(History):
         dry_run: bool = False,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
-    ) -> Exchange[RestoreOutcome]:
+    ) -> HttpExchange[RestoreOutcome]:
         """Reverse all changes of an actor, from newest to oldest, as one change."""
         body = {"actor": by, "since": objects.time_text(since)}
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=dry_run))
 
     def _changed(
-        self, route: str, body: Json, mode: Mode, actor: Actor | str | None, origin: Origin, *, dry_run: bool
-    ) -> Exchange[RestoreOutcome]:
+        self, route: str, body: JsonBody, mode: Mode, actor: Actor | str | None, origin: Origin, *, dry_run: bool
+    ) -> HttpExchange[RestoreOutcome]:
         if any(origin.values()):
             raise no_route(f"{route} with a source or session")
         sender = self._store.sender(actor)
         given = {**body, "mode": mode, "dry_run": dry_run}
-        found = yield Request(
+        found = yield HttpRequest(
             "POST", f"{self._store.base}/{route}", {}, given, sender, repeats=dry_run, returns_conflicts=True
         )
         return objects.outcome(found, dry_run=dry_run)
@@ -234,24 +234,24 @@ class RemoteHistory(History):
     @exchange
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
-    ) -> Exchange[Removed]:
+    ) -> HttpExchange[Removed]:
         """Permanently remove the text, path, size and hash of versions, one after the other."""
         if all_of is not None:
             raise no_route("redact with all_of")
         for version_id in version_ids:
             path = f"{self._store.base}/memory_versions/{segment(version_id)}/redact"
-            yield Request("POST", path, actor=self._store.sender(actor), repeats=True)
+            yield HttpRequest("POST", path, actor=self._store.sender(actor), repeats=True)
         return Removed(len(version_ids), pending=False)
 
     @exchange
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
-    ) -> Exchange[Removed]:
+    ) -> HttpExchange[Removed]:
         """Permanently remove a memory and all its versions. Raises `NotFound`."""
         if memory_id is None:
             memory_id = (yield from self._store.loaded(path or ""))[0].id
         route = f"{self._store.base}/memories/{segment(memory_id)}/erase"
-        found = yield Request("POST", route, actor=self._store.sender(actor))
+        found = yield HttpRequest("POST", route, actor=self._store.sender(actor))
         return Removed(found["versions"], found["pending"])
 
     page = unsupported("history.page")

@@ -31,7 +31,7 @@ from retentive.remote.access import Access, Address
 from retentive.remote.history import RemoteHistory
 from retentive.remote.methods import no_route, pages, unsupported
 from retentive.remote.place import STORES, RemotePlace
-from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
 from retentive.values.commands import Append, Clear, Command, Delete, Rename, View, Write, parse, paths_of
 from retentive.values.paths import ROOT, MemoryPath, ancestors
@@ -59,7 +59,7 @@ MAX_RUNS = 5
 _FASTER = (Conflict, AlreadyExists, NotADirectory)
 
 
-class Tree:
+class HostedTree:
     """The part of a hosted store that a command concerns, as the handlers of the engine read it."""
 
     revision = 0
@@ -107,7 +107,7 @@ class HostedStore(RemoteStore):
         tool_use_id: str | None = None,
         origin: Origin | None = None,
         if_version: str | None = None,
-    ) -> Exchange[Json]:
+    ) -> HttpExchange[JsonBody]:
         """Run a command here, and send its changes. Raises `Refused` for input that is no command."""
         if actor is not None or any((origin or {}).values()):
             raise no_route("an actor, source or session of a change")
@@ -126,7 +126,7 @@ class HostedStore(RemoteStore):
             return self._result(operation, outcome, sent)
         raise Conflict("other clients kept changing the memory, so nothing was changed")
 
-    def loaded(self, path: str) -> Exchange[tuple[Memory, str]]:
+    def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """The memory at a path and its text."""
         target = objects.parsed(path)
         tree = yield from self._tree(View(target))
@@ -135,18 +135,18 @@ class HostedStore(RemoteStore):
             raise NotFound(f"there is no memory at {target.written}")
         return memory, tree.data[memory.path].decode()
 
-    def _tree(self, command: Command | Clear) -> Exchange[Tree]:
-        tree, paths = Tree(), paths_of(command)
+    def _tree(self, command: Command | Clear) -> HttpExchange[HostedTree]:
+        tree, paths = HostedTree(), paths_of(command)
         for path in paths:
             yield from self._read(tree, path)
             memory = tree.known.get(path.text)
             if memory is not None and not isinstance(command, Delete | Rename | Clear):
-                found = yield Request("GET", f"{self.base}/memories/{segment(memory.id)}")
+                found = yield HttpRequest("GET", f"{self.base}/memories/{segment(memory.id)}")
                 tree.known[path.text] = objects.memory(found)
                 tree.data[path.text] = found["content"].encode()
         return tree
 
-    def _read(self, tree: Tree, path: MemoryPath) -> Exchange[None]:
+    def _read(self, tree: HostedTree, path: MemoryPath) -> HttpExchange[None]:
         """Read what is at, directly above and below a path, from the top."""
         if path.is_root:
             yield from self._below(tree, path.text)
@@ -163,13 +163,13 @@ class HostedStore(RemoteStore):
                 return
         yield from self._below(tree, path.text)
 
-    def _below(self, tree: Tree, path: str) -> Exchange[None]:
+    def _below(self, tree: HostedTree, path: str) -> HttpExchange[None]:
         found = yield from pages(f"{self.base}/memories", path_prefix=path[len(ROOT) :] + "/")
         tree.known |= {memory.path: memory for memory in map(objects.memory, found)}
 
-    def _send(self, changes: Sequence[Change]) -> Exchange[list[Json]]:
+    def _send(self, changes: Sequence[Change]) -> HttpExchange[list[JsonBody]]:
         """Send changes one by one, as the API has no transactions. Returns the memories after them."""
-        sent: list[Json] = []
+        sent: list[JsonBody] = []
         for change in changes:
             try:
                 sent.append((yield from self._sent(change)))
@@ -180,23 +180,23 @@ class HostedStore(RemoteStore):
                 raise OutcomeUnknown(f"{done}; then: {error}") from None
         return sent
 
-    def _sent(self, change: Change) -> Exchange[Json]:
+    def _sent(self, change: Change) -> HttpExchange[JsonBody]:
         memories = f"{self.base}/memories"
         if change.before is None:
-            body: Json = {"path": str(change.path)[len(ROOT) :], "content": (change.data or b"").decode()}
-            return (yield Request("POST", memories, {}, body)) | {"operation": "created"}
+            body: JsonBody = {"path": str(change.path)[len(ROOT) :], "content": (change.data or b"").decode()}
+            return (yield HttpRequest("POST", memories, {}, body)) | {"operation": "created"}
         path = f"{memories}/{segment(change.before.id)}"
         if change.path is None:
             with suppress(NotFound):  # deleted by an attempt whose answer was lost, or by another client
-                yield Request("DELETE", path, {"expected_content_sha256": change.before.sha256}, repeats=True)
+                yield HttpRequest("DELETE", path, {"expected_content_sha256": change.before.sha256}, repeats=True)
             gone = change.before.path[len(ROOT) :]
             return {"id": change.before.id, "path": gone, "memory_version_id": "", "operation": "deleted"}
         content = None if change.data is None else change.data.decode()
         condition = {"type": "content_sha256", "content_sha256": change.before.sha256}
         body = {"content": content, "path": change.path[len(ROOT) :], "precondition": condition}
-        return (yield Request("POST", path, {}, body, repeats=True)) | {"operation": "modified"}
+        return (yield HttpRequest("POST", path, {}, body, repeats=True)) | {"operation": "modified"}
 
-    def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[Json]) -> Json:
+    def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[JsonBody]) -> JsonBody:
         """The answer that the command route of a server would give."""
         core = StoreCore(cast("Any", None), self.info)
         reply, path = rendered(core, operation, outcome), paths_named(operation)[-1]
@@ -258,11 +258,11 @@ class HostedPlace(RemotePlace):
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
 
-    def _found(self, id_or_key: str, workspace: str) -> Exchange[Json | None]:
+    def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if not id_or_key.startswith("memstore_"):
             raise InvalidInput("a hosted memory store is opened by its id, memstore_...; create_store creates one")
         try:
-            return (yield Request("GET", f"{STORES}/{segment(id_or_key)}"))
+            return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
         except NotFound:
             raise NotFound(f"there is no memory store {id_or_key!r}") from None
 
@@ -290,7 +290,7 @@ def parsed_command(command: object) -> Command | Clear:
     return parse(command)
 
 
-def _run(command: Command | Clear, tree: Tree, if_version: str | None) -> tuple[Operation[Any], Outcome[Any]]:
+def _run(command: Command | Clear, tree: HostedTree, if_version: str | None) -> tuple[Operation[Any], Outcome[Any]]:
     """Run a command on a tree. A refusal is part of the outcome."""
     snapshot: Any = tree
     if isinstance(command, View):

@@ -8,7 +8,7 @@ from retentive.by_id import ById
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
 from retentive.remote.methods import exchange, no_route
-from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values.provenance import Origin
 from retentive.values.records import Actor, Memory, Written
 
@@ -30,14 +30,14 @@ class RemoteById(ById):
     def _path(self, memory_id: str) -> str:
         return f"{self._store.base}/memories/{segment(memory_id)}"
 
-    def _found(self, memory_id: str) -> Exchange[Json]:
+    def _found(self, memory_id: str) -> HttpExchange[JsonBody]:
         try:
-            return (yield Request("GET", self._path(memory_id), actor=self._store.sender()))
+            return (yield HttpRequest("GET", self._path(memory_id), actor=self._store.sender()))
         except NotFound:
             raise NotFound(f"there is no memory {memory_id}") from None
 
     @exchange
-    def get(self, memory_id: str) -> Exchange[tuple[Memory, str]]:
+    def get(self, memory_id: str) -> HttpExchange[tuple[Memory, str]]:
         """The memory with an id, and its text. Raises `NotFound`."""
         found = yield from self._found(memory_id)
         return objects.memory(found), found["content"]
@@ -52,7 +52,7 @@ class RemoteById(ById):
         if_sha256: str | None = None,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
-    ) -> Exchange[Written]:
+    ) -> HttpExchange[Written]:
         """Replace the text of a memory, its path, or both, with one version. `Written.memory` is the result.
 
         A text with sensitive values is rejected where a local store would redact it.
@@ -63,9 +63,9 @@ class RemoteById(ById):
         before = yield from self._found(memory_id)
         condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
         target = None if path is None else objects.api_path(objects.parsed(path))
-        body: Json = {"content": text, "path": target, "precondition": condition}
+        body: JsonBody = {"content": text, "path": target, "precondition": condition}
         sender = self._store.sender(actor)
-        found = objects.memory((yield Request("POST", self._path(memory_id), {}, body, sender, repeats=True)))
+        found = objects.memory((yield HttpRequest("POST", self._path(memory_id), {}, body, sender, repeats=True)))
         changed = int(found.version_id != before["memory_version_id"])
         return Written(found.path, found.version_id, changed, memory_id=found.id, memory=found)
 
@@ -77,12 +77,12 @@ class RemoteById(ById):
         if_sha256: str | None = None,
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
-    ) -> Exchange[Written]:
+    ) -> HttpExchange[Written]:
         """Delete the memory with an id. `Written.memory` is its last state."""
         _check_origin(origin)
         found = objects.memory((yield from self._found(memory_id)))
         query = {"expected_content_sha256": if_sha256}
-        yield Request("DELETE", self._path(memory_id), query, actor=self._store.sender(actor))
+        yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor))
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)
 
 

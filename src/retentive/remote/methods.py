@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.remote.requests import Exchange, Json, Request
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,13 +23,13 @@ class Runs(Protocol):
 
     default_sender: str | None
 
-    def _run(self, exchange: Exchange[T], /) -> T: ...
+    def _run(self, exchange: HttpExchange[T], /) -> T: ...
 
 
 R = TypeVar("R", bound=Runs)
 
 
-def exchange(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Concatenate[R, P], T]:
+def exchange(method: Callable[Concatenate[R, P], HttpExchange[T]]) -> Callable[Concatenate[R, P], T]:
     """Make an exchange a method that returns its result."""
 
     @wraps(method)
@@ -39,7 +39,7 @@ def exchange(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Conca
     return run
 
 
-def _sent_by(found: Exchange[T], actor: str | None) -> Exchange[T]:
+def _sent_by(found: HttpExchange[T], actor: str | None) -> HttpExchange[T]:
     """The exchange, with the actor in each request that names no other."""
     try:
         request = next(found)
@@ -69,13 +69,13 @@ def no_route(name: str) -> InvalidInput:
     return InvalidInput(f"`{name}` is not possible over HTTP; open the location on the machine of the server")
 
 
-def pages(path: str, *, most: int | None = None, **query: object) -> Exchange[list[Json]]:
+def pages(path: str, *, most: int | None = None, **query: object) -> HttpExchange[list[JsonBody]]:
     """All objects of a list, or the first `most`."""
-    found: list[Json] = []
+    found: list[JsonBody] = []
     page: str | None = None
     while most is None or len(found) < most:
         limit = PAGE if most is None else min(PAGE, most - len(found))
-        answer = yield Request("GET", path, {**query, "limit": limit, "page": page})
+        answer = yield HttpRequest("GET", path, {**query, "limit": limit, "page": page})
         found += answer["data"]
         page = answer["next_page"]
         if page is None:

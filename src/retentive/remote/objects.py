@@ -9,7 +9,7 @@ from datetime import datetime
 from retentive.errors import InvalidPath, Refused, Unavailable, error_of
 from retentive.history.apply import RestoreOutcome, Step, What
 from retentive.history.plan import Conflict
-from retentive.remote.requests import Json
+from retentive.remote.requests import JsonBody
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange
 from retentive.values.commands import Append, Clear, Command, Write
 from retentive.values.paths import ROOT, MemoryPath
@@ -53,7 +53,7 @@ def tool_path(path: str) -> str:
     return ROOT + path.removesuffix("/") if path == "/" else ROOT + path
 
 
-def raw(command: Command | Clear) -> Json:
+def raw(command: Command | Clear) -> JsonBody:
     """A command as the input of a tool call."""
     if isinstance(command, Write | Append):
         return {"command": command.name, "path": command.path.written, "file_text": command.text}
@@ -78,7 +78,7 @@ def _optional_time(text: object) -> datetime | None:
     return None if text is None else _time(text)
 
 
-def actor(given: Json | None) -> Actor | None:
+def actor(given: JsonBody | None) -> Actor | None:
     """An actor."""
     if given is None or given.get("type") not in _ACTORS:
         return None
@@ -89,7 +89,7 @@ def actor(given: Json | None) -> Actor | None:
     return Actor(kind, found)  # type: ignore[arg-type]  # the kinds of the table
 
 
-def store_info(given: Json) -> StoreInfo:
+def store_info(given: JsonBody) -> StoreInfo:
     """A memory store."""
     created_at, updated_at = _time(given["created_at"]), _time(given["updated_at"])
     about = Properties(
@@ -103,7 +103,7 @@ def store_info(given: Json) -> StoreInfo:
     return StoreInfo(given["id"], given.get("key"), given["name"], created_at, *size, properties=about.to_text())
 
 
-def memory(given: Json) -> Memory:
+def memory(given: JsonBody) -> Memory:
     """A memory, without its text."""
     return Memory(
         given["id"],
@@ -116,7 +116,7 @@ def memory(given: Json) -> Memory:
     )
 
 
-def version(given: Json) -> Version:
+def version(given: JsonBody) -> Version:
     """A version, without its text and provenance."""
     is_deletion = given["operation"] == "deleted"
     return Version(
@@ -134,7 +134,7 @@ def version(given: Json) -> Version:
     )
 
 
-def outcome(given: Json, *, dry_run: bool) -> RestoreOutcome:
+def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:
     """Result of an undo or a restore. The steps have no states, and the undone changes are not listed."""
     if given["type"] == "error":
         return RestoreOutcome(conflicts=tuple(map(_conflict, given["error"]["conflicts"])), dry_run=dry_run)
@@ -142,11 +142,11 @@ def outcome(given: Json, *, dry_run: bool) -> RestoreOutcome:
     return RestoreOutcome(tuple(steps), (), tuple(map(_conflict, given["left"])), given["dry_run"], given["proposed"])
 
 
-def _conflict(given: Json) -> Conflict:
+def _conflict(given: JsonBody) -> Conflict:
     return Conflict(tool_path(given["path"]), given["memory_id"], given["reason"])
 
 
-def proposal(given: Json, number: int) -> Proposal:
+def proposal(given: JsonBody, number: int) -> Proposal:
     """A proposal, without its texts."""
     at = _time(given["created_at"])
     changes = (
@@ -165,7 +165,7 @@ def proposal(given: Json, number: int) -> Proposal:
     return Proposal(given["id"], actor(given["proposed_by"]), at, tuple(changes), number)
 
 
-def decision(given: Json) -> DecisionOutcome:
+def decision(given: JsonBody) -> DecisionOutcome:
     """Result of accepting or refusing a proposal."""
     if given["type"] == "error":
         found = given["error"]["conflicts"]

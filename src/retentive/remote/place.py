@@ -14,7 +14,7 @@ from retentive.remote import objects
 from retentive.remote.access import Access, Address
 from retentive.remote.client import Client
 from retentive.remote.methods import exchange, no_route, pages, unsupported
-from retentive.remote.requests import Exchange, Json, Request, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
 from retentive.values.pages import ListPage
 from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
@@ -50,7 +50,7 @@ class RemotePlace(Retentive):
     @exchange
     def store(
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
-    ) -> Exchange[RemoteStore]:
+    ) -> HttpExchange[RemoteStore]:
         """Open a memory store by id, or by its key in the workspace of the API key.
 
         A store with a new key is created if the API key may do that, unless the place was opened with `create=False`.
@@ -59,7 +59,7 @@ class RemotePlace(Retentive):
         found = yield from self._found(key, workspace)
         if found is None and self._creates and not ID.fullmatch(key):
             try:
-                found = yield Request("POST", STORES, {}, {"name": name or key, "key": key}, repeats=True)
+                found = yield HttpRequest("POST", STORES, {}, {"name": name or key, "key": key}, repeats=True)
             except PermissionDenied as error:
                 if error.code != PermissionDenied.code:
                     raise
@@ -71,18 +71,18 @@ class RemotePlace(Retentive):
     def _store_of(self, info: StoreInfo) -> RemoteStore:
         return RemoteStore(self.client, info, self._actor)
 
-    def _found(self, id_or_key: str, workspace: str) -> Exchange[Json | None]:
+    def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if workspace != DEFAULT_WORKSPACE:
             raise no_route("another workspace than that of the API key")
         if not ID.fullmatch(id_or_key):
-            listed = yield Request("GET", STORES, {"key": id_or_key, "include_archived": True})
+            listed = yield HttpRequest("GET", STORES, {"key": id_or_key, "include_archived": True})
             return next(iter(listed["data"]), None)
         try:
-            return (yield Request("GET", f"{STORES}/{segment(id_or_key)}"))
+            return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
         except NotFound:
             return None
 
-    def _existing(self, id_or_key: str, workspace: str) -> Exchange[Json]:
+    def _existing(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody]:
         found = yield from self._found(id_or_key, workspace)
         if found is None:
             raise NotFound(f"there is no memory store {id_or_key!r}")
@@ -93,7 +93,7 @@ class RemotePlace(Retentive):
         return self
 
     @exchange
-    def stores(self) -> Exchange[list[StoreInfo]]:
+    def stores(self) -> HttpExchange[list[StoreInfo]]:
         """All memory stores that the API key may see, oldest first."""
         found = yield from pages(STORES, include_archived=True)
         return [objects.store_info(each) for each in reversed(found)]
@@ -107,16 +107,16 @@ class RemotePlace(Retentive):
         metadata: Mapping[str, str] | None = None,
         key: str | None = None,
         workspace: str = DEFAULT_WORKSPACE,
-    ) -> Exchange[StoreInfo]:
+    ) -> HttpExchange[StoreInfo]:
         """Create a memory store. If the workspace has a store with this key, return that store unchanged."""
         if workspace != DEFAULT_WORKSPACE:
             raise no_route("another workspace than that of the API key")
         given = {} if key is None else {"key": key}
         body = {"name": name, "description": description, "metadata": metadata, **given}
-        return objects.store_info((yield Request("POST", STORES, {}, body, repeats=key is not None)))
+        return objects.store_info((yield HttpRequest("POST", STORES, {}, body, repeats=key is not None)))
 
     @exchange
-    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> Exchange[StoreInfo]:
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
         """The memory store with an id, or with a key. Raises `NotFound`."""
         return objects.store_info((yield from self._existing(id_or_key, workspace)))
 
@@ -130,7 +130,7 @@ class RemotePlace(Retentive):
         created_to: datetime | None = None,
         after: str | None = None,
         limit: int = 20,
-    ) -> Exchange[ListPage[StoreInfo, str]]:
+    ) -> HttpExchange[ListPage[StoreInfo, str]]:
         """One page of the memory stores, newest first, with at most 100 of them."""
         query = {
             "include_archived": include_archived,
@@ -139,7 +139,7 @@ class RemotePlace(Retentive):
             "limit": min(limit, 100),
             "page": after,
         }
-        found = yield Request("GET", STORES, query)
+        found = yield HttpRequest("GET", STORES, query)
         return ListPage(tuple(map(objects.store_info, found["data"])), found["next_page"])
 
     @exchange
@@ -152,27 +152,27 @@ class RemotePlace(Retentive):
         metadata: Mapping[str, str | None] | None = None,
         workspace: str = DEFAULT_WORKSPACE,
         actor: Actor | str | None = None,
-    ) -> Exchange[StoreInfo]:
+    ) -> HttpExchange[StoreInfo]:
         """Change the name, the description or the metadata; None keeps a value, and removes one from the metadata."""
         found = yield from self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
         path = f"{STORES}/{found['id']}"
-        return objects.store_info((yield Request("POST", path, {}, body, self._sender(actor), repeats=True)))
+        return objects.store_info((yield HttpRequest("POST", path, {}, body, self._sender(actor), repeats=True)))
 
     @exchange
     def archive_store(
         self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
-    ) -> Exchange[StoreInfo]:
+    ) -> HttpExchange[StoreInfo]:
         """Archive a memory store, which cannot be reversed."""
         found = yield from self._existing(id_or_key, workspace)
         path = f"{STORES}/{found['id']}/archive"
-        return objects.store_info((yield Request("POST", path, actor=self._sender(actor), repeats=True)))
+        return objects.store_info((yield HttpRequest("POST", path, actor=self._sender(actor), repeats=True)))
 
     @exchange
-    def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Exchange[Removed]:
+    def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> HttpExchange[Removed]:
         """Permanently remove a memory store with its memories, versions and records."""
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
-        yield Request("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor))
+        yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor))
         return Removed(0, pending=False)
 
     def _sender(self, actor: Actor | str | None) -> str | None:

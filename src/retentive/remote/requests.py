@@ -26,7 +26,7 @@ from retentive.errors import (
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
-Json: TypeAlias = dict[str, Any]
+JsonBody: TypeAlias = dict[str, Any]
 MAX_TRIES = 6
 FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
@@ -37,7 +37,7 @@ _MAYBE_DONE = frozenset({502, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """One request. `repeats` says that sending it again cannot do the change twice.
 
     `key` is the idempotency key, the same in all attempts. With `returns_conflicts`, an error that lists conflicts is
@@ -86,14 +86,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """Answer of the server."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
 
-    def json(self) -> Json:
+    def json(self) -> JsonBody:
         """The JSON object. Raises `Unavailable` if there is none."""
         try:
             value = json.loads(self.content)
@@ -105,7 +105,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class HttpFailure:
     """A request without an answer. `was_sent` is true if the server may have run it; `is_final` forbids a retry."""
 
     message: str
@@ -113,42 +113,42 @@ class Failure:
     is_final: bool = False
 
 
-Exchange: TypeAlias = Generator[Request, Json, T]
+HttpExchange: TypeAlias = Generator[HttpRequest, JsonBody, T]
 """A method of the library: it yields requests, gets the JSON of the answers or their errors, and returns its result."""
 
 
 class Tries:
     """The retries of one request."""
 
-    def __init__(self, request: Request, tries: int = MAX_TRIES) -> None:
+    def __init__(self, request: HttpRequest, tries: int = MAX_TRIES) -> None:
         self._request = request
         self._left = tries
         self._pause = FIRST_PAUSE_S
 
-    def pause_after(self, outcome: Answer | Failure) -> float | None:
+    def pause_after(self, outcome: HttpAnswer | HttpFailure) -> float | None:
         """Seconds to wait before the next attempt. None if there is no other attempt."""
         self._left -= 1
         if self._left <= 0 or not self._may_retry(outcome):
             return None
         pause, self._pause = self._pause * random.uniform(0.5, 1), min(MAX_PAUSE_S, self._pause * 2)  # noqa: S311
-        return max(pause, _retry_after(outcome)) if isinstance(outcome, Answer) else pause
+        return max(pause, _retry_after(outcome)) if isinstance(outcome, HttpAnswer) else pause
 
-    def _may_retry(self, outcome: Answer | Failure) -> bool:
-        if isinstance(outcome, Failure):
+    def _may_retry(self, outcome: HttpAnswer | HttpFailure) -> bool:
+        if isinstance(outcome, HttpFailure):
             return not outcome.is_final and (self._request.may_repeat or not outcome.was_sent)
         if outcome.status in _NOTHING_DONE:
             return self._request.may_repeat or _code(outcome) != OutcomeUnknown.code
         return outcome.status in _MAYBE_DONE and self._request.may_repeat
 
 
-def _retry_after(answer: Answer) -> float:
+def _retry_after(answer: HttpAnswer) -> float:
     text = answer.headers.get("retry-after", "")
     return min(MAX_RETRY_AFTER_S, float(text)) if text.isascii() and text.isdecimal() else 0.0
 
 
-def read_answer(request: Request, outcome: Answer | Failure) -> Json:
+def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> JsonBody:
     """The JSON object of an answer. Raises the library's own error for an error of the server or the connection."""
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, HttpFailure):
         if outcome.was_sent and request.is_change:
             raise OutcomeUnknown(f"{outcome.message}, so it is unknown if the change is stored")
         raise Unavailable(outcome.message)
@@ -159,7 +159,7 @@ def read_answer(request: Request, outcome: Answer | Failure) -> Json:
     raise error_in(request, outcome)
 
 
-def _code(answer: Answer) -> str | None:
+def _code(answer: HttpAnswer) -> str | None:
     try:
         found: object = json.loads(answer.content)["error"]["details"]["error_code"]
     except (ValueError, RecursionError, KeyError, TypeError):
@@ -188,7 +188,7 @@ _OWN_CODES: Mapping[str, type[RetentiveError]] = {
 }
 
 
-def error_in(request: Request, answer: Answer) -> RetentiveError:
+def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
     """The library's error for an error answer: by its code if it has one, and otherwise by its status."""
     try:
         error = json.loads(answer.content)["error"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from retentive.errors import NotFound
 from retentive.remote import objects
 from retentive.remote.methods import exchange, no_route, pages, unsupported
-from retentive.remote.requests import Exchange, Request, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, segment
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.values.records import Actor, as_actor
@@ -33,17 +33,19 @@ class RemoteReview(Review):
         return f"{self._store.base}/proposals"
 
     @exchange
-    def pending(self, *, actor: Actor | str | None = None) -> Exchange[list[Proposal]]:
+    def pending(self, *, actor: Actor | str | None = None) -> HttpExchange[list[Proposal]]:
         """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
         who = as_actor(actor)
         found = yield from pages(self._base, actor=None if who is None else str(who))
         return [objects.proposal(each, number) for number, each in enumerate(found)]
 
     @exchange
-    def show(self, proposal_id: str) -> Exchange[tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]]:
+    def show(
+        self, proposal_id: str
+    ) -> HttpExchange[tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]]:
         """A pending proposal, and each of its changes with the text before and after it."""
         try:
-            found = yield Request("GET", f"{self._base}/{segment(proposal_id)}")
+            found = yield HttpRequest("GET", f"{self._base}/{segment(proposal_id)}")
         except NotFound:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review") from None
         proposal = objects.proposal(found, 0)
@@ -59,7 +61,7 @@ class RemoteReview(Review):
         proposed_by: Actor | str | None = None,
         merge: bool = False,
         force: bool = False,
-    ) -> Exchange[DecisionOutcome]:
+    ) -> HttpExchange[DecisionOutcome]:
         """Apply a proposal."""
         body = {"merge": merge, "force": force}
         return (yield from self._decided("accept", ids, actor, proposed_by, body))
@@ -67,7 +69,7 @@ class RemoteReview(Review):
     @exchange
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
-    ) -> Exchange[DecisionOutcome]:
+    ) -> HttpExchange[DecisionOutcome]:
         """Remove a proposal and all proposals that build on it."""
         return (yield from self._decided("refuse", ids, actor, proposed_by, None))
 
@@ -78,12 +80,12 @@ class RemoteReview(Review):
         actor: Actor | str | None,
         proposed_by: Actor | str | None,
         body: dict[str, bool] | None,
-    ) -> Exchange[DecisionOutcome]:
+    ) -> HttpExchange[DecisionOutcome]:
         chosen = [ids] if isinstance(ids, str) else [] if ids is None else list(dict.fromkeys(ids))
         if len(chosen) != 1 or proposed_by is not None:
             raise no_route(f"to {verb} several proposals in one call")
         path, sender = f"{self._base}/{segment(chosen[0])}/{verb}", self._store.sender(actor)
-        found = yield Request("POST", path, {}, body, sender, repeats=True, returns_conflicts=True)
+        found = yield HttpRequest("POST", path, {}, body, sender, repeats=True, returns_conflicts=True)
         return objects.decision(found)
 
     decisions = unsupported("review.decisions")

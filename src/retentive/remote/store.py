@@ -22,7 +22,7 @@ from retentive.remote.core import SAY, RemoteCore
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
 from retentive.remote.methods import exchange, pages, unsupported
-from retentive.remote.requests import Exchange, Json, Request, T, conflicting_in, segment
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, T, conflicting_in, segment
 from retentive.remote.review import RemoteReview
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
@@ -122,7 +122,7 @@ class RemoteStore(MemoryStore):
         tool_use_id: str | None = None,
         source: str | None = None,
         session: str | None = None,
-    ) -> Exchange[Reply]:
+    ) -> HttpExchange[Reply]:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply of the server."""
         if tool_use_id is not None and not isinstance(tool_use_id, str):
             raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
@@ -148,23 +148,23 @@ class RemoteStore(MemoryStore):
         tool_use_id: str | None = None,
         origin: Origin | None = None,
         if_version: str | None = None,
-    ) -> Exchange[Json]:
+    ) -> HttpExchange[JsonBody]:
         """Send a command; return the answer of its route. Raises `Refused` for one that cannot be sent."""
         given = _sendable(command)
         is_view = isinstance(given, Mapping) and given.get("command") == "view"
         path = f"{self.base}/commands"
-        body: Json = {"command": given, "if_version": if_version, **(origin or {})}
-        request = Request("POST", path, actor=actor, repeats=True)
+        body: JsonBody = {"command": given, "if_version": if_version, **(origin or {})}
+        request = HttpRequest("POST", path, actor=actor, repeats=True)
         key = None if is_view else tool_use_id or request.key
         try:
-            answer = yield Request("POST", path, {}, {**body, "id": key}, actor, repeats=True, key=request.key)
+            answer = yield HttpRequest("POST", path, {}, {**body, "id": key}, actor, repeats=True, key=request.key)
         except InvalidInput:
             parse(given)  # raises for a value that the body of a request cannot hold
             raise
         return answer
 
     @exchange
-    def answer(self, command: object, if_version: str | None = None) -> Exchange[Json]:
+    def answer(self, command: object, if_version: str | None = None) -> HttpExchange[JsonBody]:
         """Run a command, and return the whole answer of the server."""
         return (yield from self.performed(command, self.sender(), None, None, if_version))
 
@@ -174,7 +174,7 @@ class RemoteStore(MemoryStore):
     @exchange
     def _written(
         self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin
-    ) -> Exchange[Written]:
+    ) -> HttpExchange[Written]:
         done = yield from self.performed(command, self.sender(actor), None, origin_of(**origin), if_version)
         if done["is_error"]:
             raise _error(done)
@@ -183,35 +183,37 @@ class RemoteStore(MemoryStore):
         return Written(path, version_id, count, done["proposed"], notes, done["memory_id"] or "")
 
     @exchange
-    def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> Exchange[str]:
+    def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
         """The view that a model gets of a directory, or of a memory or a range of its lines. Raises `NotFound`."""
         done = yield from self.performed({"command": "view", "path": path, "view_range": view_range}, self.sender())
         return Reply(done["content"], done["is_error"], done["error_code"]).raise_for_error().text
 
     @exchange
-    def read(self, path: str) -> Exchange[str]:
+    def read(self, path: str) -> HttpExchange[str]:
         """The text of the memory at `path`. Raises `NotFound`."""
         return (yield from self.loaded(path))[1]
 
     @exchange
-    def load(self, path: str) -> Exchange[tuple[Memory, str]]:
+    def load(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
         return (yield from self.loaded(path))
 
-    def loaded(self, path: str) -> Exchange[tuple[Memory, str]]:
+    def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """The memory at a path and its text."""
         target = objects.parsed(path)
         missing = NotFound(f"there is no memory at {target.written}")
         if target.is_root:
             raise missing
         try:
-            found = yield Request("GET", f"{self.base}/memory", {"path": objects.api_path(target)}, actor=self.sender())
+            found = yield HttpRequest(
+                "GET", f"{self.base}/memory", {"path": objects.api_path(target)}, actor=self.sender()
+            )
         except NotFound as error:
             raise missing if str(error) == "memory not found" else error from None
         return objects.memory(found), found["content"]
 
     @exchange
-    def memories(self, under: str = ROOT) -> Exchange[list[Memory]]:
+    def memories(self, under: str = ROOT) -> HttpExchange[list[Memory]]:
         """All memories below a directory, in byte order of their paths."""
         found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(objects.parsed(under)))
         return [objects.memory(each) for each in found]
@@ -225,7 +227,7 @@ class RemoteStore(MemoryStore):
         cursor: ListingCursor | None = None,
         limit: int = 100,
         texts: bool = False,
-    ) -> Exchange[ListPage[Listed, ListingCursor]]:
+    ) -> HttpExchange[ListPage[Listed, ListingCursor]]:
         """One page of the memories below a directory, in byte order, with at most 100 of them, or 20 with texts."""
         target = objects.parsed(under)
         if limit < 1 or depth not in {0, 1}:
@@ -237,7 +239,7 @@ class RemoteStore(MemoryStore):
             "limit": min(limit, 100),
             "page": None if cursor is None else cursor.pin,
         }
-        answer = yield Request("GET", f"{self.base}/memories", query, actor=self.sender())
+        answer = yield HttpRequest("GET", f"{self.base}/memories", query, actor=self.sender())
         following = answer["next_page"]
         return ListPage(
             tuple(map(_listed, answer["data"])), None if following is None else ListingCursor(following, "")
@@ -246,7 +248,7 @@ class RemoteStore(MemoryStore):
     @exchange
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
-    ) -> Exchange[list[Version]]:
+    ) -> HttpExchange[list[Version]]:
         """Versions, newest first: all, those at one path, or those of one memory across renames."""
         target = None if path is None else objects.parsed(path)
         above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
@@ -256,28 +258,30 @@ class RemoteStore(MemoryStore):
         return [each for each in found if target is None or each.path == target.text][:limit]
 
     @exchange
-    def version_text(self, version_id: str) -> Exchange[str]:
+    def version_text(self, version_id: str) -> HttpExchange[str]:
         """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
-        found = yield Request("GET", f"{self.base}/memory_versions/{segment(version_id)}")
+        found = yield HttpRequest("GET", f"{self.base}/memory_versions/{segment(version_id)}")
         return found["content"] or ""
 
     @exchange
-    def usage(self) -> Exchange[Usage]:
+    def usage(self) -> HttpExchange[Usage]:
         """Number and total size of the memories."""
-        found = yield Request("GET", f"{self.base}/usage")
+        found = yield HttpRequest("GET", f"{self.base}/usage")
         return Usage(found["memories"], found["content_size_bytes"])
 
     @exchange
-    def settings(self) -> Exchange[Settings]:
+    def settings(self) -> HttpExchange[Settings]:
         """Effective settings on the server."""
-        found = yield Request("GET", f"{self.base}/settings")
+        found = yield HttpRequest("GET", f"{self.base}/settings")
         return DEFAULTS.changed(found["settings"])
 
     @exchange
-    def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Exchange[Settings]:
+    def change_settings(
+        self, changes: Mapping[str, object], *, actor: Actor | str | None = None
+    ) -> HttpExchange[Settings]:
         """Change settings for every process that uses the store; return the effective settings."""
         DEFAULTS.changed(changes)
-        found = yield Request("POST", f"{self.base}/settings", {}, changes, self.sender(actor), repeats=True)
+        found = yield HttpRequest("POST", f"{self.base}/settings", {}, changes, self.sender(actor), repeats=True)
         return DEFAULTS.changed(found["settings"])
 
     @property
@@ -329,7 +333,7 @@ class RemoteStore(MemoryStore):
     audit = property(unsupported("audit"))
 
 
-def _unchanged(found: Exchange[T]) -> Exchange[T]:
+def _unchanged(found: HttpExchange[T]) -> HttpExchange[T]:
     return found
 
 
@@ -352,13 +356,13 @@ def _named(command: object) -> tuple[MemoryPath, ...]:
         return (MemoryPath.known(ROOT),)
 
 
-def _error(done: Json) -> RetentiveError:
+def _error(done: JsonBody) -> RetentiveError:
     found = error_of(done["content"], done["error_code"])
     found.conflicting = conflicting_in(done)
     return found
 
 
-def _listed(given: Json) -> Listed:
+def _listed(given: JsonBody) -> Listed:
     if given["type"] == "memory_prefix":
         return ListedDirectory(objects.tool_path(given["path"]))
     return ListedMemory(objects.memory(given), given["content"])

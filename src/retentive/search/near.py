@@ -11,7 +11,7 @@ MAX_SUGGESTED = 3
 _MIN_ONE, _MIN_TWO = 3, 6  # letters of a word from which one, or two, may differ
 
 
-class Near:
+class Similar:
     """Words that differ from a given word by one or two letters. There are none for short words and numbers."""
 
     def __init__(self, word: str) -> None:
@@ -41,7 +41,7 @@ class Near:
 
 def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[str, ...]:
     """Similar words of visible memories, the nearest and most frequent first. `sees` is called with their numbers."""
-    counted = [(far, -sum(map(sees, index.numbers_of(each))), each) for far, each in Near(word).in_index(index)]
+    counted = [(far, -sum(map(sees, index.numbers_of(each))), each) for far, each in Similar(word).in_index(index)]
     return tuple(each for _, count, each in sorted(counted) if count)[:MAX_SUGGESTED]
 
 

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from retentive.search.analysis import detected, is_dense, key, normal, parts, surfaces
 from retentive.search.dates import dates
-from retentive.search.near import Near
+from retentive.search.near import Similar
 from retentive.search.postings import IN_HEADING, IN_PATH, Index, in_sample, word_set
 from retentive.search.query import Query
 from retentive.search.ranking import Admit, Ranking, Statistics, statistics_of
@@ -70,7 +70,7 @@ class Scan:
 
     def _near(self, words: Iterable[str]) -> Index:
         """Index of the words that are similar to some words."""
-        near = [Near(word) for word in words]
+        near = [Similar(word) for word in words]
         chunks = set[bytes]()
         for document in self._documents:
             chunks.update(document.data.split())

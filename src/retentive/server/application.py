@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from anyio import fail_after, to_thread
 
 from retentive.errors import RetentiveError
-from retentive.server.calls import Call, Caller, Events, Json, Place, Streamed
+from retentive.server.calls import Caller, Events, Json, RouteCall, ServedPlace, Streamed
 from retentive.server.credentials import (
     METADATA,
     check_beta,
@@ -27,7 +27,7 @@ from retentive.server.credentials import (
     named_actor,
 )
 from retentive.server.envelope import Envelope
-from retentive.server.errors import ApiError, api_error, missing, overloaded, unauthorized
+from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.fields import read_fields, read_query
 from retentive.server.json_body import read_object
@@ -67,7 +67,7 @@ READY_S = 1.0
 class Server:
     """What the endpoints of one process share."""
 
-    place: Place
+    place: ServedPlace
     workers: Workers
     hub: Hub
     telemetry: Telemetry
@@ -87,7 +87,7 @@ class Server:
         try:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
-        except ApiError as error:
+        except HttpError as error:
             response = error_response(request.scope, error, routes)
             if error.status == 401:
                 response.headers["www-authenticate"] = "Bearer" if self.tokens is None else self.tokens.challenge
@@ -103,7 +103,9 @@ class Server:
         check_beta(request.headers)
         check_scope(caller.key, route)
         fields = read_query(route.query, request.scope["query_string"])
-        call = Call(self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params)
+        call = RouteCall(
+            self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params
+        )
         if route.method == "POST":
             fields |= read_fields(route.body, read_object(await self._body(request, call, reserve)))
         work = partial(call.answered_by, route.handler, fields)
@@ -134,16 +136,16 @@ class Server:
             await self.workers.run(partial(_note_use, self.place, record))
         return Caller(record, named_actor(request.headers, record))
 
-    async def _body(self, request: Request, call: Call, reserve: Callable[[int], None]) -> bytes:
-        """Body of a request. Raises `ApiError` 413 if it is too long."""
+    async def _body(self, request: Request, call: RouteCall, reserve: Callable[[int], None]) -> bytes:
+        """Body of a request. Raises `HttpError` 413 if it is too long."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ApiError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
+            raise HttpError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
         own = call.caller.key.max_body_bytes or MAX_BODY_BYTES
         limit, found, size, is_asked, more = min(own, MIN_BODY_BYTES), bytearray(), 0, False, True
         while more and size - len(found) < MAX_DISCARDED_BYTES:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise ApiError(400, "invalid_request_error", "the body is incomplete", "invalid_input")
+                raise HttpError(400, "invalid_request_error", "the body is incomplete", "invalid_input")
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
             if size > limit and not is_asked:
@@ -152,7 +154,7 @@ class Server:
                 reserve(len(piece))
                 found += piece
         if size > limit:  # the rest was read too, since most clients read no answer before they have sent their body
-            raise ApiError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
+            raise HttpError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
         return bytes(found)
 
     async def ready(self, request: Request) -> Response:
@@ -182,7 +184,7 @@ class Server:
 
 def _route(routes: Mapping[str, Route], method: str) -> Route:
     if method not in routes:
-        raise ApiError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
+        raise HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
     return routes[method]
 
 
@@ -194,14 +196,14 @@ async def _described(_: Request) -> Response:
     return json_response(document())
 
 
-def _note_use(place: Place, record: KeyRecord) -> None:
+def _note_use(place: ServedPlace, record: KeyRecord) -> None:
     try:
         place.keys.note_use(record.id)
     except RetentiveError:
         LOG.warning("the time of the last use of %s was not stored", record.id)
 
 
-def _body_limit(call: Call) -> int:
+def _body_limit(call: RouteCall) -> int:
     """Limit of the body for the memory store of the call: escapes can make a text six times longer."""
     if "memory_store_id" not in call.ids:
         return MIN_BODY_BYTES
@@ -215,7 +217,7 @@ def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | N
     return Response(body, status, headers, media_type="application/json")
 
 
-def error_response(scope: Scope, error: ApiError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
+def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
     """The answer for an error."""
     scope["state"]["code"] = error.code
     headers = error.headers()
@@ -246,7 +248,7 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def server_of(
-    place: Place,
+    place: ServedPlace,
     workers: Workers | None = None,
     limits: RateLimits | None = None,
     telemetry: Telemetry | None = None,

@@ -11,7 +11,7 @@ from retentive.opening import Retentive
 from retentive.server.deliveries import Deliverer
 from retentive.server.jobs import Scheduler
 from retentive.server.leader import RENEWED, Leader
-from retentive.server.options import Options
+from retentive.server.options import ServeOptions
 from retentive.server.schedule import read_schedule
 
 LOG = logging.getLogger("retentive.server")
@@ -68,7 +68,7 @@ class Background:
                 LOG.exception("background work failed")
 
 
-def start(opened: Retentive, options: Options) -> Background:
+def start(opened: Retentive, options: ServeOptions) -> Background:
     """Start the background work of a server process."""
     leader = Leader(opened.records, lease_s=options.lease_s)
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private)

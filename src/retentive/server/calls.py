@@ -11,7 +11,7 @@ from typing import TypeAlias
 from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.place_records import PlaceRecords
-from retentive.server.errors import ApiError, missing
+from retentive.server.errors import HttpError, missing
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import KeyRecord
 from retentive.server.webhooks import Webhooks
@@ -26,7 +26,7 @@ NO_STORE = "memory store"
 _MAX_OPEN = 1_000
 
 
-class Place:
+class ServedPlace:
     """An open location that the server serves. Threads share it."""
 
     def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
@@ -84,10 +84,10 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RouteCall:
     """One request. `ids` are the ids in its path."""
 
-    place: Place
+    place: ServedPlace
     caller: Caller
     path: str
     """Path of the request."""
@@ -97,7 +97,7 @@ class Call:
 
     @property
     def info(self) -> StoreInfo:
-        """The memory store that the path names. Raises `ApiError` 404 also for one that the caller may not see."""
+        """The memory store that the path names. Raises `HttpError` 404 also for one that the caller may not see."""
         try:
             return self._seen(self.place.info(self.ids["memory_store_id"]))
         except NotFound:
@@ -105,7 +105,7 @@ class Call:
 
     @property
     def store(self) -> MemoryStore:
-        """The open memory store that the path names. Raises `ApiError` like `info`.
+        """The open memory store that the path names. Raises `HttpError` like `info`.
 
         Id, key and workspace of a store never change, so an earlier description decides whether the caller may see it.
         """
@@ -121,17 +121,17 @@ class Call:
             raise missing(NO_STORE)
         return info
 
-    def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> Answer:
+    def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> RouteAnswer:
         """The answer of a handler. After a failure, an erased memory store is missed like one that never was."""
         try:
             return handler(self, **fields)
-        except (RetentiveError, ApiError):
+        except (RetentiveError, HttpError):
             if "memory_store_id" in self.ids:
                 self.check_store()
             raise
 
     def check_store(self) -> None:
-        """Raise `ApiError` 404 if the memory store of the request no longer exists."""
+        """Raise `HttpError` 404 if the memory store of the request no longer exists."""
         _ = self.info
 
 
@@ -155,5 +155,5 @@ class Events:
     may_continue: Callable[[], bool]
 
 
-Answer: TypeAlias = "Json | Streamed | Events"
-Handler: TypeAlias = Callable[..., Answer]
+RouteAnswer: TypeAlias = "Json | Streamed | Events"
+Handler: TypeAlias = Callable[..., RouteAnswer]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from retentive.server.calls import Json
-from retentive.server.errors import ApiError, invalid
+from retentive.server.errors import HttpError, invalid
 
 T = TypeVar("T")
 PREFIX = "page_"
@@ -23,7 +23,7 @@ def encode(place: Sequence[str], of: str) -> str:
 
 
 def decode(page: str, of: str, size: int) -> list[str]:
-    """The place in a cursor of the same list, with `size` parts. Raises `ApiError` 400."""
+    """The place in a cursor of the same list, with `size` parts. Raises `HttpError` 400."""
     body = page.removeprefix(PREFIX) if page.startswith(PREFIX) else "!"
     try:
         found = json.loads(base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True))
@@ -36,7 +36,7 @@ def decode(page: str, of: str, size: int) -> list[str]:
     return found[1:]
 
 
-def expired() -> ApiError:
+def expired() -> HttpError:
     """The error for a cursor whose pages can no longer be complete."""
     return invalid("page: the list cannot be continued; start again without page", "cursor_expired")
 

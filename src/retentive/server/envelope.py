@@ -10,7 +10,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from retentive.server.errors import ApiError
+from retentive.server.errors import HttpError
 from retentive.server.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
 
 
 async def _send_bug(request_id: str, send: Send) -> None:
-    error = ApiError(500, "api_error", "internal error", "error")
+    error = HttpError(500, "api_error", "internal error", "error")
     headers = {"content-type": "application/json", **error.headers()}
     raw = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": error.status, "headers": raw})

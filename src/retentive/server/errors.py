@@ -46,7 +46,7 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
 """Status and type of the error for each code of `retentive.errors`."""
 
 
-class ApiError(Exception):
+class HttpError(Exception):
     """Error answer. `fields` are additional fields of the error object."""
 
     def __init__(
@@ -79,32 +79,32 @@ class ApiError(Exception):
         return {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
 
 
-def invalid(message: str, code: str = "invalid_input") -> ApiError:
+def invalid(message: str, code: str = "invalid_input") -> HttpError:
     """The error for a malformed request."""
-    return ApiError(400, INVALID, message, code)
+    return HttpError(400, INVALID, message, code)
 
 
-def unauthorized() -> ApiError:
+def unauthorized() -> HttpError:
     """The error for every invalid key, so that the answer does not show why it is invalid."""
-    return ApiError(401, "authentication_error", "invalid API key", "invalid_key")
+    return HttpError(401, "authentication_error", "invalid API key", "invalid_key")
 
 
-def forbidden(message: str) -> ApiError:
+def forbidden(message: str) -> HttpError:
     """The error for a key without the necessary scope."""
-    return ApiError(403, "permission_error", message, "permission_denied")
+    return HttpError(403, "permission_error", message, "permission_denied")
 
 
-def missing(kind: str) -> ApiError:
+def missing(kind: str) -> HttpError:
     """The error for something that does not exist, or that the key may not see. It does not contain the id."""
-    return ApiError(404, "not_found_error", f"{kind} not found", "not_found")
+    return HttpError(404, "not_found_error", f"{kind} not found", "not_found")
 
 
-def overloaded(message: str) -> ApiError:
+def overloaded(message: str) -> HttpError:
     """The error for a request that the server cannot take now."""
-    return ApiError(503, "overloaded_error", message, "overloaded")
+    return HttpError(503, "overloaded_error", message, "overloaded")
 
 
-def api_error(error: RetentiveError) -> ApiError:
+def api_error(error: RetentiveError) -> HttpError:
     """The answer for an error of the library."""
     status, kind = BY_CODE.get(error.code, (500, "api_error"))
     message, fields = str(error).removeprefix("Error: "), {}
@@ -112,4 +112,4 @@ def api_error(error: RetentiveError) -> ApiError:
         found = error.conflicting
         path = None if found is None else found.path[len(ROOT) :]
         fields = {"conflicting_memory_id": None if found is None else found.memory_id, "conflicting_path": path}
-    return ApiError(status, kind, message, error.code, fields=fields)
+    return HttpError(status, kind, message, error.code, fields=fields)

@@ -13,7 +13,7 @@ from retentive.engine.events import StoreEvent
 from retentive.errors import RetentiveError
 from retentive.history.pages import Feed, feed, position_of
 from retentive.server.calls import Events, Json
-from retentive.server.errors import ApiError
+from retentive.server.errors import HttpError
 from retentive.server.objects import memory_version, store_event
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
@@ -102,7 +102,7 @@ class Hub:
 
         try:
             return await self._run(read)
-        except (RetentiveError, ApiError):
+        except (RetentiveError, HttpError):
             return None
 
     async def _arrived(self, news: asyncio.Event) -> bool:
@@ -134,7 +134,7 @@ class Hub:
         while not self._is_stopping:
             try:
                 newest = await self._run(store.history.newest)
-            except (RetentiveError, ApiError):
+            except (RetentiveError, HttpError):
                 newest = known
             if newest != known:
                 known = newest

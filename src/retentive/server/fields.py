@@ -24,7 +24,7 @@ _IGNORED = frozenset({"beta"})
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FieldType:
     """Type of a field. `read` returns a valid value, or raises `InvalidInput` with the rest of a sentence.
 
     `from_text` converts the text of a query to the JSON value that `read` expects.
@@ -40,7 +40,7 @@ class Field:
     """Field of a body or name of a query. `argument` is the name that the handler uses."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     text: str
     required: bool = False
     default: object = None
@@ -53,12 +53,12 @@ class Field:
         return self.name.replace("[", "_").replace("]", "")
 
 
-def required(name: str, kind: Kind, text: str) -> Field:
+def required(name: str, kind: FieldType, text: str) -> Field:
     """A field that must be present and not null."""
     return Field(name, kind, text, required=True)
 
 
-def text(max_chars: int | None = None, *, min_chars: int = 0) -> Kind:
+def text(max_chars: int | None = None, *, min_chars: int = 0) -> FieldType:
     """A string with a limited number of characters."""
     schema: dict[str, object] = {"type": "string"}
     if max_chars is not None:
@@ -75,7 +75,7 @@ def text(max_chars: int | None = None, *, min_chars: int = 0) -> Kind:
             raise InvalidInput(f"must have at most {max_chars} characters")
         return value
 
-    return Kind(schema, read)
+    return FieldType(schema, read)
 
 
 def _name(value: object) -> str:
@@ -84,7 +84,7 @@ def _name(value: object) -> str:
     return plain_name("the value", value)
 
 
-NAME = Kind({"type": "string", "minLength": 1, "maxLength": 255}, _name)
+NAME = FieldType({"type": "string", "minLength": 1, "maxLength": 255}, _name)
 """A name without control characters."""
 
 
@@ -92,7 +92,7 @@ def _actor_pattern(value: object) -> str:
     return check_actor_pattern(value)
 
 
-ACTOR_PATTERN = Kind({"type": "string"}, _actor_pattern)
+ACTOR_PATTERN = FieldType({"type": "string"}, _actor_pattern)
 
 
 def _rate(value: object) -> str:
@@ -102,10 +102,10 @@ def _rate(value: object) -> str:
     return value
 
 
-RATE = Kind({"type": "string", "pattern": RATE_PATTERN}, _rate)
+RATE = FieldType({"type": "string", "pattern": RATE_PATTERN}, _rate)
 
 
-def choice(*values: str) -> Kind:
+def choice(*values: str) -> FieldType:
     """One of some strings."""
 
     def read(value: object) -> str:
@@ -113,10 +113,10 @@ def choice(*values: str) -> Kind:
             raise InvalidInput(f"must be one of {', '.join(values)}")
         return str(value)
 
-    return Kind({"type": "string", "enum": list(values)}, read)
+    return FieldType({"type": "string", "enum": list(values)}, read)
 
 
-def integer(low: int, high: int) -> Kind:
+def integer(low: int, high: int) -> FieldType:
     """An integer in a range."""
 
     def read(value: object) -> int:
@@ -124,7 +124,7 @@ def integer(low: int, high: int) -> Kind:
             raise InvalidInput(f"must be an integer from {low} to {high}")
         return value
 
-    return Kind({"type": "integer", "minimum": low, "maximum": high}, read, _integer_in)
+    return FieldType({"type": "integer", "minimum": low, "maximum": high}, read, _integer_in)
 
 
 def _integer_in(value: str) -> object:
@@ -137,7 +137,7 @@ def _flag(value: object) -> bool:
     return value
 
 
-FLAG = Kind({"type": "boolean"}, _flag, lambda value: {"true": True, "false": False}.get(value, value))
+FLAG = FieldType({"type": "boolean"}, _flag, lambda value: {"true": True, "false": False}.get(value, value))
 
 
 def _time(value: object) -> datetime:
@@ -150,7 +150,7 @@ def _time(value: object) -> datetime:
         raise InvalidInput("must be a valid time") from None
 
 
-TIME = Kind({"type": "string", "format": "date-time"}, _time)
+TIME = FieldType({"type": "string", "format": "date-time"}, _time)
 
 
 def _sha256(value: object) -> str:
@@ -159,7 +159,7 @@ def _sha256(value: object) -> str:
     return value
 
 
-SHA256 = Kind({"type": "string", "pattern": "^[0-9a-f]{64}$"}, _sha256)
+SHA256 = FieldType({"type": "string", "pattern": "^[0-9a-f]{64}$"}, _sha256)
 
 
 def _precondition(value: object) -> str:
@@ -168,7 +168,7 @@ def _precondition(value: object) -> str:
     return _sha256(value["content_sha256"])
 
 
-PRECONDITION = Kind(
+PRECONDITION = FieldType(
     {
         "type": "object",
         "properties": {"type": {"const": "content_sha256"}, "content_sha256": SHA256.schema},
@@ -185,11 +185,11 @@ def _object(value: object) -> dict[str, object]:
     return value
 
 
-OBJECT = Kind({"type": "object"}, _object)
-ANYTHING = Kind({}, lambda value: value)
+OBJECT = FieldType({"type": "object"}, _object)
+ANYTHING = FieldType({}, lambda value: value)
 
 
-def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = None) -> Kind:
+def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = None) -> FieldType:
     """A list of strings. `check` raises `InvalidInput` for an invalid one."""
 
     def read(value: object) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = 
             check(each)
         return tuple(value)
 
-    return Kind({"type": "array", "maxItems": MAX_LIMIT, "items": dict(schema or {"type": "string"})}, read)
+    return FieldType({"type": "array", "maxItems": MAX_LIMIT, "items": dict(schema or {"type": "string"})}, read)
 
 
 def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:

@@ -7,7 +7,7 @@ import ssl
 import sys
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-from retentive.server.options import PREFIX, Options
+from retentive.server.options import PREFIX, ServeOptions
 
 TIMEOUT_S = 4.0
 
@@ -30,5 +30,5 @@ def is_healthy(port: int, *, tls: bool) -> bool:
 
 
 if __name__ == "__main__":
-    found = int(os.environ.get(f"{PREFIX}PORT") or Options("").port)
+    found = int(os.environ.get(f"{PREFIX}PORT") or ServeOptions("").port)
     sys.exit(0 if is_healthy(found, tls=bool(os.environ.get(f"{PREFIX}TLS_CERT"))) else 1)

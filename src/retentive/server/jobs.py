@@ -16,7 +16,7 @@ from retentive.errors import Conflict, Locked, NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.place_records import PlaceRecords
 from retentive.server.leader import RENEWED
-from retentive.server.schedule import Job
+from retentive.server.schedule import ScheduledJob
 from retentive.storage import capabilities
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
@@ -65,7 +65,7 @@ class Scheduler:
     def __init__(
         self,
         opened: Retentive,
-        jobs: Sequence[Job],
+        jobs: Sequence[ScheduledJob],
         *,
         holder: str,
         lease_s: float,
@@ -91,7 +91,7 @@ class Scheduler:
                 if begun is not None:
                     self._run(job, begun, may_go_on)
 
-    def _begun(self, job: Job) -> JobState | None:
+    def _begun(self, job: ScheduledJob) -> JobState | None:
         """Begin a job if it is due; None if it is not."""
         now, text = self._now(), self._records.get(KIND, job.name)
         if text is None or (known := JobState(**json.loads(text))).schedule != job.schedule:
@@ -106,7 +106,7 @@ class Scheduler:
         self._records.put(KIND, job.name, begun.to_text(), expected=text)
         return begun
 
-    def _is_alive(self, job: Job, text: str) -> bool:
+    def _is_alive(self, job: ScheduledJob, text: str) -> bool:
         """Return whether a process runs the job: its record has changed within a lease."""
         if json.loads(text)["state"] != "running":
             return False
@@ -116,7 +116,7 @@ class Scheduler:
             self._seen[job.name] = text, at
         return self._monotonic() - at < self._lease_s
 
-    def _run(self, job: Job, begun: JobState, may_go_on: MayGoOn) -> None:
+    def _run(self, job: ScheduledJob, begun: JobState, may_go_on: MayGoOn) -> None:
         LOG.info("job %s begins", job.name)
         with self._beating(begun) as current:
             try:
@@ -174,7 +174,7 @@ def _stores(opened: Retentive, may_go_on: MayGoOn) -> Iterator[tuple[StoreInfo, 
             yield info, opened.store(info.id)
 
 
-def _sweep(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
+def _sweep(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
     """Delete expired memories, and remove old versions."""
     stores = expired = pruned = jumps = 0
     for _, store in _stores(opened, may_go_on):
@@ -185,7 +185,7 @@ def _sweep(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
     return f"{stores} memory stores: {expired} memories expired, {pruned} versions removed{waiting}"
 
 
-def _collect(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
+def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
     """Delete the orphans of object storage."""
     older_than_s = float(job.fields.get("older_than_hours", ORPHANS_HOURS)) * 3_600
     stores = deleted = 0
@@ -195,7 +195,7 @@ def _collect(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
     return f"{stores} memory stores: {deleted} objects deleted"
 
 
-def _anchor(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
+def _anchor(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
     """Anchor the audit logs that are on, each in a file of its own."""
     anchored = unchanged = 0
     for info, store in _stores(opened, may_go_on):
@@ -206,7 +206,7 @@ def _anchor(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
     return f"{anchored} audit logs anchored, {unchanged} unchanged"
 
 
-def _back_up(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
+def _back_up(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
     """Back up all memory stores to a new file, and remove the oldest files."""
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
@@ -219,7 +219,7 @@ def _back_up(opened: Retentive, job: Job, may_go_on: MayGoOn) -> str:
     return f"{len(done)} memory stores backed up to {name}, {len(old)} old backups removed"
 
 
-WORK: Mapping[str, Callable[[Retentive, Job, MayGoOn], str]] = {
+WORK: Mapping[str, Callable[[Retentive, ScheduledJob, MayGoOn], str]] = {
     "sweep": _sweep,
     "collect": _collect,
     "anchor": _anchor,

@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from typing import NoReturn
 
-from retentive.server.errors import ApiError, invalid
+from retentive.server.errors import HttpError, invalid
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """Parse the body of a request. An empty body is an empty object. Raises `ApiError`."""
+    """Parse the body of a request. An empty body is an empty object. Raises `HttpError`."""
     if not body:
         return {}
     try:
@@ -53,5 +53,5 @@ def _finite(text: str) -> float:
     return number
 
 
-def _malformed(message: str) -> ApiError:
+def _malformed(message: str) -> HttpError:
     return invalid(f"the body is not valid JSON: {message}")

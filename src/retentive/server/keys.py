@@ -20,7 +20,7 @@ from retentive.values.names import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
 
 Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
-Status: TypeAlias = Literal["active", "inactive", "archived", "expired"]
+KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
 DEFAULT_WORKSPACE = "wrkspc_default"
@@ -60,7 +60,7 @@ class KeyRecord:
     scopes: tuple[Scope, ...]
     created_at: str
     created_by: str | None = None
-    status: Status = "active"
+    status: KeyStatus = "active"
     stores: tuple[str, ...] = ()
     act_as: tuple[str, ...] = ()
     principal: str | None = None
@@ -68,7 +68,7 @@ class KeyRecord:
     rate_limit: str | None = None
     max_body_bytes: int | None = None
 
-    def status_at(self, now: datetime) -> Status:
+    def status_at(self, now: datetime) -> KeyStatus:
         """Status of the key, which expires by itself."""
         if self.status == "active" and self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now:
             return "expired"
@@ -115,7 +115,7 @@ class KeyRecord:
         named = replace(self, name=plain_name("name", name)) if name is not None else self
         rate_of(rate_limit)
         limited = named if rate_limit is None else replace(named, rate_limit=rate_limit)
-        return limited if status is None else replace(limited, status=cast("Status", status))
+        return limited if status is None else replace(limited, status=cast("KeyStatus", status))
 
 
 def new_key(

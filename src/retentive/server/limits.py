@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 
-from retentive.server.errors import ApiError, overloaded
+from retentive.server.errors import HttpError, overloaded
 from retentive.server.rates import Rate, rate_of
 
 MAX_RETRY_AFTER_S = 60
@@ -110,7 +110,7 @@ class RateLimits:
         self._rates = {default: rate_of(default)}
 
     def check(self, key_id: str, own: str | None) -> None:
-        """Count a request. Raises `ApiError` 429 if the key has sent too many."""
+        """Count a request. Raises `HttpError` 429 if the key has sent too many."""
         text = self._default if own is None else own
         if text is None or self._buckets is None:
             return
@@ -121,7 +121,7 @@ class RateLimits:
         if wait_s:
             after = min(MAX_RETRY_AFTER_S, math.ceil(wait_s))
             message = f"the API key may send {text}; try again in {after} s"
-            raise ApiError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
+            raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
 
 
 class BodyBudget:
@@ -132,7 +132,7 @@ class BodyBudget:
 
     @contextmanager
     def reserved(self) -> Iterator[Callable[[int], None]]:
-        """A function that reserves bytes until the block ends. It raises `ApiError` 503 if too many are in use."""
+        """A function that reserves bytes until the block ends. It raises `HttpError` 503 if too many are in use."""
         held = 0
 
         def reserve(count: int) -> None:

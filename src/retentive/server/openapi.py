@@ -9,7 +9,7 @@ from retentive import __version__
 from retentive.server.calls import Json
 from retentive.server.fields import Field
 from retentive.server.routes import Route
-from retentive.server.schemas import TEXT, Schema, all_schemas, array, fixed, nullable, ref
+from retentive.server.schemas import TEXT, JsonSchema, all_schemas, array, fixed, nullable, ref
 from retentive.server.table import ROUTES
 
 ERRORS = {
@@ -90,8 +90,8 @@ def _parameter(field: Field) -> Json:
     }
 
 
-def _body(route: Route) -> Schema:
-    properties: Schema = {}
+def _body(route: Route) -> JsonSchema:
+    properties: JsonSchema = {}
     for field in route.body:
         schema = {**field.kind.schema, "description": field.text}
         properties[field.name] = schema if field.required or not field.kind.schema else nullable(schema)

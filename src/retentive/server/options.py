@@ -30,13 +30,13 @@ Default: TypeAlias = "str | int | bool | None"
 
 
 def option(default: Default, text: str, *, metavar: str = "", low: int = 0, high: int | None = None) -> Any:
-    """A field of `Options` with its description and, for numbers, its range."""
+    """A field of `ServeOptions` with its description and, for numbers, its range."""
     metadata = {"help": text, "metavar": metavar, "low": low, "high": high}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ServeOptions:
     """Options of the server, and the location. The fields with a description are settings (`settings`)."""
 
     url: str
@@ -129,7 +129,7 @@ def settings() -> list[Setting]:
             low=each.metadata["low"],
             high=each.metadata["high"],
         )
-        for each in dataclasses.fields(Options)
+        for each in dataclasses.fields(ServeOptions)
         if each.metadata
     ]
 

@@ -16,7 +16,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from retentive.server.errors import INVALID, ApiError
+from retentive.server.errors import INVALID, HttpError
 
 LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10
@@ -63,7 +63,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._rated_bytes = 0
         self._read_timer: TimerHandle | None = None
         self._write_timer: TimerHandle | None = None
-        self._refusal: ApiError | None = None
+        self._refusal: HttpError | None = None
         self._is_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -147,7 +147,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._write_timer.cancel()
             self._write_timer = None
 
-    def _checked(self) -> ApiError | None:
+    def _checked(self) -> HttpError | None:
         """Find the reason to refuse the headers of a request, if there is one."""
         may_be_long = len(self.headers) > MAX_HEADERS or self._bytes + self._piece_bytes > MAX_HEADER_BYTES
         if may_be_long and (len(self.headers) > MAX_HEADERS or _size(self.headers) > MAX_HEADER_BYTES):
@@ -169,7 +169,7 @@ class HttpProtocol(HttpToolsProtocol):
             return _malformed("CONNECT is not supported")
         return None
 
-    def _because(self, error: ApiError) -> ApiError:
+    def _because(self, error: HttpError) -> HttpError:
         """Keep an error: the parser raises its own one instead."""
         self._refusal = error
         return error
@@ -188,7 +188,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._rated_bytes = self._body_bytes
             self._arm(self.body_s)
         elif self._is_in_body or self._is_in_headers:
-            self._refuse(ApiError(408, "timeout_error", "the request did not arrive in time", "timeout"))
+            self._refuse(HttpError(408, "timeout_error", "the request did not arrive in time", "timeout"))
         else:
             self.transport.close()  # nothing was sent
 
@@ -201,7 +201,7 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             latest.keep_alive = False
 
-    def _refuse(self, error: ApiError) -> None:
+    def _refuse(self, error: HttpError) -> None:
         """Answer a request that cannot be passed on, and close the connection."""
         self._arm(None)
         latest: RequestResponseCycle | None = self.cycle
@@ -218,7 +218,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def _answer(error: ApiError) -> bytes:
+def _answer(error: HttpError) -> bytes:
     request_id = f"req_{os.urandom(12).hex()}"
     LOG.info(json.dumps({"request_id": request_id, "status": error.status, "code": error.code}))
     body = json.dumps(error.body(request_id)).encode("ascii")
@@ -237,9 +237,9 @@ def _size(headers: list[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-def _malformed(message: str) -> ApiError:
-    return ApiError(400, INVALID, message, "malformed_http")
+def _malformed(message: str) -> HttpError:
+    return HttpError(400, INVALID, message, "malformed_http")
 
 
-def _too_large(status: int, what: str, limit: int) -> ApiError:
-    return ApiError(status, "request_too_large", f"the {what} must have at most {limit} bytes", "header_too_large")
+def _too_large(status: int, what: str, limit: int) -> HttpError:
+    return HttpError(status, "request_too_large", f"the {what} must have at most {limit} bytes", "header_too_large")

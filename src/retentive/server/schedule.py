@@ -26,7 +26,7 @@ _AT = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScheduledJob:
     """A job: `schedule` is the text for people. Either `every_s` or `at`, a time of the day in UTC, is set."""
 
     name: str
@@ -43,7 +43,7 @@ class Job:
         return found if found > last else found + timedelta(days=1)
 
 
-def read_schedule(path: str) -> list[Job]:
+def read_schedule(path: str) -> list[ScheduledJob]:
     """The jobs in a file. Raises `InvalidInput`."""
     try:
         found = tomllib.loads(Path(path).read_text("utf-8"))
@@ -57,7 +57,7 @@ def read_schedule(path: str) -> list[Job]:
         raise InvalidInput(f"{path}: {error}") from None
 
 
-def _job(name: str, given: object) -> Job:
+def _job(name: str, given: object) -> ScheduledJob:
     if name not in FIELDS:
         raise InvalidInput(f"there is no job {name!r}, only {', '.join(FIELDS)}")
     if not isinstance(given, dict) or ("every" in given) == ("at" in given):
@@ -78,4 +78,4 @@ def _job(name: str, given: object) -> Job:
         raise InvalidInput(f'[{name}] every must look like "15m", "1h" or "1d", and at like "03:00"')
     every_s = None if every is None else int(every[1]) * _UNITS[every[2]]
     hour = None if at is None else (int(at[1]), int(at[2]))
-    return Job(name, f"every {text}" if every else f"at {text} UTC", every_s, hour, fields)
+    return ScheduledJob(name, f"every {text}" if every else f"at {text} UTC", every_s, hour, fields)

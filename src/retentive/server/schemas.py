@@ -9,45 +9,45 @@ from retentive.server.keys import SCOPES
 from retentive.server.webhooks import EVENTS
 from retentive.values.settings import NAMES
 
-Schema: TypeAlias = dict[str, object]
-TEXT: Schema = {"type": "string"}
-NUMBER: Schema = {"type": "integer", "minimum": 0}
-FLAG: Schema = {"type": "boolean"}
-TIME: Schema = {"type": "string", "format": "date-time", "pattern": "Z$"}
-SHA256: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+JsonSchema: TypeAlias = dict[str, object]
+TEXT: JsonSchema = {"type": "string"}
+NUMBER: JsonSchema = {"type": "integer", "minimum": 0}
+FLAG: JsonSchema = {"type": "boolean"}
+TIME: JsonSchema = {"type": "string", "format": "date-time", "pattern": "Z$"}
+SHA256: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 
-def ref(name: str) -> Schema:
+def ref(name: str) -> JsonSchema:
     """Reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def const(value: str) -> Schema:
+def const(value: str) -> JsonSchema:
     """The one string `value`."""
     return {"type": "string", "const": value}
 
 
-def enum(*values: str) -> Schema:
+def enum(*values: str) -> JsonSchema:
     """One of some strings."""
     return {"type": "string", "enum": list(values)}
 
 
-def nullable(schema: Schema) -> Schema:
+def nullable(schema: JsonSchema) -> JsonSchema:
     """The schema, or null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def array(schema: Schema) -> Schema:
+def array(schema: JsonSchema) -> JsonSchema:
     """A list of values."""
     return {"type": "array", "items": schema}
 
 
-def map_of(schema: Schema) -> Schema:
+def map_of(schema: JsonSchema) -> JsonSchema:
     """An object with any names and values of one schema."""
     return {"type": "object", "additionalProperties": schema}
 
 
-def fixed(**properties: Schema) -> Schema:
+def fixed(**properties: JsonSchema) -> JsonSchema:
     """An object in which every property is present, and no other."""
     return {
         "type": "object",
@@ -57,7 +57,7 @@ def fixed(**properties: Schema) -> Schema:
     }
 
 
-def _with_optional(schema: Schema, **properties: Schema) -> Schema:
+def _with_optional(schema: JsonSchema, **properties: JsonSchema) -> JsonSchema:
     known = schema["properties"]
     assert isinstance(known, dict)
     return {**schema, "properties": {**known, **properties}}
@@ -65,7 +65,7 @@ def _with_optional(schema: Schema, **properties: Schema) -> Schema:
 
 ACTOR = nullable(ref("actor"))
 MARKS = array({"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2})
-SCHEMAS: Mapping[str, Schema] = {
+SCHEMAS: Mapping[str, JsonSchema] = {
     "actor": {
         "oneOf": [
             fixed(type=const("session_actor"), session_id=TEXT),
@@ -324,13 +324,13 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 
 
-def _with_secret(name: str, secret: str) -> Schema:
+def _with_secret(name: str, secret: str) -> JsonSchema:
     properties = SCHEMAS[name]["properties"]
     assert isinstance(properties, dict)
     return fixed(**properties, **{secret: TEXT})
 
 
-def all_schemas() -> dict[str, Schema]:
+def all_schemas() -> dict[str, JsonSchema]:
     """The schemas by name."""
     return {
         **SCHEMAS,

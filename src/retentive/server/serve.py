@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypedDict
 import retentive
 from retentive.errors import InvalidInput
 from retentive.opening import Keys, Retentive
-from retentive.server.calls import Place
+from retentive.server.calls import ServedPlace
 from retentive.server.metrics import DIRECTORY, metrics
-from retentive.server.options import Options
+from retentive.server.options import ServeOptions
 from retentive.server.telemetry import PROGRESS, Telemetry, log_as_json
 from retentive.values.extras import pip_install
 
@@ -53,7 +53,7 @@ class Started(TypedDict):
     first_key: str | None
 
 
-def serve(options: Options, *, on_start: Callable[[Started], None], on_progress: Progress = PROGRESS.info) -> None:
+def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_progress: Progress = PROGRESS.info) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that have begun are finished.
 
     On a loopback address, the first start creates an admin key. `on_progress` gets sentences about the start and the
@@ -69,7 +69,7 @@ def serve(options: Options, *, on_start: Callable[[Started], None], on_progress:
         retentive.open(options.url, keys=_keys(options), sweep=False) as opened,
     ):
         options = replace(options, bucket_file=path)
-        first = Place(opened).keys.first() if options.is_loopback else None
+        first = ServedPlace(opened).keys.first() if options.is_loopback else None
         started: Started = {
             "url": options.address(listener.getsockname()[1]),
             "first_key": first.text if first else None,
@@ -92,12 +92,12 @@ def serve(options: Options, *, on_start: Callable[[Started], None], on_progress:
 
 def from_environment() -> ASGIApp:
     """The ASGI application of a worker process."""
-    options = Options(**json.loads(os.environ[VARIABLE]))
+    options = ServeOptions(**json.loads(os.environ[VARIABLE]))
     end_with_parent()
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 
-def _keys(options: Options) -> Keys | None:
+def _keys(options: ServeOptions) -> Keys | None:
     if options.key_file is None and os.environ.get("RETENTIVE_KEYS"):
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
 
@@ -105,12 +105,12 @@ def _keys(options: Options) -> Keys | None:
     return options.key_file
 
 
-def _application(opened: Retentive, options: Options) -> ASGIApp:
+def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     log_as_json(requests=options.request_log)
     traced = _tracing()
     telemetry = Telemetry(metrics() if options.metrics else None, None if traced is None else traced[0])
 
-    place = Place(opened, webhooks_to_private=options.webhooks_to_private)
+    place = ServedPlace(opened, webhooks_to_private=options.webhooks_to_private)
     background = start(opened, options)
 
     def stop() -> None:
@@ -124,7 +124,7 @@ def _application(opened: Retentive, options: Options) -> ASGIApp:
     return application(server_of(place, workers, limits, telemetry, _tokens(options)), on_stop=stop)
 
 
-def _tokens(options: Options) -> Tokens | None:
+def _tokens(options: ServeOptions) -> Tokens | None:
     """The issuers of OAuth tokens. Raises `InvalidInput`."""
     if options.oauth is None:
         return None
@@ -136,7 +136,7 @@ def _tokens(options: Options) -> Tokens | None:
         raise InvalidInput(f"--oauth needs {pip_install('oauth')}") from None
 
 
-def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:
+def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         factory=isinstance(app, str),
@@ -155,7 +155,7 @@ def _config(app: ASGIApp | str, options: Options) -> uvicorn.Config:
     )
 
 
-def _listen(options: Options) -> socket.socket:
+def _listen(options: ServeOptions) -> socket.socket:
     """Listening socket, with an explicit protocol: otherwise asyncio leaves Nagle's algorithm on."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:

@@ -18,7 +18,7 @@ from retentive.server.metrics import STREAMS, Metrics
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from retentive.server.calls import Answer, Call
+    from retentive.server.calls import RouteAnswer, RouteCall
     from retentive.server.routes import Route
     from retentive.server.tracing import Tracing
 
@@ -51,12 +51,12 @@ class Telemetry:
                     metrics.count_stream(-1)
 
     def observed(
-        self, route: Route, call: Call, fields: Mapping[str, Any], work: Callable[[], Answer]
-    ) -> Callable[[], Answer]:
+        self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
+    ) -> Callable[[], RouteAnswer]:
         """The call of a handler, to be run in a thread, with its wait, its span, and the change counted."""
         queued, metrics = time.perf_counter(), self.metrics
 
-        def run() -> Answer:
+        def run() -> RouteAnswer:
             if metrics is not None:
                 metrics.count_wait(time.perf_counter() - queued)
             answer = self._traced(route, call, fields, work)
@@ -66,7 +66,9 @@ class Telemetry:
 
         return run
 
-    def _traced(self, route: Route, call: Call, fields: Mapping[str, Any], work: Callable[[], Answer]) -> Answer:
+    def _traced(
+        self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
+    ) -> RouteAnswer:
         if self.tracing is None:
             return work()
         from retentive.server.tracing import COMMANDS, OPERATIONS  # noqa: PLC0415 - needs OpenTelemetry
@@ -93,11 +95,11 @@ def _is_change(route: Route, fields: Mapping[str, Any]) -> bool:
     return not (route.name == "run_tool" and _command(fields) == "view")
 
 
-def _is_error(answer: Answer) -> bool:
+def _is_error(answer: RouteAnswer) -> bool:
     return isinstance(answer, Mapping) and bool(answer.get("is_error"))
 
 
-class JsonLines(logging.Formatter):
+class JsonLog(logging.Formatter):
     """Log records as lines of JSON. An exception is its type and the lines of code, without its message."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -115,7 +117,7 @@ class JsonLines(logging.Formatter):
 def log_as_json(*, requests: bool) -> None:
     """Write the logs of the server to standard error as JSON, with each request if `requests`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLog())
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]

@@ -36,7 +36,7 @@ EVENTS = (CREATED, ARCHIVED, DELETED, CHANGED)
 ORGANIZATION = "org_default"
 SECRET = "whsec_"  # noqa: S105 - the prefix of Standard Webhooks
 MAX_ENDPOINTS = 50
-State: TypeAlias = Literal["enabled", "disabled"]
+EndpointState: TypeAlias = Literal["enabled", "disabled"]
 List: TypeAlias = Literal["pending", "dead"]
 
 
@@ -53,7 +53,7 @@ class Endpoint:
     updated_at: str
     name: str = ""
     description: str = ""
-    state: State = "enabled"
+    state: EndpointState = "enabled"
     stores: tuple[str, ...] = ()
 
     def wants(self, event: str, info: StoreInfo, at: datetime) -> bool:

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar, cast
 
-from retentive.server.errors import ApiError, overloaded
+from retentive.server.errors import HttpError, overloaded
 
 T = TypeVar("T")
 THREADS = 40
@@ -72,7 +72,7 @@ class Workers:
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function in a thread.
 
-        Raises `ApiError` 503 if too many calls wait, or if it found no thread before the deadline, and 504 if it
+        Raises `HttpError` 503 if too many calls wait, or if it found no thread before the deadline, and 504 if it
         takes longer. It then still runs to its end, and holds its place until then.
         """
         if self._places <= 0:
@@ -140,6 +140,6 @@ class Workers:
         del self._known[job]
 
 
-def _late() -> ApiError:
+def _late() -> HttpError:
     message = "the request took too long; it may still take effect"
-    return ApiError(504, "timeout_error", message, "deadline")
+    return HttpError(504, "timeout_error", message, "deadline")

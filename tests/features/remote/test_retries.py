@@ -8,26 +8,26 @@ import pytest
 
 import retentive
 from retentive import errors
-from retentive.remote.requests import MAX_TRIES, Answer, Failure, Request, Tries, read_answer
+from retentive.remote.requests import MAX_TRIES, HttpAnswer, HttpFailure, HttpRequest, Tries, read_answer
 from retentive.server.errors import overloaded
 from support.http_api import Api
 
-READ, CHANGE = Request("GET", "/"), Request("POST", "/")
-COMMAND = Request("POST", "/", repeats=True)
+READ, CHANGE = HttpRequest("GET", "/"), HttpRequest("POST", "/")
+COMMAND = HttpRequest("POST", "/", repeats=True)
 
 
-def answer(status: int, code: str | None = None, **headers: str) -> Answer:
+def answer(status: int, code: str | None = None, **headers: str) -> HttpAnswer:
     error = {"type": "x", "message": "said", **({} if code is None else {"details": {"error_code": code}})}
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, given, json.dumps({"error": error}).encode())
+    return HttpAnswer(status, given, json.dumps({"error": error}).encode())
 
 
 @pytest.mark.parametrize(
     ("outcome", "repeated"),
     [
-        (Failure("", was_sent=False), (True, True, True)),
-        (Failure("", was_sent=True), (True, True, False)),
-        (Failure("", was_sent=False, is_final=True), (False, False, False)),
+        (HttpFailure("", was_sent=False), (True, True, True)),
+        (HttpFailure("", was_sent=True), (True, True, False)),
+        (HttpFailure("", was_sent=False, is_final=True), (False, False, False)),
         (answer(429), (True, True, True)),
         (answer(503, "overloaded"), (True, True, True)),
         (answer(503, "unavailable"), (True, True, True)),
@@ -41,7 +41,7 @@ def answer(status: int, code: str | None = None, **headers: str) -> Answer:
     ],
     ids=str,
 )
-def test_what_is_repeated(outcome: Answer | Failure, repeated: tuple[bool, ...]) -> None:
+def test_what_is_repeated(outcome: HttpAnswer | HttpFailure, repeated: tuple[bool, ...]) -> None:
     """A read, a command with an id, and a change without one."""
     pauses = [Tries(request).pause_after(outcome) for request in (READ, COMMAND, CHANGE)]
     assert tuple(pause is not None for pause in pauses) == repeated
@@ -90,13 +90,13 @@ def test_errors_by_code_and_status(status: int, code: str | None, kind: type[err
 
 
 def test_a_change_that_a_proxy_cut_has_an_unknown_outcome() -> None:
-    for outcome in (answer(504), Failure("cut", was_sent=True)):
+    for outcome in (answer(504), HttpFailure("cut", was_sent=True)):
         with pytest.raises(errors.OutcomeUnknown):
             read_answer(CHANGE, outcome)
         with pytest.raises(errors.Unavailable):
             read_answer(READ, outcome)
     with pytest.raises(errors.Unavailable):
-        read_answer(CHANGE, Failure("refused", was_sent=False))
+        read_answer(CHANGE, HttpFailure("refused", was_sent=False))
 
 
 def test_an_overloaded_server_is_asked_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import retentive
 from retentive.errors import InvalidInput
-from retentive.server.calls import Place
-from retentive.server.options import Options
+from retentive.server.calls import ServedPlace
+from retentive.server.options import ServeOptions
 from support.command_line import here
 from support.http_api import Api
 from support.server_process import started
@@ -41,7 +41,7 @@ def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
         first = lines[0].rpartition(" ")[2]
         url = lines[-1].rpartition(" ")[2]
         with retentive.open(at) as opened:
-            api = Api(url, first, Place(opened))
+            api = Api(url, first, ServedPlace(opened))
             assert api.get("/readyz").body == {"status": "ready"}
             assert api.get("/v1/organizations/api_keys").body["data"][0]["scopes"] == ["admin"]
     assert process.returncode == 0
@@ -52,13 +52,13 @@ def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "memory.example"])
 def test_other_addresses_need_tls(host: str) -> None:
     with pytest.raises(InvalidInput, match="TLS"):
-        Options("sqlite://", host=host).check()
-    Options("sqlite://", host=host, insecure_no_tls=True).check()
-    Options("sqlite://", host=host, tls_cert=__file__, tls_key=__file__).check()
+        ServeOptions("sqlite://", host=host).check()
+    ServeOptions("sqlite://", host=host, insecure_no_tls=True).check()
+    ServeOptions("sqlite://", host=host, tls_cert=__file__, tls_key=__file__).check()
     with pytest.raises(InvalidInput):
-        Options("sqlite://", host=host, tls_cert=__file__).check()
+        ServeOptions("sqlite://", host=host, tls_cert=__file__).check()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
 def test_loopback_needs_no_tls(host: str) -> None:
-    Options("sqlite://", host=host).check()
+    ServeOptions("sqlite://", host=host).check()

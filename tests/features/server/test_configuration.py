@@ -13,18 +13,18 @@ from click.testing import CliRunner, Result
 import retentive.server.serve as server
 from retentive.cli.app import app
 from retentive.errors import InvalidInput
-from retentive.server.options import Options, page, read_configuration, settings
+from retentive.server.options import ServeOptions, page, read_configuration, settings
 from support.pages import ROOT
 
 PAGE = ROOT / "docs" / "server-configuration.md"
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServeOptions]:
     """The options of the servers that the command starts. They listen on nothing."""
-    found = list[Options]()
+    found = list[ServeOptions]()
 
-    def serve(options: Options, **_: Any) -> None:
+    def serve(options: ServeOptions, **_: Any) -> None:
         found.append(options)
 
     monkeypatch.setattr(server, "serve", serve)
@@ -37,7 +37,7 @@ def serve(*arguments: str, **variables: str) -> Result:
     return CliRunner().invoke(app, [*arguments], env=variables)
 
 
-def test_a_flag_overrides_a_variable_and_a_variable_the_file(tmp_path: Path, started: list[Options]) -> None:
+def test_a_flag_overrides_a_variable_and_a_variable_the_file(tmp_path: Path, started: list[ServeOptions]) -> None:
     file = tmp_path / "server.toml"
     file.write_text('host = "::1"\nport = 1\nworkers = 2\nrequest_log = false\nat = "sqlite:///file.db"\n')
     given = {"RETENTIVE_SERVE_CONFIG": str(file), "RETENTIVE_SERVE_PORT": "2", "RETENTIVE_SERVE_WORKERS": "3"}
@@ -54,7 +54,9 @@ def test_a_flag_overrides_a_variable_and_a_variable_the_file(tmp_path: Path, sta
     ]
 
 
-def test_every_setting_has_a_flag_a_variable_and_a_name_in_the_file(tmp_path: Path, started: list[Options]) -> None:
+def test_every_setting_has_a_flag_a_variable_and_a_name_in_the_file(
+    tmp_path: Path, started: list[ServeOptions]
+) -> None:
     """Each way sets it to the same value, and without any it has its default."""
     file = tmp_path / "server.toml"
     for each in settings():
@@ -68,7 +70,7 @@ def test_every_setting_has_a_flag_a_variable_and_a_name_in_the_file(tmp_path: Pa
             serve("serve", f"--config={file}"),
         ):
             assert done.output == "", each.name
-        *same, default = [getattr(options, each.name) for options in [*started, Options("")]]
+        *same, default = [getattr(options, each.name) for options in [*started, ServeOptions("")]]
         assert (same, default) == ([value] * 3, each.default)
         started.clear()
 
@@ -84,7 +86,7 @@ def test_every_setting_has_a_flag_a_variable_and_a_name_in_the_file(tmp_path: Pa
         (None, "No such file"),
     ],
 )
-def test_a_wrong_file_starts_nothing(tmp_path: Path, started: list[Options], text: str | None, wrong: str) -> None:
+def test_a_wrong_file_starts_nothing(tmp_path: Path, started: list[ServeOptions], text: str | None, wrong: str) -> None:
     file = tmp_path / "server.toml"
     if text is not None:
         file.write_text(text)
@@ -104,4 +106,4 @@ def test_the_page_is_current_and_its_example_is_valid(tmp_path: Path) -> None:
 def test_missing_certificates_are_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "cert.pem")
     with pytest.raises(InvalidInput, match=re.escape(missing)):
-        Options("sqlite://", tls_cert=missing, tls_key=__file__).check()
+        ServeOptions("sqlite://", tls_cert=missing, tls_key=__file__).check()

@@ -15,14 +15,14 @@ import retentive
 from retentive.errors import InvalidInput, Unavailable
 from retentive.server import jobs
 from retentive.server.jobs import KIND, Scheduler, job_states
-from retentive.server.options import Options
-from retentive.server.schedule import Job, read_schedule
+from retentive.server.options import ServeOptions
+from retentive.server.schedule import ScheduledJob, read_schedule
 from retentive.server.telemetry import LOGGERS, log_as_json
 from support.command_line import here
 from support.http_api import serving
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-HOURLY = Job("sweep", "every 1h", 3_600, None)
+HOURLY = ScheduledJob("sweep", "every 1h", 3_600, None)
 
 
 class Times:
@@ -46,7 +46,7 @@ def opened(tmp_path: Path) -> Iterator[retentive.Retentive]:
         yield found
 
 
-def scheduler(opened: retentive.Retentive, times: Times, *scheduled: Job, name: str = "a") -> Scheduler:
+def scheduler(opened: retentive.Retentive, times: Times, *scheduled: ScheduledJob, name: str = "a") -> Scheduler:
     return Scheduler(opened, scheduled, holder=name, lease_s=10, clock=times, monotonic=times)
 
 
@@ -71,7 +71,7 @@ def test_a_schedule(tmp_path: Path) -> None:
         (3, 5),
         {"directory": str(tmp_path), "keep": 2},
     )
-    Options("sqlite://", schedule=str(file)).check()
+    ServeOptions("sqlite://", schedule=str(file)).check()
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_a_wrong_schedule(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text(text)
     with pytest.raises(InvalidInput, match=message):
-        Options("sqlite://", schedule=str(file)).check()
+        ServeOptions("sqlite://", schedule=str(file)).check()
 
 
 @pytest.mark.parametrize(("hour", "days"), [(11, 1), (12, 1), (13, 0)])
 def test_times_of_the_day(hour: int, days: int) -> None:
-    job = Job("sweep", "", None, (hour, 0))
+    job = ScheduledJob("sweep", "", None, (hour, 0))
     assert job.due_after(NOW) == NOW.replace(hour=hour) + timedelta(days=days)
 
 
@@ -123,7 +123,7 @@ def test_a_job_runs_when_it_is_due(opened: retentive.Retentive, times: Times) ->
 
 
 def test_a_daily_job_waits_for_its_time(opened: retentive.Retentive, times: Times) -> None:
-    run = scheduler(opened, times, Job("sweep", "at 13:00 UTC", None, (13, 0)))
+    run = scheduler(opened, times, ScheduledJob("sweep", "at 13:00 UTC", None, (13, 0)))
     run(always)
     assert [each.state for each in job_states(opened.records)] == ["waiting"]
     times.now += 3_600
@@ -213,7 +213,7 @@ def test_two_processes_begin_a_job_once(opened: retentive.Retentive, times: Time
 
 def test_a_changed_schedule(opened: retentive.Retentive, times: Times) -> None:
     scheduler(opened, times, HOURLY)(always)
-    scheduler(opened, times, Job("sweep", "at 11:00 UTC", None, (11, 0)))(always)
+    scheduler(opened, times, ScheduledJob("sweep", "at 11:00 UTC", None, (11, 0)))(always)
     (state,) = job_states(opened.records)
     assert (state.schedule, state.state) == ("at 11:00 UTC", "waiting")
 
@@ -223,7 +223,9 @@ def test_backups_are_made_and_old_ones_removed(opened: retentive.Retentive, time
     directory = tmp_path / "backups"
     directory.mkdir()
     (directory / "other.tar.gz").touch()
-    run = scheduler(opened, times, Job("backup", "every 1h", 3_600, None, {"directory": str(directory), "keep": 2}))
+    run = scheduler(
+        opened, times, ScheduledJob("backup", "every 1h", 3_600, None, {"directory": str(directory), "keep": 2})
+    )
     for _ in range(3):
         run(always)
         times.now += 3_600
@@ -243,7 +245,7 @@ def test_audit_logs_are_anchored(opened: retentive.Retentive, times: Times, tmp_
     store.write("/memories/a", "x")
     opened.store("without")
     fields = {"directory": str(tmp_path), "key": str(key)}
-    scheduler(opened, times, Job("anchor", "every 1h", 3_600, None, fields))(always)
+    scheduler(opened, times, ScheduledJob("anchor", "every 1h", 3_600, None, fields))(always)
     (state,) = job_states(opened.records)
     assert (state.state, state.message) == ("succeeded", "1 audit logs anchored, 0 unchanged")
     assert store.audit.verify(anchor=str(tmp_path / f"{store.id}.anchors"), key=str(key)).is_sound
@@ -271,7 +273,7 @@ def test_outcomes_are_logged(
 
 
 def test_the_route_of_jobs(opened: retentive.Retentive, times: Times) -> None:
-    scheduler(opened, times, HOURLY, Job("collect", "every 1d", 86_400, None))(always)
+    scheduler(opened, times, HOURLY, ScheduledJob("collect", "every 1d", 86_400, None))(always)
     with serving(opened) as api:
         found = api.get("/v1/jobs").body["data"]
         assert api.with_key("read", "write").get("/v1/jobs").status == 403

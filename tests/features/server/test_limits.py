@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, StoreFull, Unavailable
-from retentive.server.errors import ApiError, api_error
+from retentive.server.errors import HttpError, api_error
 from retentive.server.keys import id_in
 from retentive.server.limits import BodyBudget, Buckets, RateLimits, bucket_file
 from retentive.server.rates import RATE_PATTERN, Rate, rate_of
@@ -201,7 +201,7 @@ def test_bodies_share_a_budget() -> None:
     with budget.reserved() as first, budget.reserved() as second:
         first(60)
         second(40)
-        with pytest.raises(ApiError) as caught:
+        with pytest.raises(HttpError) as caught:
             second(1)
     assert (caught.value.status, caught.value.headers()) == (503, {"retry-after": "1"})
     with budget.reserved() as third:
@@ -228,7 +228,7 @@ def test_calls_beyond_the_queue_are_refused() -> None:
             try:
                 await workers.run(lambda: free.wait(30))
                 found.append(name)
-            except ApiError as error:
+            except HttpError as error:
                 found.append(f"{name} {error.status}")
                 free.set()
 
@@ -255,7 +255,7 @@ def test_deadlines() -> None:
 
         try:
             await workers.run(work)
-        except ApiError as error:
+        except HttpError as error:
             return error.status
         return 200
 
@@ -288,11 +288,11 @@ def test_an_error_of_the_function_is_not_a_deadline() -> None:
     [
         (Unavailable("x"), 503, "overloaded_error", {"retry-after": "1"}),
         (StoreFull("x"), 507, "api_error", {"x-should-retry": "false"}),
-        (ApiError(504, "timeout_error", "x", "deadline"), 504, "timeout_error", {}),
+        (HttpError(504, "timeout_error", "x", "deadline"), 504, "timeout_error", {}),
     ],
 )
 def test_failures_of_storage(error: Any, status: int, kind: str, headers: dict[str, str]) -> None:
-    found = error if isinstance(error, ApiError) else api_error(error)
+    found = error if isinstance(error, HttpError) else api_error(error)
     assert (found.status, found.kind, found.headers()) == (status, kind, headers)
 
 

@@ -22,7 +22,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import Place
+from retentive.server.calls import ServedPlace
 
 MAIN = "from retentive.cli import main; main()"
 CLIENTS = 4
@@ -125,7 +125,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     processes = list[subprocess.Popen[str]]()
     at = f"sqlite:///{tmp_path}/memory.db"
     opened = retentive.open(at)
-    key = Place(opened).keys.create("test").text
+    key = ServedPlace(opened).keys.create("test").text
 
     def started(*arguments: str) -> Running:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}

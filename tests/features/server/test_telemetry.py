@@ -27,8 +27,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import Place
-from retentive.server.telemetry import JsonLines, Telemetry
+from retentive.server.calls import ServedPlace
+from retentive.server.telemetry import JsonLog, Telemetry
 from retentive.server.tracing import CAPTURE, Tracing
 from support.http_api import Api, serving
 from support.pages import ROOT
@@ -195,7 +195,7 @@ def test_workers_share_metrics_and_export_spans(tmp_path: Path) -> None:
         with started("--at", at, "--workers", "2", directory=tmp_path, **variables) as (process, lines):
             url, key = lines[-1].rpartition(" ")[2], lines[0].rpartition(" ")[2]
             with retentive.open(at) as opened:
-                api, store = Api(url, key, Place(opened)), opened.store("team")
+                api, store = Api(url, key, ServedPlace(opened)), opened.store("team")
                 use(api, store.id)
                 labels = {"route": f"{STORE}/tool", "method": "POST", "status": "200", "code": ""}
                 for _ in range(4):  # connections go to either worker
@@ -236,7 +236,7 @@ def test_a_log_line_of_a_bug_has_no_message_of_the_exception(tmp_path: Path) -> 
     except ValueError as error:
         record = logging.LogRecord("retentive.server", logging.ERROR, __file__, 1, "failed", (), None)
         record.exc_info = (type(error), error, error.__traceback__)
-    line = json.loads(JsonLines().format(record))
+    line = json.loads(JsonLog().format(record))
     assert (line["message"], line["exception"], SECRET in str(line)) == ("failed", "ValueError", False)
     assert line["frames"][0].startswith(__file__)
 

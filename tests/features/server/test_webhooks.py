@@ -24,7 +24,7 @@ import retentive
 from retentive.errors import InvalidInput
 from retentive.place_records import PlaceRecords
 from retentive.server.background import Background
-from retentive.server.calls import Place
+from retentive.server.calls import ServedPlace
 from retentive.server.deliveries import PAUSES_S, Deliverer
 from retentive.server.leader import Leader
 from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
@@ -437,7 +437,7 @@ def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     receiver.statuses = [500]
     with retentive.open(at) as opened:
-        place = Place(opened)
+        place = ServedPlace(opened)
         key = place.keys.create("t", scopes=("admin",)).text
         with server(at) as (process, url):
             api = Api(url, key, place)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from retentive.audit.chain import AuditEntry
 from retentive.errors import NotFound
 from retentive.server import objects
-from retentive.server.calls import Call, Json, Streamed
+from retentive.server.calls import Json, RouteCall, Streamed
 from retentive.server.cursors import page_of
 from retentive.server.errors import missing
 from retentive.storage.contract import as_actor
@@ -21,13 +21,13 @@ NO_MEMORY = "memory"
 _PIECE = 1 << 16
 
 
-def retrieve_settings(call: Call) -> Json:
+def retrieve_settings(call: RouteCall) -> Json:
     """Return the effective settings of a memory store."""
     store = call.store
     return _settings(store.id, store.settings())
 
 
-def update_settings(call: Call, **changes: object) -> Json:
+def update_settings(call: RouteCall, **changes: object) -> Json:
     """Change settings; null restores a default. Fields that are not given stay as they are."""
     store = call.store
     store.change_settings(changes)
@@ -38,7 +38,7 @@ def _settings(store_id: str, settings: Settings) -> Json:
     return {"type": "memory_store_settings", "memory_store_id": store_id, "settings": asdict(settings)}
 
 
-def retrieve_usage(call: Call) -> Json:
+def retrieve_usage(call: RouteCall) -> Json:
     """Return the number of memories and their total size."""
     store = call.store
     usage = store.usage()
@@ -50,7 +50,7 @@ def retrieve_usage(call: Call) -> Json:
     }
 
 
-def list_audit_entries(call: Call, *, limit: int, page: str | None) -> Json:
+def list_audit_entries(call: RouteCall, *, limit: int, page: str | None) -> Json:
     """List the entries of the audit log, oldest first."""
     found = list(call.store.audit.entries())
     return page_of(found, lambda each: f"{each.seq:020d}", _entry, limit=limit, page=page, of=call.path)
@@ -70,7 +70,7 @@ def _entry(given: AuditEntry) -> Json:
     }
 
 
-def verify_audit(call: Call) -> Json:
+def verify_audit(call: RouteCall) -> Json:
     """Verify that every entry of the audit log is present, unchanged and in order."""
     found = call.store.audit.verify()
     return {
@@ -83,7 +83,7 @@ def verify_audit(call: Call) -> Json:
     }
 
 
-def export_store(call: Call, *, format: str) -> Streamed:  # noqa: A002
+def export_store(call: RouteCall, *, format: str) -> Streamed:  # noqa: A002
     """Export the memories and their history at one revision, as a tar archive."""
     directory = tempfile.TemporaryDirectory(prefix="retentive-export-")
     path = os.path.join(directory.name, f"store.{format}")
@@ -101,7 +101,7 @@ def _pieces(directory: tempfile.TemporaryDirectory[str], path: str) -> Iterator[
             yield piece
 
 
-def erase_memory(call: Call) -> Json:
+def erase_memory(call: RouteCall) -> Json:
     """Permanently remove a memory and all its versions."""
     memory_id = call.ids["memory_id"]
     try:

@@ -10,7 +10,7 @@ from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import Conflicting, Refused
 from retentive.pipeline import StoreCore
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import forbidden
 from retentive.server.keys import Scope
 from retentive.server.objects import api_path
@@ -26,7 +26,7 @@ MAX_CHANGES = 1_000
 
 
 def run_command(
-    call: Call,
+    call: RouteCall,
     *,
     command: object,
     id: str | None,  # noqa: A002

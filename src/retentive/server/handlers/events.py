@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from retentive.engine.operation import AuditOnly
-from retentive.server.calls import Call, Events
+from retentive.server.calls import Events, RouteCall
 from retentive.server.errors import invalid
 from retentive.store import core_of
 
 _CURSOR = re.compile(r"0|[0-9a-f]{32}")
 
 
-def stream_events(call: Call, *, after: str | None) -> Events:
+def stream_events(call: RouteCall, *, after: str | None) -> Events:
     """Stream the changes after an event, or from now on. `0` begins with the first change."""
     store, cursor = call.store, call.last_event_id or after
     if cursor is not None and not _CURSOR.fullmatch(cursor):

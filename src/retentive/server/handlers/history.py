@@ -8,8 +8,8 @@ from retentive.by_id import read_memory
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
-from retentive.server.calls import Call, Json
-from retentive.server.errors import ApiError, invalid, missing
+from retentive.server.calls import Json, RouteCall
+from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.objects import NO_MEMORY, NO_VERSION, VERSION_ID, api_path, moment, time, tool_path
 from retentive.server.objects import actor as actor_of
 from retentive.store import core_of
@@ -19,7 +19,7 @@ PREVIOUS = "previous"
 _STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed": "modified"}
 
 
-def diff_memory_version(call: Call, *, against: str) -> Json:
+def diff_memory_version(call: RouteCall, *, against: str) -> Json:
     """Compare the text of a version with that of another version, or of the version before it."""
     version_id, history = call.ids["memory_version_id"], call.store.history
     if not VERSION_ID.fullmatch(version_id) or not (against == PREVIOUS or VERSION_ID.fullmatch(against)):
@@ -46,7 +46,7 @@ def diff_memory_version(call: Call, *, against: str) -> Json:
 
 
 def undo_change(
-    call: Call,
+    call: RouteCall,
     *,
     memory_version_id: str | None,
     revision: str | None,
@@ -77,12 +77,12 @@ def undo_change(
         raise missing(NO_VERSION) from None
 
 
-def restore_path(call: Call, *, path: str, at: str, mode: Mode, dry_run: bool) -> Json:
+def restore_path(call: RouteCall, *, path: str, at: str, mode: Mode, dry_run: bool) -> Json:
     """Restore a memory, a directory, or with `/` the whole store to a version or a time."""
     return _changed(call.store.history.restore(tool_path(path), moment(at), mode=mode, dry_run=dry_run))
 
 
-def blame_memory(call: Call) -> Json:
+def blame_memory(call: RouteCall) -> Json:
     """Return each line of a memory with the version that added it."""
     store, memory_id = call.store, call.ids["memory_id"]
     try:
@@ -107,7 +107,7 @@ def blame_memory(call: Call) -> Json:
 
 def _changed(outcome: RestoreOutcome) -> Json:
     if outcome.conflicts:
-        raise ApiError(
+        raise HttpError(
             409,
             "conflict_error",
             "later changes conflict with this one, so nothing was changed",

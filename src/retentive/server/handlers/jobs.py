@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.jobs import job_states
 from retentive.server.objects import time
 
 
-def list_jobs(call: Call) -> Json:
+def list_jobs(call: RouteCall) -> Json:
     """List the jobs of the location, by name. Their messages contain counts of all workspaces, and no ids."""
     return {
         "data": [

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from retentive.errors import NotFound
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import forbidden, invalid, missing
 from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, principal_of
 from retentive.server.objects import api_key
 
 
 def create_api_key(
-    call: Call,
+    call: RouteCall,
     *,
     name: str,
     scopes: tuple[str, ...] | None,
@@ -43,7 +43,7 @@ def create_api_key(
 
 
 def list_api_keys(
-    call: Call,
+    call: RouteCall,
     *,
     after_id: str | None,
     before_id: str | None,
@@ -74,18 +74,18 @@ def list_api_keys(
     }
 
 
-def retrieve_api_key(call: Call) -> Json:
+def retrieve_api_key(call: RouteCall) -> Json:
     """Return a key, without its text."""
     return _shown(call, _found(call))
 
 
-def update_api_key(call: Call, *, name: str | None, status: str | None, rate_limit: str | None) -> Json:
+def update_api_key(call: RouteCall, *, name: str | None, status: str | None, rate_limit: str | None) -> Json:
     """Change the name, the status or the rate of a key."""
     key_id, keys = _found(call).id, call.place.keys
     return _shown(call, keys.change(key_id, call.caller.workspace_id, name=name, status=status, rate_limit=rate_limit))
 
 
-def _found(call: Call) -> KeyRecord:
+def _found(call: RouteCall) -> KeyRecord:
     try:
         found = call.place.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
     except NotFound:
@@ -100,7 +100,7 @@ def _manages(own: KeyRecord, other: KeyRecord) -> bool:
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
 
-def _shown(call: Call, record: KeyRecord) -> Json:
+def _shown(call: RouteCall, record: KeyRecord) -> Json:
     keys = call.place.keys
     return api_key(record, keys.now(), keys.last_use(record.id))
 

@@ -13,8 +13,8 @@ from retentive.engine.queries import load
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused
 from retentive.history.reads import AsOf
 from retentive.server import cursors
-from retentive.server.calls import Call, Json
-from retentive.server.errors import ApiError, invalid, missing
+from retentive.server.calls import Json, RouteCall
+from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.versions import FULL_LIMIT
 from retentive.server.objects import NO_MEMORY, api_path, memory, moment, prefix_of, tool_path
 from retentive.store import core_of
@@ -24,7 +24,7 @@ from retentive.values.paths import MemoryPath
 R = TypeVar("R")
 
 
-def create_memory(call: Call, *, path: str, content: str, view: str) -> Json:
+def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Json:
     """Create a memory. A memory at, above or below the path is a conflict."""
     store = call.store
     core, target = core_of(store).again(exact=True), MemoryPath.known(tool_path(path, may_be_root=False))
@@ -38,7 +38,7 @@ def create_memory(call: Call, *, path: str, content: str, view: str) -> Json:
 
 
 def list_memories(
-    call: Call, *, path_prefix: str, depth: int, view: str, at: str | None, limit: int, page: str | None
+    call: RouteCall, *, path_prefix: str, depth: int, view: str, at: str | None, limit: int, page: str | None
 ) -> Json:
     """List memories, and with depth 1 the directories below, in byte order of their paths."""
     store, is_full = call.store, view == "full"
@@ -60,7 +60,7 @@ def list_memories(
     return {"data": data, "next_page": following}
 
 
-def retrieve_memory(call: Call, *, view: str, at: str | None) -> Json:
+def retrieve_memory(call: RouteCall, *, view: str, at: str | None) -> Json:
     """Return a memory, or the memory as it was at a moment."""
     store = call.store
     try:
@@ -72,7 +72,7 @@ def retrieve_memory(call: Call, *, view: str, at: str | None) -> Json:
     return memory(found, store.id, text if view == "full" else None)
 
 
-def read_memory(call: Call, *, path: str, view: str, at: str | None) -> Json:
+def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Json:
     """Return the memory at a path, now or at a moment."""
     store, target = call.store, tool_path(path, may_be_root=False)
     try:
@@ -89,7 +89,9 @@ def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
     return operation if at is None else AsOf(operation, moment(at))
 
 
-def update_memory(call: Call, *, content: str | None, path: str | None, precondition: str | None, view: str) -> Json:
+def update_memory(
+    call: RouteCall, *, content: str | None, path: str | None, precondition: str | None, view: str
+) -> Json:
     """Change the content, the path or both. If the memory is as asked, nothing happens."""
     if content is None and path is None:
         raise invalid("content: specify content, path or both")
@@ -108,7 +110,7 @@ def update_memory(call: Call, *, content: str | None, path: str | None, precondi
     return memory(written.memory, store.id, text)
 
 
-def delete_memory(call: Call, *, expected_content_sha256: str | None) -> Json:
+def delete_memory(call: RouteCall, *, expected_content_sha256: str | None) -> Json:
     """Delete a memory. Its versions are kept."""
     memory_id = call.ids["memory_id"]
     try:
@@ -120,6 +122,6 @@ def delete_memory(call: Call, *, expected_content_sha256: str | None) -> Json:
     return {"id": memory_id, "type": "memory_deleted"}
 
 
-def _differs() -> ApiError:
+def _differs() -> HttpError:
     message = "the content_sha256 of the memory differs, so nothing was changed"
-    return ApiError(409, "memory_precondition_failed_error", message, "precondition_failed")
+    return HttpError(409, "memory_precondition_failed_error", message, "precondition_failed")

@@ -8,15 +8,15 @@ from retentive.errors import NotFound
 from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange
 from retentive.review.session import Review
 from retentive.server import objects
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.cursors import page_of
-from retentive.server.errors import ApiError, missing
+from retentive.server.errors import HttpError, missing
 from retentive.server.objects import api_path
 
 NO_PROPOSAL = "proposal"
 
 
-def list_proposals(call: Call, *, actor: str | None, limit: int, page: str | None) -> Json:
+def list_proposals(call: RouteCall, *, actor: str | None, limit: int, page: str | None) -> Json:
     """List pending proposals, in order of submission."""
     found = call.store.review.pending(actor=actor)
     return page_of(
@@ -24,7 +24,7 @@ def list_proposals(call: Call, *, actor: str | None, limit: int, page: str | Non
     )
 
 
-def retrieve_proposal(call: Call) -> Json:
+def retrieve_proposal(call: RouteCall) -> Json:
     """Return a pending proposal with the texts before and after each change."""
     try:
         proposal, texts = call.store.review.show(call.ids["proposal_id"])
@@ -34,7 +34,7 @@ def retrieve_proposal(call: Call) -> Json:
     return {**_proposal(proposal), "changes": changes}
 
 
-def accept_proposal(call: Call, *, merge: bool, force: bool) -> Json:
+def accept_proposal(call: RouteCall, *, merge: bool, force: bool) -> Json:
     """Apply a proposal. Its versions are attributed to the actor who proposed it."""
 
     def decide(review: Review, proposal_id: str) -> DecisionOutcome:
@@ -43,12 +43,12 @@ def accept_proposal(call: Call, *, merge: bool, force: bool) -> Json:
     return _decided(call, decide)
 
 
-def refuse_proposal(call: Call) -> Json:
+def refuse_proposal(call: RouteCall) -> Json:
     """Remove a proposal, and all proposals that build on it."""
     return _decided(call, lambda review, proposal_id: review.refuse([proposal_id], actor=call.caller.actor))
 
 
-def _decided(call: Call, decide: Callable[[Review, str], DecisionOutcome]) -> Json:
+def _decided(call: RouteCall, decide: Callable[[Review, str], DecisionOutcome]) -> Json:
     try:
         outcome = decide(call.store.review, call.ids["proposal_id"])
     except NotFound:
@@ -59,7 +59,7 @@ def _decided(call: Call, decide: Callable[[Review, str], DecisionOutcome]) -> Js
             for each in outcome.obstacles
         ]
         message = "the proposal cannot be decided, so nothing was changed"
-        raise ApiError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
+        raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
     return {
         "type": "proposal_decision",
         "done": list(outcome.done),

@@ -8,7 +8,7 @@ from typing import Literal
 from retentive.by_id import read_memory
 from retentive.errors import NotFound
 from retentive.search.results import Hit, Span
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import invalid
 from retentive.server.objects import actor, api_path, memory, moment, prefix_of, time
 from retentive.storage.contract import as_actor
@@ -16,7 +16,7 @@ from retentive.store import MemoryStore, core_of
 
 
 def search_memories(
-    call: Call,
+    call: RouteCall,
     *,
     query: str,
     path_prefix: str,

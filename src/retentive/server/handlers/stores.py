@@ -8,14 +8,14 @@ from datetime import datetime
 
 from retentive.errors import NotFound, RetentiveError
 from retentive.server import cursors
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import forbidden
 from retentive.server.objects import memory_store
 from retentive.storage.contract import StoreInfo
 
 
 def create_memory_store(
-    call: Call, *, name: str, description: str | None, metadata: Mapping[str, str] | None, key: str | None
+    call: RouteCall, *, name: str, description: str | None, metadata: Mapping[str, str] | None, key: str | None
 ) -> Json:
     """Create a memory store. If the workspace has a store with the key, the answer is that store."""
     patterns = call.caller.key.stores
@@ -30,7 +30,7 @@ def create_memory_store(
 
 
 def list_memory_stores(
-    call: Call,
+    call: RouteCall,
     *,
     created_at_gte: datetime | None,
     created_at_lte: datetime | None,
@@ -64,13 +64,13 @@ def list_memory_stores(
     }
 
 
-def retrieve_memory_store(call: Call) -> Json:
+def retrieve_memory_store(call: RouteCall) -> Json:
     """Return a memory store."""
     return memory_store(call.info)
 
 
 def update_memory_store(
-    call: Call, *, name: str | None, description: str | None, metadata: Mapping[str, str | None] | None
+    call: RouteCall, *, name: str | None, description: str | None, metadata: Mapping[str, str | None] | None
 ) -> Json:
     """Change the name, the description or the metadata; null removes an entry of the metadata."""
     info = call.info
@@ -81,7 +81,7 @@ def update_memory_store(
     )
 
 
-def archive_memory_store(call: Call) -> Json:
+def archive_memory_store(call: RouteCall) -> Json:
     """Archive a memory store, which cannot be reversed."""
     archived = call.place.opened.archive_store(call.info.id, actor=call.caller.actor)
     with suppress(RetentiveError):
@@ -89,7 +89,7 @@ def archive_memory_store(call: Call) -> Json:
     return memory_store(archived)
 
 
-def delete_memory_store(call: Call) -> Json:
+def delete_memory_store(call: RouteCall) -> Json:
     """Permanently remove a memory store with its memories and their history."""
     info = call.info
     call.place.webhooks.note(info)
@@ -99,7 +99,7 @@ def delete_memory_store(call: Call) -> Json:
     return {"id": info.id, "type": "memory_store_deleted"}
 
 
-def _with_key(call: Call, key: str, include_archived: bool) -> list[StoreInfo]:
+def _with_key(call: RouteCall, key: str, include_archived: bool) -> list[StoreInfo]:
     try:
         info = call.place.opened.get_store(key, workspace=call.caller.workspace_id)
     except NotFound:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from retentive.integrations.messages import run_block
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import forbidden
 from retentive.server.keys import Scope
 
 
-def run_tool(call: Call, *, type: str, id: str, name: object, input: object, **_: object) -> Json:  # noqa: A002
+def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object, **_: object) -> Json:  # noqa: A002
     """Run the command of a tool_use block. Repeated under its id within 24 hours, it returns its first result."""
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from retentive.engine.trust.levels import Level
 from retentive.errors import NotFound
 from retentive.review.trust import DoubtedMemory
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.cursors import page_of
 from retentive.server.errors import missing
 from retentive.server.objects import NO_MEMORY, api_path, prefix_of, tool_path
 
 
-def list_doubted_memories(call: Call, *, path_prefix: str, level: Level | None, limit: int, page: str | None) -> Json:
+def list_doubted_memories(
+    call: RouteCall, *, path_prefix: str, level: Level | None, limit: int, page: str | None
+) -> Json:
     """List the memories that are not trusted, in byte order of their paths."""
     found = call.store.trust.doubted(prefix_of(path_prefix)[:-1], level=level)
     of = f"{call.path} {path_prefix} {level}"
@@ -29,7 +31,7 @@ def _doubted(given: DoubtedMemory) -> Json:
     }
 
 
-def confirm_memories(call: Call, *, path: str) -> Json:
+def confirm_memories(call: RouteCall, *, path: str) -> Json:
     """Trust the present text of a memory, or of all memories below a directory."""
     try:
         found = call.store.trust.confirm(tool_path(path))
@@ -38,12 +40,12 @@ def confirm_memories(call: Call, *, path: str) -> Json:
     return {"type": "trust_confirmation", "paths": [api_path(each) for each in found]}
 
 
-def quarantine_contributors(call: Call, *, pattern: str) -> Json:
+def quarantine_contributors(call: RouteCall, *, pattern: str) -> Json:
     """Hide all memories to which an actor, a session or a source contributed."""
     return _changed(pattern, is_changed=call.store.trust.quarantine(pattern))
 
 
-def release_contributors(call: Call, *, pattern: str) -> Json:
+def release_contributors(call: RouteCall, *, pattern: str) -> Json:
     """Reverse `quarantine_contributors` for the same pattern."""
     return _changed(pattern, is_changed=call.store.trust.release(pattern))
 

@@ -11,7 +11,7 @@ from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
 from retentive.errors import NotFound
 from retentive.server import cursors, objects
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import missing
 from retentive.server.objects import NO_VERSION, memory_version, prefix_of
 from retentive.storage.contract import Snapshot, Version
@@ -49,7 +49,7 @@ class Conditions:
 
 
 def list_memory_versions(
-    call: Call,
+    call: RouteCall,
     *,
     memory_id: str | None,
     operation: str | None,
@@ -115,7 +115,7 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
     return None if data is None else decoded(data)
 
 
-def retrieve_memory_version(call: Call, *, view: str) -> Json:
+def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
     """Return a version."""
     version_id, store = call.ids["memory_version_id"], call.store
     if not objects.VERSION_ID.fullmatch(version_id):
@@ -127,7 +127,7 @@ def retrieve_memory_version(call: Call, *, view: str) -> Json:
     return memory_version(version, store.id, text if view == "full" else None)
 
 
-def redact_memory_version(call: Call) -> Json:
+def redact_memory_version(call: RouteCall) -> Json:
     """Permanently remove the text, path, size and hash of a version. Redacting it again changes nothing."""
     version_id, store = call.ids["memory_version_id"], call.store
     try:

@@ -6,14 +6,14 @@ from datetime import datetime
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.server import cursors
-from retentive.server.calls import Call, Json
+from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import invalid, missing
 from retentive.server.objects import time
-from retentive.server.webhooks import Delivery, Endpoint, List, State, check_url
+from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, check_url
 
 
 def create_webhook_endpoint(
-    call: Call, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
+    call: RouteCall, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
 ) -> Json:
     """Create an endpoint. The answer contains its secret, which is shown once."""
     made = call.place.webhooks.create(
@@ -27,25 +27,25 @@ def create_webhook_endpoint(
     return {**webhook_endpoint(made), "signing_secret": made.secret}
 
 
-def list_webhook_endpoints(call: Call) -> Json:
+def list_webhook_endpoints(call: RouteCall) -> Json:
     """List the endpoints of the workspace, newest first, on one page."""
     found = call.place.webhooks.endpoints(call.caller.workspace_id)
     return {"data": [webhook_endpoint(each) for each in found[::-1] if _sees(call, each)], "next_page": None}
 
 
-def retrieve_webhook_endpoint(call: Call) -> Json:
+def retrieve_webhook_endpoint(call: RouteCall) -> Json:
     """Return an endpoint, without its secret."""
     return webhook_endpoint(_found(call))
 
 
 def update_webhook_endpoint(
-    call: Call,
+    call: RouteCall,
     *,
     url: str | None,
     enabled_events: tuple[str, ...] | None,
     name: str | None,
     description: str | None,
-    state: State | None,
+    state: EndpointState | None,
 ) -> Json:
     """Change an endpoint."""
     endpoint = _found(call)
@@ -60,14 +60,14 @@ def update_webhook_endpoint(
     return webhook_endpoint(call.place.webhooks.change(endpoint.id, **given))
 
 
-def delete_webhook_endpoint(call: Call) -> Json:
+def delete_webhook_endpoint(call: RouteCall) -> Json:
     """Delete an endpoint with its deliveries."""
     endpoint = _found(call)
     call.place.webhooks.delete(endpoint.id)
     return {"id": endpoint.id, "type": "webhook_endpoint_deleted"}
 
 
-def list_webhook_deliveries(call: Call, *, state: List, limit: int, page: str | None) -> Json:
+def list_webhook_deliveries(call: RouteCall, *, state: List, limit: int, page: str | None) -> Json:
     """List the deliveries of an endpoint that are pending or dead, by the id of their event."""
     endpoint = _found(call)
     of = f"{call.path} {call.caller.workspace_id} {state}"
@@ -77,7 +77,7 @@ def list_webhook_deliveries(call: Call, *, state: List, limit: int, page: str | 
     return {"data": [webhook_delivery(state, each) for each in found[:limit]], "next_page": following}
 
 
-def retry_webhook_delivery(call: Call) -> Json:
+def retry_webhook_delivery(call: RouteCall) -> Json:
     """Make a delivery due now, also a dead one."""
     endpoint = _found(call)
     try:
@@ -117,7 +117,7 @@ def webhook_delivery(state: List, delivery: Delivery) -> Json:
     }
 
 
-def _found(call: Call) -> Endpoint:
+def _found(call: RouteCall) -> Endpoint:
     try:
         endpoint = call.place.webhooks.endpoint(call.ids["webhook_endpoint_id"])
     except NotFound:
@@ -127,14 +127,14 @@ def _found(call: Call) -> Endpoint:
     return endpoint
 
 
-def _sees(call: Call, endpoint: Endpoint) -> bool:
+def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
     """A key with patterns of stores sees only endpoints with no more than its own patterns."""
     own = call.caller.key.stores
     is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))
     return endpoint.workspace_id == call.caller.workspace_id and is_within
 
 
-def _checked(call: Call, url: str) -> str:
+def _checked(call: RouteCall, url: str) -> str:
     try:
         return check_url(url, to_private=call.place.webhooks_to_private)
     except InvalidInput as error:

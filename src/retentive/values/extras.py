@@ -8,6 +8,7 @@ EXTRAS = {
     "guards": ("google-re2>=1.1",),
     "langchain": ("langchain>=1.4,<2", "langchain-anthropic>=1.7,<2"),
     "mariadb": ("PyMySQL>=1.2",),
+    "oauth": ("joserfc>=1.4",),
     "objects": ("obstore>=0.12,<0.13",),
     "pydantic-ai": ("pydantic-ai-slim[anthropic]>=2.68,<3",),
     "remote": ("httpx2>=2.16,<3",),

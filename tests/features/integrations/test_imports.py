@@ -59,7 +59,10 @@ DRIVERS = {
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
     "starlette": {"testing/scripted_claude", "server"},
-    "uvicorn": {"testing/scripted_claude", "server/serve.py"},
+    "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py", "server/supervisor.py"},
+    "joserfc": {"server/oauth.py", "server/jwks.py"},
+    "prometheus_client": {"server/metrics.py"},
+    "opentelemetry": {"server/tracing.py"},
 }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyio import fail_after, to_thread
 
@@ -61,6 +61,7 @@ MAX_BODY_BYTES = 64 << 20
 """Limit of a body for a memory store without `max_memory_bytes`."""
 MAX_DISCARDED_BYTES = 8 << 20
 READY_S = 1.0
+_QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version", "retrieve_memory_store"})
 
 
 @dataclass
@@ -109,7 +110,8 @@ class Server:
         if route.method == "POST":
             fields |= read_fields(route.body, read_object(await self._body(request, call, reserve)))
         work = partial(call.answered_by, route.handler, fields)
-        answer = await self.workers.run(self.telemetry.observed(route, call, fields, work))
+        observed = self.telemetry.observed(route, call, fields, work)
+        answer = await self.workers.run(observed, is_quick=_is_quick(route, fields))
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):
@@ -180,6 +182,14 @@ class Server:
     async def described_resource(self, _: Request) -> Response:
         """Answer of the metadata of OAuth."""
         return json_response({} if self.tokens is None else self.tokens.metadata)
+
+
+def _is_quick(route: Route, fields: Mapping[str, Any]) -> bool:
+    """Return whether a call reads one memory or a page of a directory."""
+    if route.name == "run_tool":
+        given = fields.get("input")
+        return isinstance(given, Mapping) and given.get("command") == "view"
+    return route.name in _QUICK
 
 
 def _route(routes: Mapping[str, Route], method: str) -> Route:

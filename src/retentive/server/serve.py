@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import retentive
 from retentive.errors import InvalidInput
+from retentive.locations import parse_location
 from retentive.opening import Keys, Retentive
 from retentive.server.calls import ServedPlace
 from retentive.server.metrics import DIRECTORY, metrics
@@ -41,6 +42,7 @@ VARIABLE = "RETENTIVE_SERVE"
 """Environment variable that passes the options to worker processes."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 GRACE_S = 30
+QUICK_CALLS = 8
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
 """With the 5 s of uvicorn, pooled clients often send a request on a connection that is just being closed."""
@@ -119,7 +121,9 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         if traced is not None:
             traced[1]()
 
-    workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s)
+    is_local = parse_location(options.url)[0] in {None, "sqlite"}  # a read takes less time than waking a thread
+    together = QUICK_CALLS if is_local else 1
+    workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
     return application(server_of(place, workers, limits, telemetry, _tokens(options)), on_stop=stop)
 

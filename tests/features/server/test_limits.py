@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import multiprocessing
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, get_ident
 from typing import Any
 
 import anyio
@@ -270,6 +272,34 @@ def test_deadlines() -> None:
 
     assert anyio.run(calls) == [504, 503]
     assert ran == ["first"]
+
+
+def test_quick_calls_share_threads() -> None:
+    """Each gets its own result or error; those of one round run in groups on the same thread, in order."""
+
+    async def work() -> list[object]:
+        workers, order = Workers(4, 20, quick_calls=3), list[int]()
+
+        def call(number: int) -> tuple[int, int]:
+            order.append(number)
+            if number == 4:
+                raise ValueError(number)
+            return number, get_ident()
+
+        calls = (workers.run(partial(call, number), is_quick=True) for number in range(9))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        workers.close()
+        for start in (0, 3, 6):
+            assert [each for each in order if each // 3 == start // 3] == [start, start + 1, start + 2]
+        return list(found)
+
+    found = asyncio.run(work())
+    error = found.pop(4)
+    assert (type(error), str(error)) == (ValueError, "4")
+    results = [each for each in found if isinstance(each, tuple)]
+    assert [number for number, _ in results] == [0, 1, 2, 3, 5, 6, 7, 8]
+    threads = [thread for _, thread in results]
+    assert [len(set(threads[a:b])) for a, b in ((0, 3), (3, 5), (5, 8))] == [1, 1, 1]
 
 
 def test_an_error_of_the_function_is_not_a_deadline() -> None:

@@ -180,7 +180,7 @@ def list_keys(location: Location) -> None:
 @output.command("revoke", group=keys, json="Print a JSON object.")
 @click.argument("key_id", metavar="ID")
 def revoke(location: Location, *, key_id: str) -> None:
-    """Revoke an API key for good. Its record is kept."""
+    """Revoke an API key permanently. Its record is kept."""
     with location.opened() as found:
         record = KeyStore(PlaceRecords(found.backend)).change(key_id, status="archived")
     output.emit(_fields(record), plain=f"Revoked {record.id} ({record.name}).\n")

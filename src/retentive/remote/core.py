@@ -18,7 +18,7 @@ SAY = Say(REPLIES, lambda text: text)
 
 
 class RemoteCore:
-    """Stands in for a `StoreCore`. Whatever needs the storage raises `InvalidInput`."""
+    """Replaces a `StoreCore`. Each method that needs the storage raises `InvalidInput`."""
 
     @property
     def replies(self) -> Replies:

@@ -108,7 +108,7 @@ class HostedStore(RemoteStore):
         origin: Origin | None = None,
         if_version: str | None = None,
     ) -> HttpExchange[JsonBody]:
-        """Run a command here, and send its changes. Raises `Refused` for input that is no command."""
+        """Run a command here, and send its changes. Raises `Refused` for an invalid command."""
         if actor is not None or any((origin or {}).values()):
             raise no_route("an actor, source or session of a change")
         known = parsed_command(command)
@@ -147,7 +147,7 @@ class HostedStore(RemoteStore):
         return tree
 
     def _read(self, tree: HostedTree, path: MemoryPath) -> HttpExchange[None]:
-        """Read what is at, directly above and below a path, from the top."""
+        """Read the entries at, directly above and below a path, from the top."""
         if path.is_root:
             yield from self._below(tree, path.text)
             return

@@ -94,7 +94,7 @@ class HttpAnswer:
     content: bytes = field(repr=False)
 
     def json(self) -> JsonBody:
-        """The JSON object. Raises `Unavailable` if there is none."""
+        """The JSON object. Raises `Unavailable` for another body."""
         try:
             value = json.loads(self.content)
         except (ValueError, RecursionError):

@@ -21,13 +21,13 @@ MAX_HEADING_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to find in lines: the numbers of the terms by surface, and the weight of each term."""
+    """The terms to find in lines: their numbers by surface, and the weight of each."""
 
     by_surface: Mapping[str, tuple[int, ...]]
     weights: Sequence[float]
     has_dates: bool
     needles: tuple[str, ...]
-    """Texts, one of which occurs in each surface that is no date."""
+    """Texts. Each surface that is not a date contains one of them."""
 
     @classmethod
     def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:

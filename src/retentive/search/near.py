@@ -12,7 +12,7 @@ _MIN_ONE, _MIN_TWO = 3, 6  # letters of a word from which one, or two, may diffe
 
 
 class Similar:
-    """Words that differ from a given word by one or two letters. There are none for short words and numbers."""
+    """Words that differ from a given word by one or two letters. Short words and numbers have no similar ones."""
 
     def __init__(self, word: str) -> None:
         self._given = given = key(word)

@@ -2,7 +2,7 @@
 
     refund rules "30 days" +euro -draft path:team/ by:user:ann since:2026-05-01 is:proposed
 
-Any word counts. What is not an operator is text: questions in natural language need no care.
+Any word counts. All text outside operators is searched: questions in natural language need no care.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Term:
     stems: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     beginnings: tuple[str, ...] = field(default=(), compare=False)
-    """What the key of every matching word begins with; few words need a stemmer to be told apart."""
+    """The beginning of the key of every matching word. Few words need a stemmer for their difference."""
 
     def matches(self, surface: str) -> bool:
         """Return whether a surface counts as an occurrence of the term."""

@@ -66,7 +66,7 @@ _QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version",
 
 @dataclass
 class Server:
-    """What the endpoints of one process share."""
+    """The state that the endpoints of one process share."""
 
     place: ServedPlace
     workers: Workers

@@ -1,4 +1,4 @@
-"""What handlers get: the location, the caller, and the memory store of the request."""
+"""The arguments of handlers: the location, the caller, and the memory store of the request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServedPlace:
     def store(self, store_id: str, actor: Actor) -> tuple[StoreInfo, MemoryStore]:
         """The memory store, opened for an actor, and its description, which may be an earlier one. Raises `NotFound`.
 
-        An LRU cache keeps them, with what they know of settings and texts.
+        An LRU cache keeps them, with their cached settings and texts.
         """
         key = store_id, actor
         with self._lock:
@@ -66,7 +66,7 @@ class ServedPlace:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request: the key, and the actor of its changes."""
+    """The sender of a request: the key, and the actor of its changes."""
 
     key: KeyRecord
     actor: Actor

@@ -35,26 +35,26 @@ def is_token(text: str) -> bool:
 
 
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
-    """Raise `ApiError` 403 if the request names another workspace than that of the key."""
+    """Raise `HttpError` 403 if the request names another workspace than that of the key."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
         raise forbidden("the key does not belong to this workspace")
 
 
 def check_beta(headers: Headers) -> None:
-    """Raise `ApiError` 400 if the request names both versions of the API."""
+    """Raise `HttpError` 400 if the request names both versions of the API."""
     named = {name.strip() for value in headers.getlist("anthropic-beta") for name in value.split(",")}
     if named >= BETAS:
         raise invalid(f"anthropic-beta: name only one of {', '.join(sorted(BETAS))}")
 
 
 def check_scope(key: KeyRecord, route: Route) -> None:
-    """Raise `ApiError` 403 if the key has none of the scopes of a route."""
+    """Raise `HttpError` 403 if the key lacks all scopes of a route."""
     if not any(key.allows(scope) for scope in route.scopes):
         raise forbidden(f"the key needs the scope {' or '.join(route.scopes)}")
 
 
 def named_actor(headers: Headers, key: KeyRecord) -> Actor:
-    """Actor of the request: the one in its header, if the key allows it, or that of the key. Raises `ApiError`."""
+    """Actor of the request: the one in its header, if the key allows it, or that of the key. Raises `HttpError`."""
     given = headers.get(ACTOR_HEADER)
     if given is None:
         return key.actor

@@ -38,7 +38,7 @@ Send = Callable[[Endpoint, Delivery], int]
 
 
 class Deliverer:
-    """A round of it announces what has happened, and delivers what is due."""
+    """Each round announces new events, and delivers the due ones."""
 
     def __init__(
         self,

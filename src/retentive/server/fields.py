@@ -205,7 +205,7 @@ def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = 
 
 
 def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
-    """Arguments of a handler from the query of a URL. Raises `ApiError`."""
+    """Arguments of a handler from the query of a URL. Raises `HttpError`."""
     try:
         decoded = parse_qsl(
             query.decode("ascii"),
@@ -225,7 +225,7 @@ def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
 
 
 def read_fields(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of a handler from a JSON object. A null field counts as absent. Raises `ApiError`."""
+    """Arguments of a handler from a JSON object. A null field counts as absent. Raises `HttpError`."""
     return _arguments(fields, given)
 
 

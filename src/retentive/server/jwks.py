@@ -31,7 +31,7 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_url(url: str) -> None:
-    """Raise `InvalidInput` for a URL that is neither https nor local: whoever changes the keys is every user."""
+    """Raise `InvalidInput` for a URL that is neither https nor local: a changed key would admit a forged user."""
     parts = urlsplit(url)
     if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOCAL)) or not parts.hostname:
         raise InvalidInput(f"{url[:200]!r} must be an https URL")
@@ -55,7 +55,7 @@ class KeySource:
         self._lock = Lock()
 
     def find(self, algorithm: str, key_id: str) -> RSAKey | ECKey | None:
-        """A key, or None. An unknown id fetches the keys again. Raises `ApiError` 503 if there are none."""
+        """A key, or None. An unknown id fetches the keys again. Raises `HttpError` 503 if they cannot be fetched."""
         now = self._monotonic()
         is_due = (algorithm, key_id) not in self._keys or self._fetched_at + KEYS_S <= now
         if is_due and self._lock.acquire(blocking=not self._keys):  # while one thread fetches, others use known keys

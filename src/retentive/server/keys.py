@@ -27,13 +27,13 @@ DEFAULT_WORKSPACE = "wrkspc_default"
 PREFIX = "rtv_"
 ID_PREFIX = "apikey_"
 TOKEN_PREFIX = "oauth_"  # noqa: S105 - no password
-"""Ids of records that stand for OAuth tokens. They are not stored."""
+"""Ids of records for OAuth tokens. They are not stored."""
 _ALPHABET = string.ascii_letters + string.digits
 _ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 of 62 characters are 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 RESERVED_ACCOUNT = "svac_job_"
-"""Ids of service accounts that stand for jobs of retentive."""
+"""Ids of service accounts for jobs of retentive."""
 
 
 class NewKey(NamedTuple):

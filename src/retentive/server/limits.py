@@ -47,7 +47,7 @@ class Buckets:
         self._lock = Lock()  # locks of a file do not exclude threads of the same process
 
     def take(self, key_id: str, rate: Rate) -> float:
-        """Take a token. Returns 0, or the seconds until the next token if there is none."""
+        """Take a token. Returns 0, or for an empty bucket the seconds until the next token."""
         digest = blake2b(key_id.encode(), digest_size=16).digest()
         start = int.from_bytes(digest[:4], "little") % _GROUPS * _GROUP_BYTES
         with self._lock:

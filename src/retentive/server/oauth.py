@@ -169,7 +169,7 @@ class Tokens:
         return known[1]
 
     def authenticated(self, text: str) -> KeyRecord | None:
-        """Rights of a valid token, or None. Raises `ApiError` 503 if the keys of its issuer cannot be read."""
+        """Rights of a valid token, or None. Raises `HttpError` 503 if the keys of its issuer cannot be read."""
         if len(text) > MAX_TOKEN_CHARS or not text.isascii():
             return None
         try:

@@ -42,7 +42,7 @@ def api_path(text: str) -> str:
 
 
 def tool_path(path: str, *, may_be_root: bool = True) -> str:
-    """Canonical path of the tool for a path of the API. Raises `ApiError` for a path in another form."""
+    """Canonical path of the tool for a path of the API. Raises `HttpError` for a path in another form."""
     if may_be_root and path == "/":
         return ROOT
     if not path.startswith("/"):
@@ -124,7 +124,7 @@ def store_event(given: StoreEvent, store_id: str) -> Json:
 
 
 def actor_with(kind: str, name: str) -> Actor | None:
-    """Actor of a kind with the id that the API shows. None if there can be none."""
+    """Actor of a kind with the id that the API shows. None for an impossible id."""
     if kind == "service_account" and name.startswith(RESERVED_ACCOUNT):
         kind, name = "job", name.removeprefix(RESERVED_ACCOUNT)
     try:
@@ -134,7 +134,7 @@ def actor_with(kind: str, name: str) -> Actor | None:
 
 
 def moment(at: str) -> str | datetime:
-    """The time or the name of a revision that a field `at` contains. Raises `ApiError`."""
+    """The time or the name of a revision that a field `at` contains. Raises `HttpError`."""
     if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
         return at
     try:
@@ -145,7 +145,7 @@ def moment(at: str) -> str | datetime:
 
 
 def prefix_of(path_prefix: str) -> str:
-    """Canonical prefix of tool paths, which ends with `/`. Raises `ApiError`."""
+    """Canonical prefix of tool paths, which ends with `/`. Raises `HttpError`."""
     if not path_prefix.startswith("/") or not path_prefix.endswith("/"):
         raise invalid("path_prefix: must begin and end with /", "invalid_path")
     return ROOT + "/" if path_prefix == "/" else tool_path(path_prefix[:-1]) + "/"

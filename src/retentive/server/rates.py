@@ -28,6 +28,6 @@ def rate_of(text: str | None) -> Rate | None:
         return None
     found = _RATE.fullmatch(text)
     if found is None:
-        raise InvalidInput("a rate must look like 50/s, 600/m or 1000/h, or be none")
+        raise InvalidInput("a rate must be none, or a number per second, minute or hour, such as 50/s, 600/m or 1000/h")
     number = int(found[1])
     return Rate(number, number / _SECONDS[found[2]])

@@ -49,7 +49,7 @@ KEEP_ALIVE_S = 75
 
 
 class Started(TypedDict):
-    """What `serve` reports once it listens. `first_key` is the text of the first admin key, which is shown once."""
+    """The report of `serve` once it listens. `first_key` is the text of the first admin key, which is shown once."""
 
     url: str
     first_key: str | None

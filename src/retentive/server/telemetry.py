@@ -83,7 +83,7 @@ class Telemetry:
 
 
 def _command(fields: Mapping[str, Any]) -> str:
-    """Command of a tool_use block; empty if there is none."""
+    """Command of a tool_use block; empty for another value."""
     given = fields.get("input")
     found = given.get("command") if isinstance(given, Mapping) else None
     return found if isinstance(found, str) else ""

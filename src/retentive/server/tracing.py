@@ -131,7 +131,7 @@ class _Operation:
 
 
 def exporting() -> tuple[Tracing, Callable[[], None]]:
-    """Spans and metrics for the endpoint that the environment names, and a function that sends what is left."""
+    """Spans and metrics for the endpoint that the environment names, and a function that sends the rest."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
     from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
 from retentive.cli.parameters import MEMORY_PATH, source_option, trust_option
+from retentive.remote import is_remote
 from retentive.search.results import Hit, Results
 from retentive.store import search_once
 from retentive.values.paths import ROOT
@@ -39,7 +41,8 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
     tabs; number and line are empty if only the path matches.
     """
     with location.existing() as store:
-        found = search_once(store, " ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
+        run = store.search if is_remote(store) else partial(search_once, store)
+        found = run(" ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
     is_cut = len(found.hits) < found.total
     total = f"{output.counted(found.total, 'memory')}."
     output.emit(

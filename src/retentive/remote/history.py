@@ -10,7 +10,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences, MemoryDifference
-from retentive.history.history import History
+from retentive.history.history import BlameLine, History
 from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed
@@ -254,8 +254,36 @@ class RemoteHistory(History):
         found = yield HttpRequest("POST", route, actor=self._store.sender(actor))
         return Removed(found["versions"], found["pending"])
 
+    @exchange
+    def text_at(self, path: str, at: Named) -> HttpExchange[tuple[Version, str]]:
+        """The memory that was at a path at a moment: its version at that moment, and the text. Raises `NotFound`."""
+        moment = objects.time_text(at) if isinstance(at, datetime) else str(at)
+        query = {"path": objects.api_path(objects.parsed(path)), "at": moment}
+        found = yield HttpRequest("GET", f"{self._store.base}/memory", query, actor=self._store.sender())
+        return (yield from self._version(found["memory_version_id"])), found["content"]
+
+    @exchange
+    def blame(
+        self, path: str, *, source: str | None = None, trust: Level | None = None
+    ) -> HttpExchange[list[BlameLine]]:
+        """Each line of the memory at a path with the version that added it. Raises `NotFound`."""
+        if source is not None or trust is not None:
+            raise no_route("blame with a source or trust")
+        memory_id = (yield from self._store.loaded(path))[0].id
+        route = f"{self._store.base}/memories/{segment(memory_id)}/blame"
+        found = yield HttpRequest("GET", route, actor=self._store.sender())
+        versions: dict[str, Version] = {}
+        for each in found["lines"]:
+            version_id = each["memory_version_id"]
+            if version_id not in versions:
+                versions[version_id] = yield from self._version(version_id)
+        return [BlameLine(each["line"], each["text"], versions[each["memory_version_id"]]) for each in found["lines"]]
+
+    def _version(self, version_id: str) -> HttpExchange[Version]:
+        path = f"{self._store.base}/memory_versions/{segment(version_id)}"
+        found = yield HttpRequest("GET", path, {"view": "basic"}, actor=self._store.sender())
+        return objects.version(found)
+
     page = unsupported("history.page")
     feed = unsupported("history.feed")
     newest = unsupported("history.newest")
-    text_at = unsupported("history.text_at")
-    blame = unsupported("history.blame")

@@ -67,7 +67,8 @@ def time_text(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
 
 
-def _time(text: object) -> datetime:
+def time(text: object) -> datetime:
+    """A time in an answer. Raises `Unavailable`."""
     try:
         return datetime.fromisoformat(str(text))
     except ValueError:
@@ -75,7 +76,7 @@ def _time(text: object) -> datetime:
 
 
 def _optional_time(text: object) -> datetime | None:
-    return None if text is None else _time(text)
+    return None if text is None else time(text)
 
 
 def actor(given: JsonBody | None) -> Actor | None:
@@ -91,7 +92,7 @@ def actor(given: JsonBody | None) -> Actor | None:
 
 def store_info(given: JsonBody) -> StoreInfo:
     """A memory store."""
-    created_at, updated_at = _time(given["created_at"]), _time(given["updated_at"])
+    created_at, updated_at = time(given["created_at"]), time(given["updated_at"])
     about = Properties(
         given["name"],
         given["description"],
@@ -111,8 +112,8 @@ def memory(given: JsonBody) -> Memory:
         given["content_size_bytes"],
         given["content_sha256"],
         given["memory_version_id"],
-        _time(given["created_at"]),
-        _time(given["updated_at"]),
+        time(given["created_at"]),
+        time(given["updated_at"]),
     )
 
 
@@ -127,7 +128,7 @@ def version(given: JsonBody) -> Version:
         None if is_deletion else given["content_size_bytes"],
         None if is_deletion else given["content_sha256"],
         actor(given["created_by"]),
-        _time(given["created_at"]),
+        time(given["created_at"]),
         given.get("revision", 0),
         redacted_at=_optional_time(given["redacted_at"]),
         redacted_by=actor(given["redacted_by"]),
@@ -148,7 +149,7 @@ def _conflict(given: JsonBody) -> Conflict:
 
 def proposal(given: JsonBody, number: int) -> Proposal:
     """A proposal, without its texts."""
-    at = _time(given["created_at"])
+    at = time(given["created_at"])
     changes = (
         ProposedChange(
             each["operation"],

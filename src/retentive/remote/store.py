@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from datetime import datetime
@@ -16,7 +16,7 @@ from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, er
 from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
 from retentive.history.revisions import Named
-from retentive.remote import objects
+from retentive.remote import objects, searching
 from retentive.remote.client import Client
 from retentive.remote.core import SAY, RemoteCore
 from retentive.remote.history import RemoteHistory
@@ -24,6 +24,7 @@ from retentive.remote.identified import RemoteById
 from retentive.remote.methods import exchange, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, T, conflicting_in, segment
 from retentive.remote.review import RemoteReview
+from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
 from retentive.values.pages import ListPage
@@ -34,6 +35,7 @@ from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
+    from retentive.engine.trust.levels import Level
     from retentive.history.history import History
     from retentive.pipeline import StoreCore
     from retentive.review.session import Review
@@ -299,6 +301,28 @@ class RemoteStore(MemoryStore):
         """Proposals of actors whose changes need review."""
         return RemoteReview(self)
 
+    @exchange
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Literal["ranked", "all"] = "ranked",
+        under: str = ROOT,
+        paths: Sequence[str] = (),
+        regex: bool = False,
+        at: Named | None = None,
+        history: bool = False,
+        source: str | None = None,
+        trust: Level | None = None,
+        limit: int | None = 20,
+        actor: Actor | str | None = None,
+    ) -> HttpExchange[Results]:
+        """Search for memories, best first; at most the first 100. `at` must not be a parsed revision."""
+        options = {"paths": list(paths), "source": source, "trust": trust, "at": at, "history": history}
+        sent = searching.body(query, mode, under, regex=regex, limit=limit, **options)
+        request = HttpRequest("POST", f"{self.base}/search", {}, sent, self.sender(actor), repeats=True)
+        return searching.results((yield request), limit)
+
     def undo(
         self,
         change: Named,
@@ -326,7 +350,6 @@ class RemoteStore(MemoryStore):
         return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     read_only = unsupported("read_only")
-    search = unsupported("search")
     sweep = unsupported("sweep")
     scan = unsupported("scan")
     trust = property(unsupported("trust"))

@@ -138,7 +138,7 @@ def test_the_actor_is_that_of_the_key_or_the_given_one(remote: Run, local: Run) 
 NEVER = {"completion", "demo", "restore-backup"}
 """Commands without a location, and one that reads its archive first."""
 ARGUMENTS: dict[str, list[str]] = {
-    "search": ["x"], "import": ["."], "blame": ["a"], "trust": ["list"], "edit": ["a"], "audit": ["show"],
+    "import": ["."], "trust": ["list"], "edit": ["a"], "audit": ["show"],
     "encryption": ["status"], "export": ["x"], "backup": ["x.tar"],
     "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"], "chat": ["x"],
 }  # fmt: skip

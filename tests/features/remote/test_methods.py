@@ -296,7 +296,6 @@ def test_no_method_of_the_library_reaches_for_storage(own: type, remote_kind: ty
         ("sweep", lambda store: store.sweep()),
         ("audit", lambda store: store.audit),
         ("trust", lambda store: store.trust),
-        ("history.blame", lambda store: store.history.blame(A)),
         ("history.feed", lambda store: store.history.feed()),
         ("read_only", lambda store: store.read_only()),
     ],

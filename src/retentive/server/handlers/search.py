@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from retentive.by_id import read_memory
+from retentive.engine.trust.levels import Level
 from retentive.errors import NotFound
 from retentive.search.results import Hit, Span
 from retentive.server.calls import Json, RouteCall
@@ -22,6 +23,9 @@ def search_memories(
     path_prefix: str,
     mode: Literal["ranked", "all", "regex"],
     at: str | None,
+    paths: Sequence[str],
+    source: str | None,
+    trust: Level | None,
     history: bool,
     limit: int,
 ) -> Json:
@@ -35,6 +39,9 @@ def search_memories(
         regex=mode == "regex",
         under=prefix_of(path_prefix)[:-1],
         at=None if at is None else moment(at),
+        paths=paths,
+        source=source,
+        trust=trust,
         history=history,
         limit=limit,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retentive.engine.trust.levels import LEVELS
 from retentive.server.fields import (
     ANYTHING,
     FLAG,
@@ -9,6 +10,7 @@ from retentive.server.fields import (
     choice,
     required,
     text,
+    texts,
 )
 from retentive.server.handlers import (
     administration,
@@ -19,6 +21,7 @@ from retentive.server.handlers import (
 )
 from retentive.server.routes import Route
 from retentive.server.table.shared import ADMIN, AT, ERASE, LIMIT, PAGE, PREFIX, READ, STORE
+from retentive.values.patterns import check_path_pattern
 from retentive.values.settings import NAMES
 
 STORE_ROUTES = (
@@ -39,6 +42,9 @@ STORE_ROUTES = (
                 default="ranked",
             ),
             AT,
+            Field("paths", texts(check_path_pattern), "Patterns of paths, such as `/memories/*/notes.md`", default=()),
+            Field("source", text(), "Only memories with a contributor of a source that matches this pattern"),
+            Field("trust", choice(*LEVELS), "Only memories at this level of trust"),
             Field("history", FLAG, "Search all versions, and find the first with each text", default=False),
             LIMIT,
         ),

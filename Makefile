@@ -49,13 +49,14 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 # The generated pages: the reference and the manual page of the command line, the configuration of the server, the
-# reference of the library, and the OpenAPI document of the server.
+# reference of the library, and the OpenAPI document of the server and a page of it.
 docs: $(STAMP)
 	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
 	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
 	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
+	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py

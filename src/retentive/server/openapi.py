@@ -93,8 +93,9 @@ def _parameter(field: Field) -> Json:
 def _body(route: Route) -> JsonSchema:
     properties: JsonSchema = {}
     for field in route.body:
-        schema = {**field.kind.schema, "description": field.text}
-        properties[field.name] = schema if field.required or not field.kind.schema else nullable(schema)
+        schema = dict(field.kind.schema)
+        shape = schema if field.required or not schema else nullable(schema)
+        properties[field.name] = {**shape, "description": field.text}
     needed = [field.name for field in route.body if field.required]
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 

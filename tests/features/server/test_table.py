@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from retentive.server import reference
 from retentive.server.openapi import document
 from retentive.server.routes import Route
 from retentive.server.schemas import all_schemas
@@ -64,6 +65,10 @@ def open_objects(schema: object) -> Iterator[object]:
 
 def test_the_document_is_current() -> None:
     assert json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8")) == document(), "run: make docs"
+
+
+def test_the_page_of_the_routes_is_current() -> None:
+    assert (ROOT / "docs" / "http-api.md").read_text("utf-8") == reference.page(), "run: make docs"
 
 
 def test_every_schema_is_used() -> None:

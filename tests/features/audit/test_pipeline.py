@@ -97,6 +97,7 @@ def test_callers_of_peek_are_known() -> None:
         "cli/maintenance.py",  # the values to confirm, before a scan redacts them
         "server/handlers/commands.py",  # the versions that a command made, for its answer
         "server/handlers/history.py",  # the path of the memory, before `blame`
+        "server/handlers/memories.py",  # the memory as a create made it, if others have changed it since
         "server/handlers/search.py",  # the memories of the hits, after the search
         "server/events.py",  # the batches of an event stream, which has an entry when it begins
         "cli/removal.py",  # the number of versions to confirm, before the removal

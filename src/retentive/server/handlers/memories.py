@@ -17,9 +17,11 @@ from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.versions import FULL_LIMIT
 from retentive.server.objects import NO_MEMORY, api_path, memory, moment, prefix_of, tool_path
-from retentive.store import core_of
+from retentive.storage.contract import Memory
+from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Create, check_text
 from retentive.values.paths import MemoryPath
+from retentive.values.records import Written
 
 R = TypeVar("R")
 
@@ -33,8 +35,21 @@ def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Jso
     except Refused as refusal:
         raise core.raised(refusal) from None
     written = core.written(RunCommand(Create(target, content)), core.invocation())
-    made, text = store.by_id.get(written.memory_id)
+    made, text = _as_written(store, written)
     return memory(made, store.id, text if view == "full" else None)
+
+
+def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
+    """The memory right after a change, and its text, also if others have changed or deleted it since."""
+    try:
+        found = store.by_id.get(written.memory_id)
+    except NotFound:
+        if written.is_proposed:
+            raise missing(NO_MEMORY) from None
+    else:
+        if written.is_proposed or found[0].version_id == written.version_id:
+            return found
+    return core_of(store).peek(AsOf(by_id.read_memory(written.memory_id), written.version_id))
 
 
 def list_memories(

@@ -41,7 +41,7 @@ def list_memory_stores(
 ) -> Json:
     """List the memory stores of the workspace, newest first."""
     opened, workspace = call.place.opened, call.caller.workspace_id
-    of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived}"
+    of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived} {key}"
     after = None if page is None else cursors.decode(page, of, 1)[0]
     if key is not None:
         return {"data": [memory_store(info) for info in _with_key(call, key, include_archived)], "next_page": None}

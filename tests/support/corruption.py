@@ -42,7 +42,8 @@ Texts: TypeAlias = dict[tuple[str, str, str], bytes | None]
 Dump: TypeAlias = dict[str, list[tuple[Value, ...]]]
 """Rows by table."""
 COLUMNS = {
-    "stores": "no id store_key name created_at revision memories size_bytes last_at seal settings erased_at erased_by",
+    "stores": "no id workspace store_key name created_at revision memories size_bytes last_at seal settings properties"
+    " erased_at erased_by",
     "memories": "store path id version text_of size_bytes sha256 created_at updated_at seal provenance mark",
     "versions": "store id memory operation path size_bytes sha256 actor created_at revision seal redacted_at"
     " redacted_by provenance text_of text",
@@ -55,7 +56,7 @@ _KEYS = {
     "records": ("store", "kind", "name"),
 }
 _NULLABLE = {
-    "stores": {"store_key", "seal", "settings", "erased_at", "erased_by"},
+    "stores": {"store_key", "seal", "settings", "properties", "erased_at", "erased_by"},
     "memories": {"seal", "provenance", "mark"},
     "versions": {
         "size_bytes",

@@ -61,6 +61,8 @@ _EQUAL = "A row with an equal text holds the same bytes"
 _EDIT = "An edit of a file is an external edit and becomes a version; the earlier text stays in the history"
 REASONS = {
     "stores.id": _STORES,
+    "stores.workspace": _STORES,
+    "stores.properties": _NAMES,
     "stores.store_key": _STORES,
     "stores.name": _STORES,
     "stores.settings": _NAMES,

@@ -12,6 +12,7 @@ from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.queries import read_fact
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, Phrase, Refused
+from retentive.history.past import PastSnapshot, past_of
 from retentive.pipeline import StoreCore
 from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
@@ -72,6 +73,15 @@ class UpdateMemory(WriteOperation[CommandResult]):
         after = tx.find(self.memory_id) or memory
         return CommandResult(notes, version_id=after.version_id, memory=after)
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Version of the memory after the update."""
+        return {"version": result.version_id}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
+        """The memory as the update left it."""
+        memory = past_of(tx, kept["version"]).find(self.memory_id)
+        return CommandResult(version_id=kept["version"], memory=memory)
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteMemory(WriteOperation[CommandResult]):
@@ -99,6 +109,14 @@ class DeleteMemory(WriteOperation[CommandResult]):
             raise _about(refusal, path) from None
         writer.delete([memory])
         return CommandResult(version_id=writer.version_id, memory=memory)
+
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Version of the deletion."""
+        return {"version": result.version_id}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
+        """The last state of the memory."""
+        return CommandResult(version_id=kept["version"], memory=PastSnapshot(tx, kept["version"]).find(self.memory_id))
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:

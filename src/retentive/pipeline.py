@@ -18,6 +18,7 @@ from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
+from retentive.engine.repeated_requests import once_per_request
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import Refused, RetentiveError, StoreFull, error_of
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
@@ -52,7 +53,7 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     return Outcome(attempt.settings, operation.apply(attempt.tx, writer), recorded=writer.recorded)
 
 
-STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, applied)
+STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
 """The stages, in their order. An attempt skips the stages that it does not need."""
 
 
@@ -100,6 +101,7 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     needed = (
         settings.audit or operation.switches_audit,
         attempt.is_idempotent,
+        attempt.invocation.request is not None and not attempt.is_idempotent,
         settings.review and operation.under_review != "skip",
         True,
     )

@@ -19,7 +19,7 @@ from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreIn
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Invocation, Written
+from retentive.values.records import Invocation, RequestKey, Written
 from retentive.values.replies import Replies, Reply
 from retentive.values.settings import Settings
 
@@ -364,6 +364,11 @@ def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
 def core_of(store: MemoryStore) -> StoreCore:
     """The core of a memory store, for the other parts of the package."""
     return store._core  # noqa: SLF001 - the one way to the core
+
+
+def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
+    """The same memory store, whose operations do not run again if the request is repeated."""
+    return store._again(store._core.again(request=request))  # noqa: SLF001 - as above
 
 
 def _checked(

@@ -86,6 +86,14 @@ class RunCommand(WriteOperation[CommandResult]):
             _check_version(tx, writer, self.command, self.if_version)
         return HANDLERS[type(self.command)](tx, writer, self.command)
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Version of the change."""
+        return {"version": result.version_id}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
+        """Result without the notes and the snippet of the reply."""
+        return CommandResult(version_id=kept["version"])
+
 
 @dataclass(frozen=True, slots=True)
 class Viewed:

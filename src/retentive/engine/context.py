@@ -17,7 +17,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Invocation
+from retentive.values.records import Invocation, RequestKey
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
 from retentive.values.text import LineCounts
@@ -43,6 +43,7 @@ class StoreContext(ABC):
 
     integration = "python"
     exact = False
+    request: RequestKey | None = None
 
     def __init__(
         self,
@@ -77,16 +78,19 @@ class StoreContext(ABC):
         integration: str | None = None,
         actor: Actor | None = None,
         exact: bool = False,
+        request: RequestKey | None = None,
     ) -> Self:
         """The same memory store with other pinned settings, another integration in audit entries, or another actor.
 
         With `exact`, a text is stored unchanged or refused, and create replaces nothing: `redact` means `reject`.
+        `request` is the key of the request that runs its operations.
         """
         other = copy(self)
         other.exact = exact
         other.actor = actor or self.actor
         other.pins = dict(self.pins if pins is None else pins)
         other.integration = integration or self.integration
+        other.request = request or self.request
         other.known_settings = (None, None)
         return other
 
@@ -104,7 +108,7 @@ class StoreContext(ABC):
 
     def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
         """The invocation of an operation by an actor, through the integration of this object. Raises `InvalidInput`."""
-        return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin))
+        return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin), request=self.request)
 
     @contextmanager
     def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:

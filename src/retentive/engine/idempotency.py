@@ -40,7 +40,7 @@ CLEAN_AFTER_S = 3_600.0
 _AT_ONCE = 500
 _MANY = 8  # number of versions that a record lists; replies to larger changes need no more
 _PROPOSAL, _VERSION = "prop_", "memver_"
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
 _UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: no two calls have the same one
 _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
 
@@ -54,7 +54,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     assert isinstance(operation, RunCommand)
     command, tool_use_id = operation.command, str(attempt.invocation.tool_use_id)
     scope = "" if _UNIQUE.fullmatch(tool_use_id) else str(attempt.actor or "")
-    key = _digest("", scope, tool_use_id)
+    key = digest("", scope, tool_use_id)
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
         return attempt.outcome  # the commit succeeded, and only its outcome was lost
@@ -81,7 +81,7 @@ def forget_old(context: StoreContext, *, now: float | None = None) -> int:
     Returns the number of removed records.
     """
     now = context.clock() if now is None else now
-    old = context.read(lambda found: [key for key, value in found.records(KIND) if _is_old(value, now)])
+    old = context.read(lambda found: [key for key, value in found.records(KIND) if is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
         context.follow_up(partial(_forget, keys=old[start : start + _AT_ONCE], now=now), may_use_reserve=True)
     return len(old)
@@ -90,7 +90,7 @@ def forget_old(context: StoreContext, *, now: float | None = None) -> int:
 def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
     for key in keys:
         value = tx.get_record(KIND, key)
-        if value is not None and _is_old(value, now):
+        if value is not None and is_old(value, now):
             tx.put_record(KIND, key, None)
 
 
@@ -119,8 +119,8 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
     """Outcome of the first call, if the same command was recorded within 24 hours. None if the record is damaged."""
-    known = _parsed(record)
-    if known.get("command") != _command_digest(attempt, command) or _is_old(record, attempt.context.clock()):
+    known = parsed(record)
+    if known.get("command") != _command_digest(attempt, command) or is_old(record, attempt.context.clock()):
         return None
     if "refused" in known:
         refusal = _refusal_again(command, known["refused"], _writer(attempt))
@@ -133,7 +133,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
         changes = [Recorded(*each) for each in known.get("changes", ())]
         proposed = bool(known.get("proposed"))
         return Outcome(attempt.settings, result, recorded=changes, repeated=True, proposed=proposed)
-    except _MALFORMED:
+    except MALFORMED:
         return None
 
 
@@ -155,7 +155,7 @@ def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -
 def _command_digest(attempt: Attempt[Any], command: WriteCommand) -> str:
     """Digest of the command and the store: an HMAC with the tool_use id as key."""
     fields = [_plain(value) for value in _values(command)]
-    return _digest(str(attempt.invocation.tool_use_id), attempt.context.id, command.name, json.dumps(fields))
+    return digest(str(attempt.invocation.tool_use_id), attempt.context.id, command.name, json.dumps(fields))
 
 
 def _values(command: object) -> list[object]:
@@ -166,14 +166,14 @@ def _plain(value: object) -> object:
     return [value.text, value.written] if isinstance(value, MemoryPath) else value
 
 
-def _digest(key: str, *parts: str) -> str:
+def digest(key: str, *parts: str) -> str:
     """HMAC-SHA256 of several texts, each prefixed with its length."""
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
     whole = b"".join(len(each).to_bytes(8, "big") + each for each in data)
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
 
 
-def _parsed(note: str) -> Mapping[str, Any]:
+def parsed(note: str) -> Mapping[str, Any]:
     """The fields of a record; empty if retentive did not write the record."""
     try:
         found = json.loads(note)
@@ -182,8 +182,9 @@ def _parsed(note: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_old(note: str, now: float) -> bool:
-    at = _parsed(note).get("time")
+def is_old(note: str, now: float) -> bool:
+    """Return whether a record is older than 24 hours, or has no time."""
+    at = parsed(note).get("time")
     return not isinstance(at, int | float) or now - at >= KEPT_S
 
 
@@ -222,7 +223,7 @@ def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) ->
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
-    except _MALFORMED:
+    except MALFORMED:
         return None
 
 

@@ -143,6 +143,17 @@ class WriteOperation(Operation[R_co]):
         Raises `RetentiveError`.
         """
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
+        """What `again` needs of a result: ids and numbers, never texts or paths.
+
+        None if a repeated request may run the operation again, since that changes nothing.
+        """
+        return None
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> R_co:
+        """The result of an earlier run, from what `kept` returned and the history. Called only if it was not None."""
+        raise NotImplementedError
+
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
         """Operation to retry without the part that the storage refused. None if the whole operation fails."""
         return None

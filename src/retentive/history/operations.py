@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.apply import RestoreOutcome, carry_out, clashing, in_the_way, steps
+from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, steps
 from retentive.history.changes import Predecessors, grouped
 from retentive.history.past import PastSnapshot, check_kept
-from retentive.history.plan import Mode, Plan, State, restored, state_of, undone
+from retentive.history.plan import Conflict, Mode, Plan, State, restored, state_of, undone
 from retentive.history.reads import LogFilter
-from retentive.history.revisions import Revision, check_zone, moment, named_change
+from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
 from retentive.review.stage import is_under_review
-from retentive.storage.contract import Snapshot, Transaction, Version
+from retentive.storage.contract import Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
@@ -66,6 +67,30 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         altered = carry_out(tx, writer, outcome.steps)
         proposed = bool(writer.recorded) and is_under_review(writer.settings, writer.actor)
         return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
+
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
+        """Number of the change, and what it left.
+
+        None if nothing was changed, or if the changes await review: repeated, they are already as asked.
+        """
+        if result.conflicts or result.proposed or not result.steps:
+            return None
+        reasons = [[each.memory_id, "" if "/" in each.reason else each.reason] for each in result.left]
+        return {"revision": tx.revision, "left": reasons}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> RestoreOutcome:
+        """The steps, from the versions of the change."""
+        versions = named_change(tx, Revision(Number(kept["revision"])))
+        past = PastSnapshot(tx, min(version.id for version in versions))
+        newest: dict[str, Version] = {}
+        for version in versions:
+            newest.setdefault(version.memory_id, version)
+        made = [step for version in newest.values() for step in _steps_to(version, past.find(version.memory_id))]
+        left = [
+            Conflict(_path_of(tx, memory_id), memory_id, reason or "it differs from the requested state")
+            for memory_id, reason in kept["left"]
+        ]
+        return RestoreOutcome(tuple(sorted(made, key=lambda step: (step.path, step.what))), left=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +197,22 @@ class Preview(ReadOperation[RestoreOutcome]):
     def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
         """Plan the operation without changing anything."""
         return replace(self.intent.decided(snapshot), dry_run=True)
+
+
+def _steps_to(after: Version, before: Memory | None) -> list[Step]:
+    """The steps from a state of a memory to the one after a version."""
+    if after.operation == "deleted":
+        return [] if before is None else [Step("deleted", after.memory_id, before.path, before, None)]
+    state, path = state_of(after), after.path or ""
+    if before is None:
+        return [Step("made", after.memory_id, path, None, state)]
+    moved = [Step("moved", after.memory_id, path, before, state)] if before.path != path else []
+    return [*moved, Step("changed", after.memory_id, path, before, state)] if before.sha256 != after.sha256 else moved
+
+
+def _path_of(found: Snapshot, memory_id: str) -> str:
+    """Path of a memory, or its last one."""
+    return next(iter(_known_paths(found, memory_id)), "")
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:

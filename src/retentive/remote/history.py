@@ -227,7 +227,7 @@ class RemoteHistory(History):
         sender = self._store.sender(actor)
         given = {**body, "mode": mode, "dry_run": dry_run}
         found = yield HttpRequest(
-            "POST", f"{self._store.base}/{route}", {}, given, sender, repeats=dry_run, returns_conflicts=True
+            "POST", f"{self._store.base}/{route}", {}, given, sender, repeats=True, returns_conflicts=True
         )
         return objects.outcome(found, dry_run=dry_run)
 
@@ -251,7 +251,7 @@ class RemoteHistory(History):
         if memory_id is None:
             memory_id = (yield from self._store.loaded(path or ""))[0].id
         route = f"{self._store.base}/memories/{segment(memory_id)}/erase"
-        found = yield HttpRequest("POST", route, actor=self._store.sender(actor))
+        found = yield HttpRequest("POST", route, actor=self._store.sender(actor), repeats=True)
         return Removed(found["versions"], found["pending"])
 
     @exchange

@@ -82,7 +82,7 @@ class RemoteById(ById):
         _check_origin(origin)
         found = objects.memory((yield from self._found(memory_id)))
         query = {"expected_content_sha256": if_sha256}
-        yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor))
+        yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)
 
 

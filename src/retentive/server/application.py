@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import current_thread, main_thread
 from types import FrameType
@@ -25,6 +25,7 @@ from retentive.server.credentials import (
     is_token,
     key_in,
     named_actor,
+    read_request_key,
 )
 from retentive.server.envelope import Envelope
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
@@ -105,10 +106,17 @@ class Server:
         check_scope(caller.key, route)
         fields = read_query(route.query, request.scope["query_string"])
         call = RouteCall(
-            self.place, caller, request.url.path, request.headers.get("last-event-id"), request.path_params
+            self.place,
+            caller,
+            request.method,
+            request.url.path,
+            request.headers.get("last-event-id"),
+            request.path_params,
         )
         if route.method == "POST":
             fields |= read_fields(route.body, read_object(await self._body(request, call, reserve)))
+        if route.method != "GET":
+            call = replace(call, request=read_request_key(request.headers, call, fields))
         work = partial(call.answered_by, route.handler, fields)
         observed = self.telemetry.observed(route, call, fields, work)
         answer = await self.workers.run(observed, is_quick=_is_quick(route, fields))

@@ -16,8 +16,8 @@ from retentive.server.key_store import KeyStore
 from retentive.server.keys import KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
-from retentive.store import MemoryStore
-from retentive.values.records import SYSTEM_STORE
+from retentive.store import MemoryStore, for_request
+from retentive.values.records import SYSTEM_STORE, RequestKey
 
 Json: TypeAlias = dict[str, object]
 INTEGRATION = "http"
@@ -89,11 +89,14 @@ class RouteCall:
 
     place: ServedPlace
     caller: Caller
+    method: str
     path: str
     """Path of the request."""
     last_event_id: str | None = None
     """The header `Last-Event-ID` of a client that connects again."""
     ids: Mapping[str, str] = field(default_factory=dict)
+    request: RequestKey | None = None
+    """From the header `Idempotency-Key`: the operations of a repeated request do not run again."""
 
     @property
     def info(self) -> StoreInfo:
@@ -114,7 +117,7 @@ class RouteCall:
         except NotFound:
             raise missing(NO_STORE) from None
         self._seen(info)
-        return store
+        return store if self.request is None else for_request(store, self.request)
 
     def _seen(self, info: StoreInfo) -> StoreInfo:
         if not self.caller.sees(info):

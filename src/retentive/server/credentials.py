@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from retentive.engine.repeated_requests import request_key
 from retentive.errors import InvalidInput
+from retentive.server.calls import RouteCall
 from retentive.server.errors import forbidden, invalid
 from retentive.server.keys import KeyRecord
 from retentive.server.routes import Route
 from retentive.storage.contract import Actor
+from retentive.values.records import RequestKey
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -16,6 +22,8 @@ if TYPE_CHECKING:
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
 """A request names at most one of them. Other names are ignored."""
 ACTOR_HEADER = "retentive-actor"
+IDEMPOTENCY_HEADER = "idempotency-key"
+_KEY = re.compile("[!-~]{1,255}")
 METADATA = "/.well-known/oauth-protected-resource"
 """Path of the metadata of OAuth (RFC 9728)."""
 
@@ -65,3 +73,14 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
     if actor.kind == "job" or not key.acts_as(str(actor)):
         raise forbidden(f"the key may not act as the actor in {ACTOR_HEADER}")
     return actor
+
+
+def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:
+    """The key under which the client repeats this request, if it has one. Raises `HttpError`."""
+    given = headers.getlist(IDEMPOTENCY_HEADER)
+    if not given:
+        return None
+    if len(given) > 1 or not _KEY.fullmatch(given[0]):
+        raise invalid("Idempotency-Key: one header with 1 to 255 visible ASCII characters is needed")
+    asked = json.dumps(fields, sort_keys=True, default=str)
+    return request_key(call.caller.key.id, given[0], call.method, call.path, str(call.caller.actor), asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from typing import Final
 
 from retentive import __version__
 from retentive.server.calls import Json
@@ -31,6 +32,15 @@ ERRORS = {
 STREAM = "stream:"
 LIST = "list:"
 """Prefixes of `Route.answer`: a media type, or the schema of the items of a page."""
+
+
+_IDEMPOTENCY_KEY: Final[Json] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Name of the request, the same whenever it is sent again: within 24 hours it changes memories once.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
 
 
 @cache
@@ -66,6 +76,7 @@ def _operation(route: Route) -> Json:
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in route.path_names),
             *(_parameter(field) for field in route.query),
+            *([_IDEMPOTENCY_KEY] if route.method != "GET" else []),
         ],
         "responses": {"200": {"description": "Success", "content": _content(route.answer)}, **_errors(route)},
     }

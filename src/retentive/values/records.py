@@ -362,10 +362,19 @@ def now_us(clock: Clock = time.time) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestKey:
+    """The key under which a client repeats a request, and what it asks for, both as digests."""
+
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Invocation:
     """Context of one call: actor, tool_use id, integration, and the source and session that the application named.
 
-    If `actor` is None, the actor that the store was opened with is recorded.
+    If `actor` is None, the actor that the store was opened with is recorded. `request` is the key of the request that
+    asks for the operation: if it is repeated, the operation does not run again.
     """
 
     actor: Actor | None = None
@@ -373,3 +382,4 @@ class Invocation:
     integration: str = "python"
     source: str | None = None
     session: str | None = None
+    request: RequestKey | None = None

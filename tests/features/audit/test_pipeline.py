@@ -15,9 +15,11 @@ from retentive.audit.stage import audited
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.idempotency import idempotent
 from retentive.engine.operation import Outcome
+from retentive.engine.repeated_requests import once_per_request, request_key
 from retentive.engine.writer import GuardedWriter
 from retentive.pipeline import STAGES, applied
 from retentive.review.stage import under_review
+from retentive.store import for_request
 from retentive.values.settings import DEFAULTS
 
 SOURCE = Path(retentive.__file__).parent
@@ -109,7 +111,7 @@ def test_the_stages_are_in_order() -> None:
 
     Repeats come before the review, and guards last.
     """
-    assert (audited, idempotent, under_review, applied) == STAGES
+    assert (audited, idempotent, once_per_request, under_review, applied) == STAGES
 
 
 def audits(store: MemoryStore) -> None:
@@ -124,6 +126,21 @@ def repeats(store: MemoryStore) -> None:
     replies = [store.execute(CREATE, tool_use_id="t") for _ in range(2)]
     assert replies[0] == replies[1]
     assert len(list(store.versions())) == 1
+
+
+def repeats_requests(store: MemoryStore) -> None:
+    """Check that an operation of a repeated request does not run again: the memory was deleted meanwhile."""
+    asked = for_request(store, request_key("apikey_a", "key", "POST", "/"))
+    made = [created(asked)]
+    store.delete(A)
+    made.append(created(asked))
+    assert made[0] == made[1]
+    assert store.memories() == []
+
+
+def created(store: MemoryStore) -> str:
+    """Id of the version that a creation makes."""
+    return store.create(A, "one\n").version_id
 
 
 def proposes(store: MemoryStore) -> None:
@@ -144,6 +161,7 @@ def guards(store: MemoryStore) -> None:
 NEEDED: dict[str, Callable[[MemoryStore], None]] = {
     "audited": audits,
     "idempotent": repeats,
+    "once_per_request": repeats_requests,
     "under_review": proposes,
     "applied": guards,
 }

@@ -90,18 +90,25 @@ def test_a_cancelled_call_runs_to_its_end(api: Api, store: MemoryStore, local: M
     assert local.read(A) == "one"
 
 
-def test_an_undo_whose_answer_is_lost_is_not_repeated(
+def test_changes_of_the_history_whose_answers_are_lost_are_made_once(
     api: Api, proxy: Proxy, store: MemoryStore, local: MemoryStore
 ) -> None:
-    store.create(A, "one")
+    """Undo, restore, and deletion by id. Made twice, the undo would bring back the text that it removes."""
+    made = store.create(A, "one")
     store.write(A, "two")
     with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
         through = opened.store(store.id)
-        proxy.plan = cuts(1, moment="answer")
-        proxy.cut_all()
-        with pytest.raises(errors.OutcomeUnknown, match="unknown if the change is stored"):
-            through.undo("HEAD")
-    assert local.read(A) == "one"
+        for change in (
+            lambda: [step.what for step in through.undo("HEAD").steps],
+            lambda: [step.what for step in through.history.restore(A, "r2").steps],
+            lambda: through.by_id.delete(made.memory_id).memory_id,
+        ):
+            before = len(list(local.history.log()))
+            proxy.plan = cuts(1, moment="answer")
+            proxy.cut_all()
+            assert change() in (["changed"], made.memory_id)
+            assert len(list(local.history.log())) == before + 1
+    assert local.memories() == []
 
 
 def test_a_server_that_is_gone(api: Api, proxy: Proxy, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,62 @@
+"""Repeated requests: an operation that a client asks for again under the same key does not run a second time.
+
+A client that lost the answer of a request sends it again, with the key of the first attempt. The record is written in
+the transaction of the change. It contains digests of the key and of the request, ids and numbers; texts and paths of
+the first result are read from the history.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.idempotency import KIND, MALFORMED, digest, is_old, parsed
+from retentive.engine.operation import Outcome
+from retentive.errors import InvalidInput
+from retentive.values.records import Recorded, RequestKey
+
+_MANY = 8  # number of versions that a record lists; only results of larger changes need none of them
+
+
+def request_key(caller: str, key: str, *parts: str) -> RequestKey:
+    """The key of a request: `caller` is the id of its sender, `parts` are all that the request says."""
+    return RequestKey(digest("request", caller, key), digest(key, *parts))
+
+
+def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
+    """Stage: return the outcome of the first request with this key, if there is one. Otherwise run and record it.
+
+    Raises `InvalidInput` if the key was used for another request. A refused request has no record: it changed nothing.
+    """
+    request, operation = attempt.invocation.request, attempt.operation
+    assert request is not None
+    record = attempt.tx.get_record(KIND, request.key)
+    if record is not None and record == attempt.remembered and attempt.outcome is not None:
+        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+    if record is not None and not is_old(record, attempt.context.clock()):
+        known = parsed(record)
+        if known.get("request") != request.digest:
+            raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
+        try:
+            changes = [Recorded(*each) for each in known["changes"]]
+            result = operation.again(known["kept"], attempt.tx)
+        except MALFORMED:
+            raise InvalidInput(
+                "a request with this idempotency key ran before; its result is not known any more"
+            ) from None
+        return Outcome(attempt.settings, result, recorded=changes, repeated=True, proposed=bool(known.get("proposed")))
+    outcome = proceed(attempt)
+    kept = None if outcome.error is not None else operation.kept(outcome.result, attempt.tx)
+    if kept is None:
+        return outcome
+    about = {
+        "request": request.digest,
+        "kept": kept,
+        "changes": outcome.recorded if len(outcome.recorded) <= _MANY else [],
+        "time": attempt.context.clock(),
+        **({"proposed": True} if outcome.proposed else {}),
+    }
+    attempt.remembered, attempt.outcome = json.dumps(about, sort_keys=True, separators=(",", ":")), outcome
+    attempt.tx.put_record(KIND, request.key, attempt.remembered)
+    return outcome

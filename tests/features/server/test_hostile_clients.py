@@ -180,7 +180,7 @@ def test_oversized_headers_and_urls(api: Api) -> None:
 
 
 def test_headers_without_end_take_no_memory(api: Api) -> None:
-    """The server answers and closes; it does not keep what it gets until the end of the headers."""
+    """The server answers and closes; it does not keep the bytes until the end of the headers."""
     with connect(api) as connection:
         connection.sendall(head(api)[:-2])
         sent = 0

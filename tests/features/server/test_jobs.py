@@ -153,7 +153,7 @@ def test_a_failed_job_is_tried_again(
 def test_a_job_never_runs_twice_at_once(
     opened: retentive.Retentive, times: Times, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process, which leads by now, leaves it alone while its record grows, whatever the wall clock says."""
+    """Another process, which leads by now, leaves it alone while its record grows, at any time of the wall clock."""
     began, end, runs = Event(), Event(), list[str]()
 
     def work() -> str:

@@ -1,4 +1,4 @@
-"""API keys: their text, their record, what they allow, and their routes."""
+"""API keys: their text, their record, their permissions, and their routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OAuth tokens of a running issuer: what is accepted, what it allows, and what is refused."""
+"""OAuth tokens of a running issuer: accepted tokens, their permissions, and refused tokens."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def refused(url: str) -> bool:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_sigterm_cuts_no_command(start: Callable[..., Running], workers: str) -> None:
-    """What was acknowledged is stored, a command without an answer is stored or not, but never half; streams end."""
+    """Acknowledged commands are stored, a command without an answer is stored whole or not at all; streams end."""
     running = start("--workers", workers)
     parts = urlsplit(running.url)
     stream = HTTPConnection(parts.hostname or "", parts.port, timeout=60)

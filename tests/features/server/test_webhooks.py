@@ -37,7 +37,7 @@ Received = tuple[str, dict[str, str], str]
 
 
 class Receiver:
-    """HTTP server that keeps what it gets. It answers with the next of `statuses`, then with 200."""
+    """HTTP server that keeps its requests. It answers with the next of `statuses`, then with 200."""
 
     def __init__(self) -> None:
         self.got: Queue[Received] = Queue()
@@ -60,7 +60,7 @@ class Receiver:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook?a=b"
 
     def events(self) -> list[Received]:
-        """What came until now."""
+        """The requests received until now."""
         return [self.got.get() for _ in range(self.got.qsize())]
 
 
@@ -182,7 +182,7 @@ def test_events_of_the_library_and_the_command_line(
 def test_changes_of_memories_for_endpoints_that_ask(
     api: Api, receiver: Receiver, rounds: Rounds, opened: retentive.Retentive
 ) -> None:
-    """One event tells of the newest change, whose id continues an event stream."""
+    """One event has the id of the newest change, and this id continues an event stream."""
     old = opened.store("old")
     old.write("/memories/a", "before")
     endpoint(api, receiver, "memory_store.deleted")
@@ -376,7 +376,7 @@ def test_one_leader_within_a_lease(opened: retentive.Retentive) -> None:
 
 
 def test_of_many_processes_one_leads_at_a_time(opened: retentive.Retentive) -> None:
-    """Whatever the order of their steps and the pauses between them."""
+    """The result holds for each order of their steps and each pause between them."""
     import random
 
     chooser, clock = random.Random(7), Time()

@@ -239,6 +239,7 @@ class HostedStore(RemoteStore):
     undo = unsupported("undo")
     undo_by = unsupported("undo_by")
     review = property(unsupported("review"))
+    trust = property(unsupported("trust"))
 
 
 class HostedHistory(RemoteHistory):

@@ -66,7 +66,9 @@ def unsupported(name: str) -> Any:
 
 def no_route(name: str) -> InvalidInput:
     """The error for an operation that no route offers."""
-    return InvalidInput(f"`{name}` is not possible over HTTP; open the location on the machine of the server")
+    return InvalidInput(
+        f"`{name}` is not possible with the URL of a server; open the location on the machine of the server"
+    )
 
 
 def pages(path: str, *, most: int | None = None, **query: object) -> HttpExchange[list[JsonBody]]:

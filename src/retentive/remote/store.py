@@ -24,6 +24,7 @@ from retentive.remote.identified import RemoteById
 from retentive.remote.methods import exchange, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, T, conflicting_in, segment
 from retentive.remote.review import RemoteReview
+from retentive.remote.trust import RemoteTrust
 from retentive.search.results import Results
 from retentive.store import MemoryStore
 from retentive.values.commands import Clear, Command, parse, paths_of
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from retentive.history.history import History
     from retentive.pipeline import StoreCore
     from retentive.review.session import Review
+    from retentive.review.trust import Trust
 
 
 class RemoteStore(MemoryStore):
@@ -301,6 +303,11 @@ class RemoteStore(MemoryStore):
         """Proposals of actors whose changes need review."""
         return RemoteReview(self)
 
+    @property
+    def trust(self) -> Trust:
+        """Trust in the memories: list, confirm, quarantine and release."""
+        return RemoteTrust(self)
+
     @exchange
     def search(
         self,
@@ -352,7 +359,6 @@ class RemoteStore(MemoryStore):
     read_only = unsupported("read_only")
     sweep = unsupported("sweep")
     scan = unsupported("scan")
-    trust = property(unsupported("trust"))
     audit = property(unsupported("audit"))
 
 

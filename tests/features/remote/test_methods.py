@@ -295,16 +295,15 @@ def test_no_method_of_the_library_reaches_for_storage(own: type, remote_kind: ty
         ("scan", lambda store: store.scan()),
         ("sweep", lambda store: store.sweep()),
         ("audit", lambda store: store.audit),
-        ("trust", lambda store: store.trust),
         ("history.feed", lambda store: store.history.feed()),
         ("read_only", lambda store: store.read_only()),
     ],
 )
 def test_what_no_route_offers_names_itself(store: MemoryStore, name: str, call: Callable[[MemoryStore], Any]) -> None:
-    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not possible over HTTP"):
+    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not possible with the URL of a server"):
         call(store)
 
 
 def test_mounts_need_storage(store: MemoryStore) -> None:
-    with pytest.raises(errors.InvalidInput, match="not possible over HTTP"):
+    with pytest.raises(errors.InvalidInput, match="not possible with the URL of a server"):
         retentive.Mounts({"/memories": store})

@@ -1,0 +1,78 @@
+"""Trust in the memories of a store on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from retentive.engine.trust.levels import TRUSTED, Level, check_level
+from retentive.errors import NotFound
+from retentive.remote import objects
+from retentive.remote.methods import exchange, no_route, pages
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody
+from retentive.review.trust import DoubtedMemory, Trust
+from retentive.storage.contract import Actor, Version
+from retentive.values.paths import ROOT
+from retentive.values.patterns import check_trust_pattern
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
+
+
+class RemoteTrust(Trust):
+    """Trust over HTTP. A change whose answer is lost is not repeated."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self._store = store
+        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+        self.default_sender = store.default_sender
+
+    def __repr__(self) -> str:
+        return f"<RemoteTrust of {self._store.id}>"
+
+    @exchange
+    def doubted(self, under: str = ROOT, *, level: Level | None = None) -> HttpExchange[list[DoubtedMemory]]:
+        """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
+        check_level(level)
+        target = objects.parsed(under)
+        if level == TRUSTED:
+            return []
+        above = "/" if target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
+        given = yield from pages(f"{self._store.base}/doubted_memories", path_prefix=above, level=level)
+        found = map(_doubted, given)
+        return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
+
+    def levels(self, versions: Iterable[Version]) -> list[Level]:
+        """Refused: the versions of a server have no provenance."""
+        raise no_route("trust.levels")
+
+    @exchange
+    def confirm(self, path: str, *, actor: Actor | str | None = None) -> HttpExchange[list[str]]:
+        """Trust the present text of a memory, or of all memories below a directory. Returns the paths."""
+        target = objects.parsed(path)
+        try:
+            found = yield self._change("confirm", {"path": objects.api_path(target)}, actor)
+        except NotFound:
+            raise NotFound(f"there is no memory at {target.written}") from None
+        return list(map(objects.tool_path, found["paths"]))
+
+    @exchange
+    def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
+        """Hide all memories to which an actor, a session or a source contributed; False if they were hidden."""
+        found = yield self._change("quarantine", {"pattern": check_trust_pattern(pattern)}, actor)
+        return bool(found["changed"])
+
+    @exchange
+    def release(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
+        """Reverse `quarantine` for the same pattern; return whether it was in quarantine."""
+        found = yield self._change("release", {"pattern": check_trust_pattern(pattern)}, actor)
+        return bool(found["changed"])
+
+    def _change(self, verb: str, body: JsonBody, actor: Actor | str | None) -> HttpRequest:
+        return HttpRequest("POST", f"{self._store.base}/trust/{verb}", {}, body, self._store.sender(actor))
+
+
+def _doubted(given: JsonBody) -> DoubtedMemory:
+    flags = tuple((each["line"], each["kind"]) for each in given["flags"])
+    path, contributors = objects.tool_path(given["path"]), tuple(given["contributors"])
+    return DoubtedMemory(path, given["memory_id"], given["level"], contributors, flags)

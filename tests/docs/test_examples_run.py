@@ -20,14 +20,13 @@ from support.pages import ROOT, WRITTEN, Block, blocks
 from support.printed import assert_prints
 from support.scripts import SCRIPTS
 
-SLOW = {"agents", "audit", "chat", "frameworks", "history", "migrating", "moving", "review", "search"}
-SLOW |= {"testing-your-agent", "trust", "tutorial", "web-service"}
-"""Pages with many programs, which run in the long profile: each program starts an interpreter and imports an SDK."""
+QUICK = {"README"}
+"""Pages that run in all profiles. The others do in the long one: each program starts an interpreter, often with an SDK."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 
 def in_time(page: Path) -> Any:
-    return pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem in SLOW else [])
+    return pytest.param(page, id=page.stem, marks=[] if page.stem in QUICK else [pytest.mark.long])
 
 
 @pytest.mark.parametrize("page", [in_time(page) for page in RUNNABLE])

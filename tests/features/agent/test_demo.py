@@ -58,6 +58,7 @@ def assert_in_order(lines: list[str], *expected: str) -> None:
     assert missing is None, f"{missing!r} is not there, or not in this order"
 
 
+@pytest.mark.long
 def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> None:
     """The demo runs in a pipe and stores its memory in a directory.
 
@@ -242,6 +243,7 @@ def test_only_newly_cleared_results_count() -> None:
     assert step(steps, 1) == ((1, 10), None)
 
 
+@pytest.mark.long
 def test_invalid_arguments_are_usage_errors(tmp_path: Path) -> None:
     """The location already has memories, or --live is given without an API key. The location stays unchanged."""
     at = f"sqlite:///{tmp_path}/command.db"

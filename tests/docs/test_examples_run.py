@@ -21,7 +21,7 @@ from support.printed import assert_prints
 from support.scripts import SCRIPTS
 
 QUICK = {"README"}
-"""Pages that run in all profiles. The others do in the long one: each program starts an interpreter, often with an SDK."""
+"""Pages that run in all profiles. The others run in the long one, since each program starts an interpreter."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 

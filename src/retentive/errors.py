@@ -22,11 +22,15 @@ class Conflicting:
 
 
 class RetentiveError(Exception):
-    """Base class of all errors of retentive. Picklable. `conflicting` is set if a path is not free."""
+    """Base class of all errors of retentive. Picklable.
+
+    `conflicting` is set if a path is not free, `position` if a command of a batch is refused: its index.
+    """
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
     conflicting: Conflicting | None = None
+    position: int | None = None
 
 
 class InvalidInput(RetentiveError):

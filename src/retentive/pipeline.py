@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import compress
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt, Proceed
@@ -27,6 +27,9 @@ from retentive.storage.contract import Actor, Snapshot, Transaction
 from retentive.values.properties import properties_of
 from retentive.values.records import Invocation, Written
 from retentive.values.replies import Reply
+
+if TYPE_CHECKING:
+    from retentive.engine.batch import Batch
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -199,14 +202,33 @@ class StoreCore(StoreContext):
         """Run a command, or a change by id, for a program. Raises the error of the reply, and storage errors."""
         try:
             outcome: Outcome[CommandResult] = run(self, operation, invocation)
-            result = outcome.value()
+            outcome.value()
         except Refused as refusal:
             raise self.error(refusal, operation) from None
-        memory, recorded = result.memory, outcome.recorded
+        return self._written(operation, outcome)
+
+    def _written(self, operation: WriteOperation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+        result, recorded = outcome.value(), outcome.recorded
+        memory = result.memory
         path = paths_named(operation)[-1].text if memory is None else memory.path
         memory_id = memory.id if memory is not None else recorded[-1].memory_id if len(recorded) == 1 else ""
         notes = notes_of(self, outcome)
         return Written(path, result.version_id, len(recorded), outcome.proposed, notes, memory_id, memory)
+
+    def written_together(self, batch: Batch, invocation: Invocation) -> list[Written]:
+        """Run the commands of a batch, all or none. Raises the error of the refused one, and storage errors."""
+        try:
+            outcome = run(self, batch, invocation)
+            steps = outcome.value()
+        except Refused as refusal:
+            raise self.error(refusal, batch.commands[refusal.position or 0]) from None
+        return [
+            self._written(
+                command,
+                Outcome(outcome.settings, step.result, recorded=step.recorded, proposed=outcome.proposed),
+            )
+            for command, step in zip(batch.commands, steps, strict=True)
+        ]
 
     def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
         """Run an operation for a program and return its result. Raises the error of the reply, and storage errors."""
@@ -219,7 +241,7 @@ class StoreCore(StoreContext):
         """The exception for a refused operation, with the sentence of the error reply."""
         said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
         error = error_of(said.text, said.code)
-        error.conflicting = refusal.conflicting
+        error.conflicting, error.position = refusal.conflicting, refusal.position
         return error
 
     def peek(self, operation: ReadOperation[R]) -> R:

@@ -266,6 +266,21 @@ class MemoryStore(Memories):
         search = StoreSearch(query, mode, regex, target.text, tuple(paths), at, history, source, trust, limit)
         return search.run(self._core, actor, partial(self._core.found, actor=actor))
 
+    def batch(
+        self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+    ) -> list[Written]:
+        """Run up to 100 commands as one change, all or none; return what each has written.
+
+        `commands` are the inputs of tool calls, such as `{"command": "create", "path": ..., "file_text": ...}`, without
+        `view`; each may have `if_version`, the id that the newest version of the memory must have. A command sees the
+        changes of those before it. Raises the error of the refused command, whose `position` is its index.
+        """
+        from retentive.engine.batch import batch_of  # noqa: PLC0415 - rarely needed
+
+        with self._core.checking("batch", actor):
+            batch = batch_of(self._core, commands)
+        return self._core.written_together(batch, self._core.invocation(actor, **origin))
+
     @property
     def by_id(self) -> ById:
         """The memories by their ids: read, update and delete."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -11,10 +12,10 @@ from retentive.history.apply import RestoreOutcome, Step, What
 from retentive.history.plan import Conflict
 from retentive.remote.requests import JsonBody
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange
-from retentive.values.commands import Append, Clear, Command, Write
+from retentive.values.commands import Append, Clear, Command, Write, parse
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.properties import Properties
-from retentive.values.records import Actor, Memory, StoreInfo, Version
+from retentive.values.records import Actor, Memory, StoreInfo, Version, Written
 from retentive.values.replies import REPLIES
 
 _ACTORS = {
@@ -177,3 +178,21 @@ def decision(given: JsonBody) -> DecisionOutcome:
             )
         )
     return DecisionOutcome(tuple(given["done"]), tuple(given["already"]), tuple(given["with_them"]))
+
+
+def sendable(command: object) -> object:
+    """A command as JSON can hold it. Raises `Refused` for the input of a model that it cannot hold."""
+    if isinstance(command, Command | Clear):
+        return raw(command)
+    try:
+        json.dumps(command, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return raw(parse(command))
+    return command
+
+
+def written(given: JsonBody) -> Written:
+    """What a command has written."""
+    path, version_id = tool_path(given["path"]), given["memory_version_id"] or ""
+    notes, memory_id = tuple(given["notes"]), given["memory_id"] or ""
+    return Written(path, version_id, given["change_count"], given["proposed"], notes, memory_id)

@@ -203,7 +203,8 @@ def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
         found = _BY_TYPE[error["type"]](message)
     elif type(found) is RetentiveError and code != RetentiveError.code:
         found = _OWN_CODES.get(code or "", _BY_STATUS.get(answer.status, RetentiveError))(message)
-    found.conflicting = conflicting_in(error)
+    position = error.get("position")
+    found.conflicting, found.position = conflicting_in(error), position if isinstance(position, int) else None
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
@@ -154,7 +153,7 @@ class RemoteStore(MemoryStore):
         if_version: str | None = None,
     ) -> HttpExchange[JsonBody]:
         """Send a command; return the answer of its route. Raises `Refused` for one that cannot be sent."""
-        given = _sendable(command)
+        given = objects.sendable(command)
         is_view = isinstance(given, Mapping) and given.get("command") == "view"
         path = f"{self.base}/commands"
         body: JsonBody = {"command": given, "if_version": if_version, **(origin or {})}
@@ -182,9 +181,16 @@ class RemoteStore(MemoryStore):
         done = yield from self.performed(command, self.sender(actor), None, origin_of(**origin), if_version)
         if done["is_error"]:
             raise _error(done)
-        path, version_id = objects.tool_path(done["path"]), done["memory_version_id"] or ""
-        count, notes = done["change_count"], tuple(done["notes"])
-        return Written(path, version_id, count, done["proposed"], notes, done["memory_id"] or "")
+        return objects.written(done)
+
+    @exchange
+    def batch(
+        self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+    ) -> HttpExchange[list[Written]]:
+        """Run up to 100 commands as one change, all or none; return what each has written."""
+        body: JsonBody = {"commands": [objects.sendable(each) for each in commands], **origin_of(**origin)}
+        done = yield HttpRequest("POST", f"{self.base}/batch", {}, body, self.sender(actor), repeats=True)
+        return list(map(objects.written, done["results"]))
 
     @exchange
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
@@ -364,17 +370,6 @@ class RemoteStore(MemoryStore):
 
 def _unchanged(found: HttpExchange[T]) -> HttpExchange[T]:
     return found
-
-
-def _sendable(command: object) -> object:
-    """A command as JSON can hold it. Raises `Refused` for the input of a model that it cannot hold."""
-    if isinstance(command, Command | Clear):
-        return objects.raw(command)
-    try:
-        json.dumps(command, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError):
-        return objects.raw(parse(command))
-    return command
 
 
 def _named(command: object) -> tuple[MemoryPath, ...]:

@@ -204,6 +204,22 @@ def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = 
     return FieldType({"type": "array", "maxItems": MAX_LIMIT, "items": dict(schema or {"type": "string"})}, read)
 
 
+def objects(most: int) -> FieldType:
+    """A list of 1 to `most` objects."""
+
+    def read(value: object) -> list[dict[str, object]]:
+        if (
+            not isinstance(value, list)
+            or not 0 < len(value) <= most
+            or not all(isinstance(each, dict) for each in value)
+        ):
+            raise InvalidInput(f"must be a list of 1 to {most} objects")
+        return value
+
+    schema = {"type": "array", "minItems": 1, "maxItems": most, "items": {"type": "object"}}
+    return FieldType(schema, read)
+
+
 def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
     """Arguments of a handler from the query of a URL. Raises `HttpError`."""
     try:

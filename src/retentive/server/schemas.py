@@ -94,6 +94,19 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         conflicting_memory_id=nullable(TEXT),
         conflicting_path=nullable(TEXT),
     ),
+    "batch_result": fixed(
+        type=const("batch_result"),
+        results=array(
+            fixed(
+                path=TEXT,
+                memory_id=nullable(TEXT),
+                memory_version_id=nullable(TEXT),
+                change_count=NUMBER,
+                notes=array(TEXT),
+                proposed=FLAG,
+            )
+        ),
+    ),
     "memory_store_usage": fixed(
         type=const("memory_store_usage"), memory_store_id=TEXT, memories=NUMBER, content_size_bytes=NUMBER
     ),
@@ -307,6 +320,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
                 "details": fixed(error_code=TEXT),
                 "conflicting_memory_id": nullable(TEXT),
                 "conflicting_path": nullable(TEXT),
+                "position": NUMBER,
                 "conflicts": array(
                     {
                         "oneOf": [

@@ -145,6 +145,14 @@ CASES: dict[str, Case] = {
         actor=BOB,
         refused="read_only",
     ),
+    "Batch": Case(
+        lambda _, at: at.batch([{"command": "create", "path": NEW, "file_text": "x"}], actor=BOB),
+        "batch",
+        (NEW,),
+        makes=1,
+        actor=BOB,
+        refused="read_only",
+    ),
     "ChangeProperties": Case(
         lambda scene, at: scene.place.update_store(at.id, name="New", actor=BOB), "store.update", actor=BOB
     ),

@@ -92,6 +92,7 @@ ACTS: Mapping[str, Act] = {
     "RunCommand write": lambda scene: scene.store.write(A, "saved", if_version=scene.newest),
     "RunCommand append": lambda scene: scene.store.append(A, "more"),
     "UpdateMemory": lambda scene: scene.store.by_id.update(scene.store.load(A)[0].id, text="saved", path="/memories/n"),
+    "Batch": lambda scene: scene.store.batch([{"command": "create", "path": "/memories/new", "file_text": "x"}]),
     "DeleteMemory": lambda scene: scene.store.by_id.delete(scene.store.load(A)[0].id),
     "Restore a memory": lambda scene: scene.store.history.restore(A, scene.oldest),
     "Restore a directory": lambda scene: scene.store.history.restore("/memories", scene.oldest, mode="force"),

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from retentive.engine.batch import parse_for_applications
 from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
-from retentive.errors import Conflicting, Refused
+from retentive.errors import Conflicting, Refused, RetentiveError
 from retentive.pipeline import StoreCore
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import forbidden
+from retentive.server.errors import api_error, forbidden
 from retentive.server.keys import Scope
 from retentive.server.objects import api_path
 from retentive.storage.contract import Snapshot
 from retentive.store import core_of
-from retentive.values.commands import Append, Clear, Command, Delete, View, Write, command_name, parse
+from retentive.values.commands import Clear, Delete, View, command_name
 from retentive.values.provenance import origin_of
-from retentive.values.records import Invocation, Recorded
+from retentive.values.records import Invocation, Recorded, Written
 from retentive.values.replies import Reply
 
 MAX_CHANGES = 1_000
@@ -58,6 +59,27 @@ def run_command(
         core.accesses.note(core.id, outcome.result.memory)
         return found | _ids(outcome.result.memory.id, outcome.result.memory.version_id)
     return found | _written(core, outcome)
+
+
+def run_batch(call: RouteCall, *, commands: Sequence[object], source: str | None, session: str | None) -> Json:
+    """Run commands as one change, all or none."""
+    try:
+        written = call.store.batch(commands, **origin_of(source, session))
+    except RetentiveError as error:
+        found = api_error(error)
+        found.fields |= {} if error.position is None else {"position": error.position}
+        raise found from None
+    return {"type": "batch_result", "results": [_of_batch(each) for each in written]}
+
+
+def _of_batch(written: Written) -> Json:
+    return {
+        "path": api_path(written.path),
+        **_ids(written.memory_id, written.version_id),
+        "change_count": written.memories,
+        "notes": list(written.notes),
+        "proposed": written.is_proposed,
+    }
 
 
 def _answer(reply: Reply, path: str | None) -> Json:
@@ -103,18 +125,10 @@ def _operation(core: StoreCore, raw: object, name: object, if_version: str | Non
     """The operation of a command. Raises `Refused`."""
     if name == "clear":
         return RunCommand(Clear(), may_use_reserve=True)
-    command = _for_applications(raw, str(name)) if name in {"write", "append"} else parse(raw)
+    command = parse_for_applications(raw)
     if isinstance(command, View):
         return RunView(command, core.lines)
     return RunCommand(command, isinstance(command, Delete), if_version)
-
-
-def _for_applications(raw: object, name: str) -> Command:
-    """A command that only applications send. Its fields are those of `create`."""
-    assert isinstance(raw, Mapping)
-    checked = parse({**raw, "command": "create"})
-    path, text = checked.path, checked.file_text  # type: ignore[union-attr]  # the command is a `Create`
-    return (Write if name == "write" else Append)(path, text)
 
 
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from retentive.engine.batch import MAX_BATCH
 from retentive.engine.trust.levels import LEVELS
 from retentive.server.fields import (
     ANYTHING,
     FLAG,
     Field,
     choice,
+    objects,
     required,
     text,
     texts,
@@ -20,7 +22,7 @@ from retentive.server.handlers import (
     tool,
 )
 from retentive.server.routes import Route
-from retentive.server.table.shared import ADMIN, AT, ERASE, LIMIT, PAGE, PREFIX, READ, STORE
+from retentive.server.table.shared import ADMIN, AT, ERASE, LIMIT, PAGE, PREFIX, READ, STORE, WRITE
 from retentive.values.patterns import check_path_pattern
 from retentive.values.settings import NAMES
 
@@ -77,6 +79,24 @@ STORE_ROUTES = (
             required("command", ANYTHING, "Input of the tool. `write` and `append` have the fields of `create`"),
             Field("id", text(min_chars=1), "The same id again gets the same result for 24 hours"),
             Field("if_version", text(200), "Id that the newest version must have; empty if there must be no memory"),
+            Field("source", text(), "Source of the change, such as `user` or `tool:name`"),
+            Field("session", text(), "Session of the change"),
+        ),
+        conflicts=True,
+    ),
+    Route(
+        "POST",
+        f"{STORE}/batch",
+        WRITE,
+        commands.run_batch,
+        "batch_result",
+        "Run up to 100 commands as one change, all or none; an error has the `position` of the refused command",
+        body=(
+            required(
+                "commands",
+                objects(MAX_BATCH),
+                "Inputs of the tool, without `view`; each may have `if_version`, the id of the newest version",
+            ),
             Field("source", text(), "Source of the change, such as `user` or `tool:name`"),
             Field("session", text(), "Session of the change"),
         ),

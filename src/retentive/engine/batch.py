@@ -1,0 +1,114 @@
+"""Several commands as one change: all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retentive.engine.command_handlers import CommandResult, RunCommand
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import WriteOperation
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.storage.contract import Transaction
+from retentive.values.commands import Append, Clear, Command, Create, Delete, View, Write, parse
+from retentive.values.records import Recorded
+
+MAX_BATCH = 100
+"""Commands in one batch: the writers of a memory store wait for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStep:
+    """Result of one command of a batch, and the versions that it recorded."""
+
+    result: CommandResult
+    recorded: tuple[Recorded, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(WriteOperation[list[BatchStep]]):
+    """Run commands in their order, in one transaction. Each sees the changes of those before it.
+
+    If one is refused, the `position` of the `Refused` is its index, and nothing is changed.
+    """
+
+    name = "batch"
+    commands: tuple[RunCommand, ...]
+    may_use_reserve: bool = False
+
+    @property
+    def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the commands
+        """True if all commands only delete."""
+        return all(each.allowed_when_archived for each in self.commands)
+
+    def paths(self) -> tuple[str, ...]:
+        """Canonical paths in the commands."""
+        return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[BatchStep]:
+        """Run the commands."""
+        steps: list[BatchStep] = []
+        for position, each in enumerate(self.commands):
+            before = len(writer.recorded)
+            try:
+                result = each.apply(tx, writer)
+            except Refused as refusal:
+                refusal.position = position
+                raise
+            steps.append(BatchStep(result, tuple(writer.recorded[before:])))
+        return steps
+
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """The versions of each command."""
+        return {"steps": [[each.result.version_id, each.recorded] for each in result]}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[BatchStep]:
+        """Results without the notes and the snippets of the replies."""
+        return [
+            BatchStep(CommandResult(version_id=version_id), tuple(Recorded(*each) for each in recorded))
+            for version_id, recorded in kept["steps"]
+        ]
+
+
+def batch_of(context: StoreContext, commands: Sequence[object]) -> Batch:
+    """A batch of commands, parsed or as the raw input of tool calls, each with `if_version` if wanted.
+
+    Raises `InvalidInput` for a batch that is empty, too long, or has a view, and the error of the reply to a malformed
+    command. Both have the `position` of the command.
+    """
+    if isinstance(commands, str | bytes) or not 0 < len(commands) <= MAX_BATCH:
+        raise InvalidInput(f"a batch is a list of 1 to {MAX_BATCH} commands")
+    made: list[RunCommand] = []
+    for position, given in enumerate(commands):
+        try:
+            made.append(_run_command(given))
+        except RetentiveError as error:
+            raised = context.raised(error) if isinstance(error, Refused) else error
+            raised.position = position
+            raise raised from None
+    return Batch(tuple(made), may_use_reserve=all(each.may_use_reserve for each in made))
+
+
+def _run_command(given: object) -> RunCommand:
+    if_version: object = None
+    if isinstance(given, Mapping) and "if_version" in given:
+        if_version = given["if_version"]
+        given = {name: value for name, value in given.items() if name != "if_version"}
+    if not isinstance(if_version, str | None):
+        raise InvalidInput("if_version must be the id of a version")
+    command = given if isinstance(given, Command) else parse_for_applications(given)
+    if isinstance(command, View | Clear):
+        raise InvalidInput(f"{command.name} cannot be part of a batch")
+    return RunCommand(command, isinstance(command, Delete), if_version)
+
+
+def parse_for_applications(raw: object) -> Command:
+    """Parse the input of a tool call, or `write` or `append`, which have the fields of `create`. Raises `Refused`."""
+    name = raw.get("command") if isinstance(raw, Mapping) else None
+    if not isinstance(raw, Mapping) or name not in {"write", "append"}:
+        return parse(raw)
+    checked = parse({**raw, "command": "create"})
+    assert isinstance(checked, Create)
+    return (Write if name == "write" else Append)(checked.path, checked.file_text)

@@ -1,0 +1,131 @@
+"""Batches: several commands as one change, all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, errors
+from retentive.engine.batch import MAX_BATCH
+from retentive.values.commands import Append, Write
+from retentive.values.paths import MemoryPath
+from support.http_api import Api, serving
+
+A, B = "/memories/a.md", "/memories/b.md"
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with retentive.open("sqlite://") as opened, serving(opened) as found:
+        yield found
+
+
+@pytest.fixture(params=["local", "remote"])
+def store(api: Api, request: pytest.FixtureRequest) -> Iterator[MemoryStore]:
+    """The same store, opened in the process of the server or over HTTP."""
+    made = api.place.opened.create_store("batch")
+    with retentive.open(api.url, api_key=api.key) as opened:
+        yield (opened if request.param == "remote" else api.place.opened).store(made.id)
+
+
+def create(path: str, text: str = "text\n", **more: object) -> dict[str, object]:
+    return {"command": "create", "path": path, "file_text": text, **more}
+
+
+def test_a_batch_is_one_change(store: MemoryStore) -> None:
+    written = store.batch(
+        [
+            create(A),
+            {"command": "str_replace", "path": A, "old_str": "text", "new_str": "more"},
+            {"command": "rename", "old_path": A, "new_path": "/memories/c.md"},
+            create(B),
+            {"command": "delete", "path": B},
+        ]
+    )
+    assert [(each.path, each.memories) for each in written] == [(path, 1) for path in (A, A, "/memories/c.md", B, B)]
+    assert {each.path: store.read(each.path) for each in store.memories()} == {"/memories/c.md": "more\n"}
+    versions = list(store.versions())
+    assert len({each.revision for each in versions}) == 1
+    assert [each.id for each in reversed(versions)] == [each.version_id for each in written]
+    store.history.undo("HEAD")
+    assert store.memories() == []
+
+
+def test_nothing_is_changed_if_a_command_is_refused(store: MemoryStore) -> None:
+    store.create(B, "kept")
+    with pytest.raises(errors.AlreadyExists, match=r"/memories/b\.md already exists") as refused:
+        store.batch([create(A), create(B)])
+    assert refused.value.position == 1
+    assert [each.path for each in store.memories()] == [B]
+    assert len(list(store.versions())) == 1
+
+
+def test_each_command_may_need_a_version(store: MemoryStore) -> None:
+    first = store.create(A, "one\n")
+    second = store.write(A, "two\n")
+    edit = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "top\n"}
+    with pytest.raises(errors.Conflict) as refused:
+        store.batch([create(B), {**edit, "if_version": first.version_id}])
+    assert refused.value.position == 1
+    assert store.read(A) == "two\n"
+    store.batch([create(B), {**edit, "if_version": second.version_id}])
+    assert store.read(A) == "top\ntwo\n"
+
+
+def test_parsed_commands_and_those_of_applications(store: MemoryStore) -> None:
+    path = MemoryPath.parse(A)
+    store.batch([Write(path, "one\n"), Append(path, "two\n"), {**create(A, "three\n"), "command": "append"}])
+    assert store.read(A) == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "kind", "position"),
+    [
+        ([], errors.InvalidInput, None),
+        ([create(A)] * (MAX_BATCH + 1), errors.InvalidInput, None),
+        ([create(A), {"command": "view", "path": A}], errors.InvalidInput, 1),
+        ([create(A), {"command": "delete", "path": "/memories/../x"}], errors.RetentiveError, 1),
+        ([{"command": "nothing"}], errors.RetentiveError, 0),
+        ([create(A, if_version=3)], errors.InvalidInput, 0),
+    ],
+    ids=["none", "too many", "view", "path", "unknown", "version"],
+)
+def test_invalid_batches(
+    store: MemoryStore, commands: list[object], kind: type[errors.RetentiveError], position: int | None
+) -> None:
+    with pytest.raises(kind) as raised:
+        store.batch(commands)
+    assert raised.value.position == position
+    assert store.memories() == []
+
+
+def test_a_refused_batch_of_an_audited_store_has_one_entry(api: Api) -> None:
+    store = api.place.opened.store("audited")
+    store.change_settings({"audit": True})
+    with pytest.raises(errors.AlreadyExists):
+        store.batch([create(A), create(A)])
+    store.batch([create(A), create(B)])
+    entries = [each for each in store.audit.entries() if each.operation == "batch"]
+    assert [(each.paths, each.outcome) for each in entries] == [((A,), "already_exists"), ((A, B), "ok")]
+    assert store.audit.verify().is_sound
+
+
+def test_a_batch_under_review_waits_as_one_proposal(api: Api) -> None:
+    store = api.place.opened.store("reviewed")
+    store.change_settings({"review": ["session:*"]})
+    written = store.batch([create(A), create(B)], actor="session:s")
+    assert [each.is_proposed for each in written] == [True, True]
+    assert store.memories() == []
+    (proposal,) = store.review.pending()
+    store.review.accept([proposal.id], actor="user:u")
+    assert [each.path for each in store.memories()] == [A, B]
+
+
+def test_a_repeated_batch_is_made_once(api: Api) -> None:
+    made = api.place.opened.create_store("repeated")
+    body = {"commands": [create(A), create(B)]}
+    first, again = (api.post(f"/v1/memory_stores/{made.id}/batch", body, idempotency_key="once").body for _ in range(2))
+    assert first == again
+    assert len(list(api.place.opened.store(made.id).versions())) == 2

@@ -136,6 +136,7 @@ class AsyncMemoryStore(_Async[MemoryStore]):
     undo = _twin(MemoryStore.undo)
     undo_by = _twin(MemoryStore.undo_by)
     search = _twin(MemoryStore.search)
+    batch = _twin(MemoryStore.batch)
     usage = _twin(MemoryStore.usage)
     settings = _twin(MemoryStore.settings)
     change_settings = _twin(MemoryStore.change_settings)

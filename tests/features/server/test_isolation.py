@@ -22,6 +22,7 @@ ALL = pytest.mark.parametrize("route", ROUTES, ids=[f"{route.method} {route.path
 BODIES: dict[str, object] = {
     "content": "x", "name": "x", "path": "/x", "at": "2026-01-01T00:00:00Z", "type": "tool_use",
     "id": "t", "query": "x", "pattern": "session:x",
+    "commands": [{"command": "delete", "path": "/memories/x"}],
     "url": "https://example.com/", "enabled_events": ["memory_store.created"],
     "command": {"command": "view", "path": "/memories"},
 }  # fmt: skip

@@ -7,6 +7,7 @@ EXTRAS = {
     "crypto": ("cryptography>=45",),
     "guards": ("google-re2>=1.1",),
     "langchain": ("langchain>=1.4,<2", "langchain-anthropic>=1.7,<2"),
+    "langgraph": ("langgraph>=1.2,<2", "langgraph-checkpoint>=4.3,<5"),
     "mariadb": ("PyMySQL>=1.2",),
     "oauth": ("joserfc>=1.4",),
     "objects": ("obstore>=0.12,<0.13",),

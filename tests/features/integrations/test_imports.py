@@ -13,7 +13,7 @@ from support.modules import ROOT, imported, modules, run
 
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
-    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
+    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "pydantic_ai",
 )  # fmt: skip
 
 # A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
@@ -52,6 +52,7 @@ DRIVERS = {
     "anthropic": {"integrations/anthropic", "agent", "cli/demo", "cli/chat", "testing/scripted_claude/shape.py"},
     "langchain": {"integrations/langchain.py"},
     "langchain_core": {"integrations/langchain.py"},
+    "langgraph": {"integrations/langgraph.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},
     "anyio": {"aio.py", "remote/client.py", "integrations/anthropic", "agent", "server/application.py"},
     "click": {"cli"},

@@ -1,0 +1,202 @@
+"""Long-term memory store for LangGraph and LangChain agents: `graph.compile(store=LangGraphStore(...))`.
+
+A namespace is a directory and an item a memory `KEY.json` in it: people and models can read, search and restore items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from retentive.values.extras import pip_install
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        validate_op_namespace,
+    )
+    from langgraph.store.memory import InMemoryStore
+except ImportError as error:
+    raise ImportError(f"LangGraphStore needs LangGraph: {pip_install('langgraph')}") from error
+
+from retentive.errors import InvalidInput, NotFound
+from retentive.integrations.documents import (
+    acting,
+    json_object,
+    json_text,
+    memories_below,
+    ranked,
+    segment,
+    strings_in,
+    until_no_conflict,
+)
+from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.storage.contract import Memory
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+
+_SUFFIX = ".json"
+
+
+class LangGraphStore(BaseStore):
+    """LangGraph store in a memory store. Threads may share it.
+
+    `memory` is a memory store, or a location with `store` as the key or id of a memory store. `actor` is recorded with
+    each change. Writes of one `batch` are one change, all or none, and its reads show the state before them.
+
+    Search ranks by words, not by meaning, so no `index` is taken; items do not expire, so no `ttl` is: both raise
+    `NotImplementedError`. Keys, labels and values that a memory cannot hold unchanged raise `InvalidInput`.
+    """
+
+    def __init__(self, memory: Place | MemoryStore, *, store: str | None = None, actor: ActorLike = None) -> None:
+        self._store = acting(open_memory(memory, store, method="batch")[0], "langgraph", actor)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run the reads, then the writes as one change. At most 100 items can be written."""
+        given = list(ops)
+        for op in given:
+            _check(op)
+        written = {_path(op.namespace, op.key): op for op in given if isinstance(op, PutOp)}  # the last one counts
+        texts = {path: _text(op) for path, op in written.items()}
+        results = [self._read(op) for op in given]
+        if texts:
+            until_no_conflict(lambda: self._write(texts))
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run `batch` in a worker thread. Started writes complete if the caller is cancelled."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _read(self, op: Op) -> Result:
+        match op:
+            case GetOp():
+                return self._get(op)
+            case SearchOp():
+                return self._search(op)
+            case ListNamespacesOp():
+                return self._namespaces(op)
+        return None
+
+    def _get(self, op: GetOp) -> Item | None:
+        try:
+            memory, text = self._store.load(_path(op.namespace, op.key))
+        except NotFound:
+            return None
+        return _item(memory, text)
+
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        if op.limit < 0 or op.offset < 0:
+            raise InvalidInput("limit and offset must not be negative")
+        items = self._items(op.namespace_prefix)
+        if op.query:
+            items = self._ranked(op.query, list(items))
+        if op.filter:
+            items = (each for each in items if _has(op, each[1]))
+        return [item for _, item in islice(items, op.offset, op.offset + op.limit)]
+
+    def _items(self, namespace: tuple[str, ...]) -> Iterator[tuple[Memory, SearchItem]]:
+        for memory, text in memories_below(self._store, _directory(namespace)):
+            if _is_item(memory.path):
+                found = _item(memory, text)
+                yield memory, SearchItem(found.namespace, found.key, found.value, found.created_at, found.updated_at)
+
+    def _ranked(self, query: str, items: list[tuple[Memory, SearchItem]]) -> Iterator[tuple[Memory, SearchItem]]:
+        by_path = {memory.path: (memory, item) for memory, item in items}
+        texts = [(memory, "\n".join(strings_in(item.value))) for memory, item in items]
+        for path, score in ranked(self._store, query, texts):
+            by_path[path][1].score = score
+            yield by_path[path]
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        """Namespaces with items. Their conditions are those of LangGraph's own store."""
+        found = dict.fromkeys(_names(each.path)[0] for each in self._store.memories() if _is_item(each.path))
+        model = InMemoryStore()
+        model.batch([PutOp(namespace, "", {}) for namespace in found])
+        listed = model.batch([op])[0]
+        assert isinstance(listed, list)
+        return [each for each in listed if isinstance(each, tuple)]
+
+    def _write(self, texts: dict[str, str | None]) -> None:
+        commands: list[dict[str, str]] = []
+        for path, text in texts.items():
+            if text is not None:
+                commands.append({"command": "write", "path": path, "file_text": text})
+            elif version := self._version(path):
+                commands.append({"command": "delete", "path": path, "if_version": version})
+        if commands:
+            self._store.batch(commands)
+
+    def _version(self, path: str) -> str | None:
+        """Newest version of an item to delete. With it, a directory of that name is never deleted."""
+        try:
+            return self._store.load(path)[0].version_id
+        except NotFound:
+            return None
+
+
+def _check(op: Op) -> None:
+    """Check what `BaseStore` checks only in its methods, and refuse options without effect."""
+    if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
+        raise InvalidInput(f"{type(op).__name__} is not an operation of a LangGraph store")
+    validate_op_namespace(op)
+    if isinstance(op, PutOp) and op.ttl is not None:
+        raise NotImplementedError("items do not expire: leave ttl out, or set the setting `expire_after_days`")
+    if isinstance(op, PutOp) and op.index is not None:
+        raise NotImplementedError("all texts of an item can be searched: leave index out")
+
+
+def _directory(namespace: tuple[str, ...]) -> str:
+    return "/".join([ROOT, *(segment("a label of a namespace", label) for label in namespace)])
+
+
+def _path(namespace: tuple[str, ...], key: str) -> str:
+    return f"{_directory(namespace)}/{segment('a key', key, _SUFFIX)}"
+
+
+def _text(op: PutOp) -> str | None:
+    if op.value is not None and not isinstance(op.value, Mapping):
+        raise InvalidInput(f"the value of an item must be a mapping, not {type(op.value).__name__}")
+    return None if op.value is None else json_text(dict(op.value))
+
+
+def _names(path: str) -> tuple[tuple[str, ...], str]:
+    """Namespace and key of an item."""
+    *labels, name = path.removeprefix(ROOT + "/").split("/")
+    return tuple(labels), name.removesuffix(_SUFFIX)
+
+
+def _is_item(path: str) -> bool:
+    """True for the paths of items: labels have no period, so no directory can be taken for an item."""
+    return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
+
+
+def _item(memory: Memory, text: str) -> Item:
+    namespace, key = _names(memory.path)
+    return Item(
+        value=json_object(memory.path, text),
+        key=key,
+        namespace=namespace,
+        created_at=memory.created_at,
+        updated_at=memory.updated_at,
+    )
+
+
+def _has(op: SearchOp, item: SearchItem) -> bool:
+    """True if LangGraph's own store finds the item with the filter. There, comparing a missing field is an error."""
+    model = InMemoryStore()
+    model.batch([PutOp(item.namespace, item.key, item.value)])
+    try:
+        return bool(model.batch([SearchOp(op.namespace_prefix, op.filter)])[0])
+    except TypeError:
+        return False
+    except ValueError as error:
+        raise InvalidInput(f"the filter does not fit the item {item.key!r}: {error}") from None

@@ -1,0 +1,323 @@
+"""The LangGraph store gives the results of LangGraph's own store in memory, and keeps what a memory store promises."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    SearchOp,
+)
+from langgraph.store.memory import InMemoryStore
+
+import retentive
+from retentive import InvalidInput, MemoryStore
+from retentive.errors import Damaged
+from retentive.integrations.langgraph import LangGraphStore
+from support.modules import run
+from support.places import OpenPlace
+from support.profiles import sized
+
+ALL = 1_000
+LABELS = st.sampled_from(["a", "b", "é x"])
+NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
+PREFIXES = st.lists(LABELS, max_size=2).map(tuple)
+KEYS = st.sampled_from(["k", "l.json", "", "ü 1"])
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(-2, 2), st.sampled_from(["", "x\ny", "é"]))
+FIELDS = st.sampled_from(["one", "two"])
+VALUES = st.dictionaries(FIELDS, st.recursive(SCALARS, lambda each: st.lists(each, max_size=2), max_leaves=4))
+EQUAL = st.dictionaries(
+    FIELDS, st.one_of(SCALARS, st.dictionaries(st.sampled_from(["$eq", "$ne"]), SCALARS, min_size=1))
+)
+PATTERNS = st.lists(st.sampled_from(["a", "b", "*"]), max_size=2).map(tuple)
+CONDITIONS = st.lists(st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), PATTERNS), max_size=2).map(tuple)
+FEW = st.integers(0, 4)
+ANY_DEPTH = st.one_of(st.none(), st.integers(1, 3))
+OPS: st.SearchStrategy[Op] = st.one_of(
+    st.tuples(NAMESPACES, KEYS, st.one_of(VALUES, VALUES, st.none())).map(lambda each: PutOp(*each)),
+    st.tuples(NAMESPACES, KEYS).map(lambda each: GetOp(*each)),
+    st.tuples(PREFIXES, st.one_of(st.none(), EQUAL), FEW, FEW).map(lambda each: SearchOp(*each)),
+    st.tuples(CONDITIONS, ANY_DEPTH, FEW, FEW).map(lambda each: ListNamespacesOp(*each)),
+)
+
+
+class Model(InMemoryStore):
+    """LangGraph's store in memory, with the results in order of paths and without empty namespaces."""
+
+    def results(self, ops: list[Op]) -> list[object]:
+        found = [None if isinstance(op, PutOp) else self._result(op) for op in ops]
+        self.batch([op for op in ops if isinstance(op, PutOp)])
+        return found
+
+    def _result(self, op: Op) -> object:
+        """Result of a read. Deletions leave empty namespaces, and reads of missing items create them."""
+        for empty in [namespace for namespace, items in self._data.items() if not items]:
+            del self._data[empty]
+        if not isinstance(op, SearchOp):
+            return plain(self.batch([op])[0])
+        items = plain(self.batch([op._replace(limit=ALL, offset=0)])[0])
+        by_path = sorted(items, key=lambda item: "/".join([*item[0], item[1] + ".json"]))
+        return by_path[op.offset : op.offset + op.limit]
+
+
+def plain(result: Any) -> Any:
+    """A result without the times, in JSON where `True` is not 1."""
+    if isinstance(result, Item):
+        return result.namespace, result.key, json.dumps(result.value, sort_keys=True)
+    return [plain(each) for each in result] if isinstance(result, list) else result
+
+
+@pytest.fixture
+def store(place: str, open_place: OpenPlace) -> MemoryStore:
+    return open_place(place).store()
+
+
+@given(batches=st.lists(st.lists(OPS, max_size=4), max_size=sized(quick=4, long=12, full=15)), is_async=st.booleans())
+def test_results_equal_those_of_the_store_in_memory(batches: list[list[Op]], is_async: bool) -> None:
+    with retentive.open("sqlite://") as opened:
+        ours, model = LangGraphStore(opened), Model()
+        for ops in batches:
+            results = asyncio.run(ours.abatch(ops)) if is_async else ours.batch(ops)
+            assert [plain(each) for each in results] == model.results(ops)
+
+
+@pytest.mark.parametrize("bound", [{"$gt": 1}, {"$gte": 2}, {"$lt": 3}, {"$lte": 1, "$ne": 0}])
+def test_comparisons_leave_out_items_without_the_field(bound: dict[str, Any]) -> None:
+    """LangGraph's store in memory fails for them; its store on PostgreSQL leaves them out as well."""
+    ours, model = LangGraphStore("sqlite://"), Model()
+    for n in range(4):
+        ours.put(("a",), str(n), {"n": n})
+        model.put(("a",), str(n), {"n": n})
+    ours.put(("a",), "none", {})
+    op = SearchOp(("a",), {"n": bound})
+    assert [plain(each) for each in ours.batch([op])] == model.results([op])
+
+
+def test_times_are_those_of_the_memory(store: MemoryStore) -> None:
+    ours = LangGraphStore(store)
+    ours.put(("users", "ann"), "likes", {"food": "rice"})
+    first = ours.get(("users", "ann"), "likes")
+    ours.put(("users", "ann"), "likes", {"food": "tea"})
+    second = ours.get(("users", "ann"), "likes")
+    assert first is not None
+    assert second is not None
+    assert first.created_at == first.updated_at == second.created_at < second.updated_at
+
+
+def test_items_are_memories_with_history(store: MemoryStore) -> None:
+    """An item is a readable file for the memory tool. Undo brings back its earlier value."""
+    ours = LangGraphStore(store, actor="session:s1")
+    ours.put(("users", "ann"), "likes", {"food": "rice", "since": 2024})
+    ours.put(("users", "ann"), "likes", {"food": "tea", "since": 2026})
+    assert store.read("/memories/users/ann/likes.json") == '{\n  "food": "tea",\n  "since": 2026\n}'
+    assert {str(version.actor) for version in store.versions()} == {"session:s1"}
+    store.undo("HEAD")
+    item = ours.get(("users", "ann"), "likes")
+    assert item is not None
+    assert item.value == {"food": "rice", "since": 2024}
+
+
+def test_a_query_ranks_by_the_words_of_the_values(store: MemoryStore) -> None:
+    """Names of fields, keys and escapes of JSON are no words. A query has no operators."""
+    ours = LangGraphStore(store)
+    ours.put(("docs",), "first", {"text": "Refunds are paid\nweekly", "tags": ["money"]})
+    ours.put(("docs",), "second", {"text": "Refunds and invoices: refunds take a week", "n": 2})
+    ours.put(("docs",), "text", {"title": "nothing of it"})
+    ours.put(("other",), "first", {"text": "refund"})
+
+    def keys(query: str, **options: Any) -> list[str]:
+        return [item.key for item in ours.search(("docs",), query=query, **options)]
+
+    assert sorted(keys("refund")) == ["first", "second"]
+    assert keys("paid weekly -refunds path:x")[0] == "first"
+    assert keys("money") == keys("weekly", limit=1) == ["first"]
+    assert keys("refund", filter={"n": 2}) == ["second"]
+    assert keys("refund", offset=2) == keys("text first") == keys("???") == []
+    best = ours.search((), query="invoices refund")
+    assert best[0].key == "second"
+    assert all(item.score for item in best)
+
+
+REFUSED: list[tuple[type[Exception], Callable[[LangGraphStore], object]]] = [
+    (NotImplementedError, lambda ours: ours.put(("a",), "k", {}, ttl=5)),
+    (NotImplementedError, lambda ours: ours.batch([PutOp(("a",), "k", {}, ttl=5)])),
+    (NotImplementedError, lambda ours: ours.put(("a",), "k", {}, index=["text"])),
+    (NotImplementedError, lambda ours: ours.put(("a",), "k", {}, index=False)),
+    (InvalidInput, lambda ours: ours.put(("a",), "x/y", {})),
+    (InvalidInput, lambda ours: ours.put(("a/b",), "k", {})),
+    (InvalidInput, lambda ours: ours.put(("a",), "e\u0301", {})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k" * 251, {})),
+    (InvalidInput, lambda ours: ours.put(("a",) * 20, "k", {})),
+    (InvalidInput, lambda ours: ours.put(("a",), "zero\u200bwidth", {})),
+    (InvalidInput, lambda ours: ours.get(("a",), "..%2f")),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", {"pair": (1, 2)})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", {"n": float("nan")})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", {"by_number": {1: "one"}})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", {"data": b"bytes"})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", {"text": "\ud800"})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", {"text": "x" * 200_000})),
+    (InvalidInput, lambda ours: ours.put(("a",), "k", [1])),  # type: ignore[arg-type]  # on purpose
+    (InvalidInput, lambda ours: ours.search(("a",), limit=-1)),
+    (InvalidInput, lambda ours: ours.search(("a",), query="x" * 1_001)),
+    (InvalidInput, lambda ours: ours.search((), filter={"n": {"$in": [1]}})),
+    (InvalidInput, lambda ours: ours.batch([PutOp(("a",), f"{n}", {}) for n in range(101)])),
+    (InvalidInput, lambda ours: ours.batch([("a",)])),  # type: ignore[list-item]  # on purpose
+    (InvalidNamespaceError, lambda ours: ours.batch([PutOp(("a.b",), "k", {})])),
+    (InvalidNamespaceError, lambda ours: ours.batch([GetOp(("",), "k")])),
+]
+
+
+@pytest.mark.parametrize(("error", "call"), REFUSED)
+def test_what_a_memory_cannot_hold_is_refused(
+    store: MemoryStore, error: type[Exception], call: Callable[[LangGraphStore], object]
+) -> None:
+    ours = LangGraphStore(store)
+    ours.put(("z",), "before", {"n": 1})
+    with pytest.raises(error):
+        call(ours)
+    assert len(store.versions()) == 1
+
+
+def test_the_writes_of_a_batch_are_all_or_none(store: MemoryStore) -> None:
+    ours = LangGraphStore(store)
+    ours.put(("a",), "old", {"n": 1})
+    with pytest.raises(InvalidInput):
+        ours.batch([PutOp(("a",), "new", {}), PutOp(("a",), "old", None), PutOp(("a",), "long", {"x": "x" * 200_000})])
+    assert [item.key for item in ours.search(())] == ["old"]
+    ours.batch([PutOp(("a",), "new", {}), PutOp(("a",), "old", None), PutOp(("a",), "other", {})])
+    assert [item.key for item in ours.search(())] == ["new", "other"]
+    assert len({version.revision for version in store.versions()}) == 2
+
+
+def test_other_memories_are_no_items(store: MemoryStore) -> None:
+    """A memory with the name of an item and another text is an error, and a directory of that name is never deleted."""
+    ours = LangGraphStore(store)
+    ours.put(("a",), "k", {"n": 1})
+    store.write("/memories/a/notes.md", "not an item")
+    store.write("/memories/v1.2/k.json", "{}")
+    store.write("/memories/a/tree.json/leaf", "kept")
+    assert [item.key for item in ours.search(())] == ["k"]
+    assert ours.list_namespaces() == [("a",)]
+    ours.delete(("a",), "tree")
+    assert store.read("/memories/a/tree.json/leaf") == "kept"
+    store.write("/memories/b/k.json", "[1]")
+    for call in (lambda: ours.get(("b",), "k"), lambda: ours.search(())):
+        with pytest.raises(Damaged, match=r"/memories/b/k\.json is not a JSON object"):
+            call()
+
+
+def test_two_threads_lose_no_item_and_see_whole_batches(store: MemoryStore) -> None:
+    """One thread replaces and deletes two items together, and another one its own; readers see both items or none."""
+    ours, rounds = LangGraphStore(store), sized(quick=15, long=60, full=200)
+    done = threading.Event()
+    seen: list[list[int]] = []
+    errors: list[BaseException] = []
+
+    def pairs() -> None:
+        for n in range(rounds):
+            value = {"n": n} if n % 3 else None
+            ours.batch([PutOp(("pair",), "one", value), PutOp(("pair",), "two", value)])
+
+    def singles() -> None:
+        for n in range(rounds):
+            ours.put(("single",), str(n), {"n": n})
+            ours.delete(("pair",), "three")
+            seen.append([item.value["n"] for item in ours.search(("pair",))])
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.set()
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in (pairs, singles)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert all(len(set(each)) < 2 and len(each) != 1 for each in seen)
+    assert sorted(int(item.key) for item in ours.search(("single",), limit=ALL)) == list(range(rounds))
+
+
+def test_two_threads_may_delete_the_same_items(store: MemoryStore) -> None:
+    ours = LangGraphStore(store)
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(2)
+
+    def delete() -> None:
+        try:
+            for n in range(10):
+                barrier.wait()
+                ours.batch([PutOp(("a",), str(n), {}), PutOp(("b",), "k", None)])
+                ours.delete(("a",), str(n))
+        except BaseException as error:
+            errors.append(error)
+            barrier.abort()
+
+    threads = [threading.Thread(target=delete) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert ours.search(()) == []
+
+
+class Said(TypedDict):
+    said: str
+
+
+def test_nodes_of_a_graph_share_the_store(store: MemoryStore) -> None:
+    """Two runs with different threads; the second one reads what the first one has put."""
+
+    async def remember(state: Said, runtime: Runtime[None]) -> Said:
+        assert runtime.store is not None
+        known = await runtime.store.aget(("users", "ann"), "facts")
+        facts = [*(known.value["facts"] if known else []), state["said"]]
+        await runtime.store.aput(("users", "ann"), "facts", {"facts": facts})
+        return {"said": ", ".join(facts)}
+
+    graph = StateGraph(Said)
+    graph.add_node("remember", remember)
+    graph.add_edge(START, "remember")
+    compiled = graph.compile(store=LangGraphStore(store))
+    said = [asyncio.run(compiled.ainvoke({"said": fact}))["said"] for fact in ("likes tea", "pays in euros")]
+    assert said == ["likes tea", "likes tea, pays in euros"]
+
+
+def test_mounts_and_options_without_effect_are_refused(open_place: OpenPlace) -> None:
+    store = open_place("sqlite://").store()
+    with pytest.raises(InvalidInput, match="`store` has no effect"):
+        LangGraphStore(store, store="other")
+    with pytest.raises(InvalidInput, match="batch"):
+        LangGraphStore(retentive.Mounts({"/memories": store}))  # type: ignore[arg-type]  # on purpose
+
+
+def test_without_langgraph_the_error_names_the_package() -> None:
+    code = """
+import sys
+sys.modules["langgraph.store.base"] = None
+try:
+    import retentive.integrations.langgraph
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'langgraph>=1.2,<2'" in run(code)

@@ -1,0 +1,157 @@
+"""`retentive serve` in a process of its own, and clients that write to it without a pause."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from threading import Event, Thread
+from urllib.parse import urlsplit
+
+import retentive
+from retentive import MemoryStore
+from retentive.server.calls import ServedPlace
+
+MAIN = "from retentive.cli import main; main()"
+
+
+@dataclass
+class Writer:
+    """A client that appends numbered lines to a memory of its own. With `repeats`, it sends a cut command again."""
+
+    url: str
+    key: str
+    store_id: str
+    name: str
+    repeats: bool
+    ended: Event = field(default_factory=Event)
+    acknowledged: list[str] = field(default_factory=list)
+    statuses: set[int] = field(default_factory=set)
+
+    def run(self) -> None:
+        number = 0
+        while not self.ended.is_set():
+            number += 1
+            path = f"/memories/{self.name}"
+            command: dict[str, object] = {"command": "create", "path": path, "file_text": ""}
+            if number > 1:
+                command = {"command": "insert", "path": path, "insert_line": 0, "insert_text": f"{number}\n"}
+            if not self._sent(f"{self.name}-{number}", command):
+                return
+            self.acknowledged.append(f"{number}\n")
+
+    def _sent(self, tool_id: str, command: dict[str, object]) -> bool:
+        body = json.dumps({"type": "tool_use", "id": tool_id, "name": "memory", "input": command})
+        while not self.ended.is_set():
+            try:
+                status, answer = self._post(body)
+            except (OSError, HTTPException):
+                if not self.repeats:
+                    return False
+                continue
+            self.statuses.add(status)
+            if status == 503:
+                time.sleep(0.05)  # a client waits for the time in `retry-after`; this one asks more often
+            if status == 200:
+                assert "is_error" not in answer, answer
+                return True
+        return False
+
+    def _post(self, body: str) -> tuple[int, dict[str, object]]:
+        parts = urlsplit(self.url)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+        try:
+            headers = {"authorization": f"Bearer {self.key}"}
+            connection.request("POST", f"/v1/memory_stores/{self.store_id}/tool", body, headers)
+            response = connection.getresponse()
+            answer: dict[str, object] = json.loads(response.read())
+            assert (response.status == 503) == ("retry-after" in response.headers), response.status
+        finally:
+            connection.close()
+        return response.status, answer
+
+    def lines_in(self, store: MemoryStore) -> list[str]:
+        """Numbered lines that the store has, oldest first."""
+        return store.read(f"/memories/{self.name}").splitlines(keepends=True)[::-1]
+
+
+@dataclass
+class Running:
+    """A running server over a new location, with clients that write."""
+
+    process: subprocess.Popen[str]
+    url: str
+    key: str
+    store: MemoryStore
+
+    def said(self, pattern: str) -> re.Match[str]:
+        """Wait for a line of progress."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            found = re.search(pattern, line)
+            if found:
+                return found
+        raise AssertionError(f"the server ended without {pattern}")
+
+    @contextmanager
+    def writing(self, clients: int, *, repeats: bool) -> Iterator[list[Writer]]:
+        """Clients that write until the block ends."""
+        writers = [Writer(self.url, self.key, self.store.id, f"w{number}", repeats) for number in range(clients)]
+        threads = [Thread(target=each.run) for each in writers]
+        for each in threads:
+            each.start()
+        try:
+            yield writers
+        finally:
+            for writer in writers:
+                writer.ended.set()
+            for each in threads:
+                each.join()
+
+
+@contextmanager
+def process_serving(at: str, *arguments: str) -> Iterator[Running]:
+    """A server of a location, with its default store."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    command = [sys.executable, "-c", MAIN, "serve", "--at", at, "--port", "0", "--no-request-log", *arguments]
+    with retentive.open(at) as opened:
+        key = ServedPlace(opened).keys.create("test").text
+        process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "Serving" in line, process.stderr
+            yield Running(process, line.split()[-1], key, opened.store())
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+
+
+def until(is_done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_done():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def acknowledged(writers: list[Writer]) -> int:
+    return sum(len(each.acknowledged) for each in writers)
+
+
+def refused(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+    except OSError:
+        return True
+    return False

@@ -84,6 +84,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         assert claude.failures == []
 
 
+@pytest.mark.long
 def test_two_users_at_once_have_separate_memories(service: Service) -> None:
     """Both users chat at the same time. Each sees, undoes and erases only memories of their own."""
     told = {"ann": "I am ann and like green tea.", "ben": "I am ben and like coffee."}

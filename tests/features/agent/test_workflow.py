@@ -148,7 +148,8 @@ def assert_within_the_window(run: Run) -> None:
     assert all(state["cleared_tool_uses"] > 0 for state in run.states)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("directory", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["sqlite", "directory"])
 def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
     agent: subprocess.Popen[str], kind: str, tmp_path: Path
 ) -> None:

@@ -98,6 +98,17 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[tuple[Api, Provider]]:
+    """A server and its provider for tests whose tokens are all refused, so that they cannot affect each other."""
+    provider = Provider()
+    tokens = Tokens(RESOURCE, [issuer(provider, stores_claim="stores")])
+    with retentive.open("sqlite://") as opened, serving(opened, tokens=tokens) as found:
+        yield found, provider
+    provider.server.shutdown()
+    provider.server.server_close()
+
+
 @pytest.fixture
 def api(provider: Provider, tmp_path: Path) -> Iterator[Api]:
     tokens = Tokens(RESOURCE, [issuer(provider, stores_claim="stores")])
@@ -148,7 +159,8 @@ CLAIMS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("claims", CLAIMS, ids=str)
-def test_tokens_with_wrong_claims_are_refused(api: Api, provider: Provider, claims: dict[str, Any]) -> None:
+def test_tokens_with_wrong_claims_are_refused(lasting: tuple[Api, Provider], claims: dict[str, Any]) -> None:
+    api, provider = lasting
     refused(with_token(api, provider.token(**{"stores": "*", **claims})).get("/v1/memory_stores"))
 
 
@@ -207,7 +219,8 @@ def forged(provider: Provider, *, jwk: bool = False) -> str:
 
 
 @pytest.mark.parametrize("case", FORGERIES)
-def test_forged_tokens_are_refused(api: Api, provider: Provider, case: str) -> None:
+def test_forged_tokens_are_refused(lasting: tuple[Api, Provider], case: str) -> None:
+    api, provider = lasting
     refused(with_token(api, FORGERIES[case](provider, provider.token(stores="*"))).get("/v1/memory_stores"))
 
 

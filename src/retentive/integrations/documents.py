@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from retentive.engine.listings import ListedMemory
-from retentive.errors import Conflict, Damaged, InvalidInput, Refused
+from retentive.errors import Conflict, Damaged, InvalidInput, NotFound, Refused
 from retentive.search.analysis import normal
 from retentive.search.index import scanned
 from retentive.search.query import Query, check_text
@@ -115,9 +116,20 @@ def until_no_conflict(work: Callable[[], T]) -> T:
     for _ in range(_ATTEMPTS - 1):
         try:
             return work()
-        except Conflict:
+        except (Conflict, NotFound):
             continue
     return work()
+
+
+async def settled(work: Callable[[], T]) -> T:
+    """Run a function that writes in a worker thread. A cancelled caller waits until it ends."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        task.exception()  # retrieved, or asyncio logs it
+        raise
 
 
 def acting(store: MemoryStore, integration: str, actor: Actor | str | None) -> MemoryStore:

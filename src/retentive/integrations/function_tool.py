@@ -35,17 +35,22 @@ class FunctionTool:
 
     def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
         """Run a call and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
-        request: object = arguments
-        if isinstance(arguments, str):
-            try:
-                request = json.loads(arguments)
-            except (ValueError, RecursionError):
-                request = arguments
-        return self.run(request)
+        return self.run(request_of(arguments))
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
         """Run a call and return only the text, for clients without an error flag. Error texts start with "Error"."""
         return self.reply(arguments).text
+
+
+def request_of(arguments: Mapping[str, Any] | str) -> object:
+    """The input of a call, which some clients pass as JSON. Text that is not JSON is returned unchanged."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        request: object = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return request
 
 
 NAME: Final = TOOL["name"]

@@ -5,7 +5,6 @@ A namespace is a directory and an item a memory `KEY.json` in it: people and mod
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -36,6 +35,7 @@ from retentive.integrations.documents import (
     memories_below,
     ranked,
     segment,
+    settled,
     strings_in,
     until_no_conflict,
 )
@@ -73,8 +73,9 @@ class LangGraphStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` in a worker thread. Started writes complete if the caller is cancelled."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        """Run `batch` in a worker thread. If the caller is cancelled, it waits until started writes are complete."""
+        given = list(ops)
+        return await settled(lambda: self.batch(given))
 
     def _read(self, op: Op) -> Result:
         match op:

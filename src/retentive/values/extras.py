@@ -11,6 +11,7 @@ EXTRAS = {
     "mariadb": ("PyMySQL>=1.2",),
     "oauth": ("joserfc>=1.4",),
     "objects": ("obstore>=0.12,<0.13",),
+    "openai-agents": ("openai-agents>=0.24,<0.25",),
     "pydantic-ai": ("pydantic-ai-slim[anthropic]>=2.68,<3",),
     "remote": ("httpx2>=2.16,<3",),
     "postgres": ("psycopg[binary]>=3.3,<4",),

@@ -13,7 +13,7 @@ from support.modules import ROOT, imported, modules, run
 
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
-    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "pydantic_ai",
+    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "agents", "pydantic_ai",
 )  # fmt: skip
 
 # A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
@@ -53,6 +53,7 @@ DRIVERS = {
     "langchain": {"integrations/langchain.py"},
     "langchain_core": {"integrations/langchain.py"},
     "langgraph": {"integrations/langgraph.py"},
+    "agents": {"integrations/openai_agents.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},
     "anyio": {"aio.py", "remote/client.py", "integrations/anthropic", "agent", "server/application.py"},
     "click": {"cli"},

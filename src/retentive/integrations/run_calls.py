@@ -1,0 +1,92 @@
+"""Calls of the memory tool and of the search tool in frameworks that run tools with a context."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from retentive import aio
+from retentive.errors import InvalidInput
+from retentive.integrations.function_tool import request_of
+from retentive.integrations.memory import (
+    ActorLike,
+    AuthorOfRun,
+    Place,
+    SupportsExecute,
+    id_option,
+    memory_of_run,
+    open_memory,
+)
+from retentive.integrations.named import named
+from retentive.integrations.search_tool import search_reply
+from retentive.mounts import Mounts
+from retentive.storage.contract import as_actor
+from retentive.store import MemoryStore
+from retentive.values.replies import Reply
+
+if TYPE_CHECKING:
+    from retentive.mounts import MemoryTree
+
+MemoryOfRun: TypeAlias = "Place | SupportsExecute | Callable[[Any], SupportsExecute]"
+SearchOfRun: TypeAlias = "Place | MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]"
+ActorOfRun: TypeAlias = ActorLike | Callable[[Any], ActorLike]
+NameOfRun: TypeAlias = str | Callable[[Any], str | None] | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryCalls:
+    """Runs the calls of a memory tool, each with the memory and the author of its run."""
+
+    integration: str
+    memory: SupportsExecute | Callable[[Any], SupportsExecute]
+    author: AuthorOfRun
+
+    @classmethod
+    def of(
+        cls,
+        integration: str,
+        memory: MemoryOfRun,
+        *,
+        store: str | None,
+        actor: ActorOfRun,
+        source: NameOfRun,
+        session: NameOfRun,
+    ) -> MemoryCalls:
+        """Open the memory and check the arguments. Raises `InvalidInput` and the errors of storage."""
+        return cls(integration, memory_of_run(memory, store), AuthorOfRun(actor, source, session))
+
+    async def reply(self, context: object, arguments: Mapping[str, Any] | str, call_id: str | None) -> Reply:
+        """Run a call in a worker thread. Invalid input gets an error reply."""
+        memory = self.memory(context) if callable(self.memory) else self.memory
+        through = cast("MemoryTree", named(memory, self.integration))  # uses only the method `execute`
+        options = id_option(memory, call_id)
+        return await aio.execute(through, request_of(arguments), **self.author.of(context), **options)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SearchCalls:
+    """Runs the calls of a search tool, each with the memory and the actor of its run."""
+
+    integration: str
+    memory: MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]
+    actor: ActorOfRun
+
+    @classmethod
+    def of(cls, integration: str, memory: SearchOfRun, *, store: str | None, actor: ActorOfRun) -> SearchCalls:
+        """Open the memory and check the arguments. Raises `InvalidInput` and the errors of storage."""
+        checked = actor if callable(actor) else as_actor(actor)
+        if not callable(memory):
+            return cls(integration, open_memory(memory, store, method="search")[0], checked)
+        if store is not None:
+            raise InvalidInput(f"`store` has no effect if `memory` is a function; let it return a store {store!r}")
+        return cls(integration, memory, checked)
+
+    async def reply(self, context: object, arguments: Mapping[str, Any] | str) -> Reply:
+        """Run a call in a worker thread. Invalid input gets an error reply."""
+        memory = self.memory(context) if callable(self.memory) else self.memory
+        actor = as_actor(self.actor(context) if callable(self.actor) else self.actor)
+        search = partial(search_reply, named(memory, self.integration), request_of(arguments), actor=actor)
+        return await asyncio.to_thread(search)

@@ -29,12 +29,12 @@ from retentive.integrations.documents import (
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
 from retentive.integrations.memory import ActorLike, Place, open_memory
 from retentive.integrations.run_calls import (
-    ActorOfRun,
+    ActorOfCall,
     MemoryCalls,
-    MemoryOfRun,
-    NameOfRun,
+    MemoryOfCall,
+    NameOfCall,
     SearchCalls,
-    SearchOfRun,
+    SearchOfCall,
 )
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -47,12 +47,12 @@ _PART_BYTES = 65_536  # below the default limit of a memory, so that only a sing
 
 
 def memory_tool(
-    memory: MemoryOfRun,
+    memory: MemoryOfCall,
     *,
     store: str | None = None,
-    actor: ActorOfRun = None,
-    source: NameOfRun = None,
-    session: NameOfRun = None,
+    actor: ActorOfCall = None,
+    source: NameOfCall = None,
+    session: NameOfCall = None,
 ) -> FunctionTool:
     """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread.
 
@@ -69,7 +69,7 @@ def memory_tool(
     return FunctionTool(NAME, DESCRIPTION, INPUT_SCHEMA, invoke, strict_json_schema=False)
 
 
-def search_tool(memory: SearchOfRun, *, store: str | None = None, actor: ActorOfRun = None) -> FunctionTool:
+def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
     """Create the tool `memory_search`. The arguments are those of `memory_tool`. Raises `InvalidInput`."""
     calls = SearchCalls.of("openai_agents", memory, store=store, actor=actor)
 

@@ -30,10 +30,10 @@ from retentive.values.replies import Reply
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
 
-MemoryOfRun: TypeAlias = "Place | SupportsExecute | Callable[[Any], SupportsExecute]"
-SearchOfRun: TypeAlias = "Place | MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]"
-ActorOfRun: TypeAlias = ActorLike | Callable[[Any], ActorLike]
-NameOfRun: TypeAlias = str | Callable[[Any], str | None] | None
+MemoryOfCall: TypeAlias = "Place | SupportsExecute | Callable[[Any], SupportsExecute]"
+SearchOfCall: TypeAlias = "Place | MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]"
+ActorOfCall: TypeAlias = ActorLike | Callable[[Any], ActorLike]
+NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,12 +48,12 @@ class MemoryCalls:
     def of(
         cls,
         integration: str,
-        memory: MemoryOfRun,
+        memory: MemoryOfCall,
         *,
         store: str | None,
-        actor: ActorOfRun,
-        source: NameOfRun,
-        session: NameOfRun,
+        actor: ActorOfCall,
+        source: NameOfCall,
+        session: NameOfCall,
     ) -> MemoryCalls:
         """Open the memory and check the arguments. Raises `InvalidInput` and the errors of storage."""
         return cls(integration, memory_of_run(memory, store), AuthorOfRun(actor, source, session))
@@ -72,10 +72,10 @@ class SearchCalls:
 
     integration: str
     memory: MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]
-    actor: ActorOfRun
+    actor: ActorOfCall
 
     @classmethod
-    def of(cls, integration: str, memory: SearchOfRun, *, store: str | None, actor: ActorOfRun) -> SearchCalls:
+    def of(cls, integration: str, memory: SearchOfCall, *, store: str | None, actor: ActorOfCall) -> SearchCalls:
         """Open the memory and check the arguments. Raises `InvalidInput` and the errors of storage."""
         checked = actor if callable(actor) else as_actor(actor)
         if not callable(memory):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Unpack
 
 from retentive.engine.context import StoreContext
+from retentive.engine.repeated_requests import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history import reads
@@ -20,7 +21,7 @@ from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed, erase, redact
 from retentive.history.revisions import Named, Revision, as_revision
-from retentive.storage.contract import Actor, Operation, Version
+from retentive.storage.contract import Actor, Operation, Version, as_actor
 from retentive.values import diff
 from retentive.values.pages import ListPage
 from retentive.values.provenance import Origin
@@ -238,6 +239,34 @@ class History:
             target = None if path is None else self._context.parsed(path)
             operation = Undo(self._named(change), None, None, mode, target)
         return self._change(operation, dry_run, actor, origin)
+
+    def undo_own(
+        self,
+        change: Named | None = None,
+        *,
+        path: str | None = None,
+        mode: Mode = "refuse",
+        request_id: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> RestoreOutcome:
+        """Reverse a change of the actor itself, by default its newest one (at or below `path`).
+
+        The other arguments are those of `undo`. Repeated with the same `request_id` by the same actor within 24 hours,
+        it returns its first result and changes nothing. Raises `ReadOnly` for a change of another actor.
+        """
+        with self._context.checking("undo", actor):
+            own = str(as_actor(actor) or self._context.actor or "")
+            if not own:
+                raise InvalidInput("name the actor whose change is to be undone")
+            target = None if path is None else self._context.parsed(path)
+            named = None if change is None else self._named(change)
+            operation = Undo(named, None, None, mode, target, own)
+            history = self
+            if request_id is not None:
+                asked = "" if named is None else named.text, "" if target is None else target.text, mode
+                history = History(self._context.again(request=request_key(own, request_id, "undo", *asked)))
+        return history._change(operation, False, actor, origin)
 
     def undo_by(
         self,

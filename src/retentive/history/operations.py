@@ -11,13 +11,14 @@ from typing import Any, get_args
 
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, steps
 from retentive.history.changes import Predecessors, grouped
 from retentive.history.past import PastSnapshot, check_kept
 from retentive.history.plan import Conflict, Mode, Plan, State, restored, state_of, undone
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
+from retentive.history.scope import versions_in
 from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
@@ -135,7 +136,10 @@ class Restore(PlannedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Undo(PlannedOperation):
-    """Reverse one change, or all changes of an actor. A revision of `path` names the change."""
+    """Reverse one change, or all changes of an actor. A revision of `path` names the change.
+
+    With `own`, which is an actor, only a change of this actor is reversed; without `change` and `by`, its newest one.
+    """
 
     name = "undo"
     change: Revision | None = None
@@ -143,11 +147,13 @@ class Undo(PlannedOperation):
     since: datetime | None = None
     mode: Mode = "refuse"
     path: MemoryPath | None = None
+    own: str | None = None
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` unless exactly one of `change` and `by` is given."""
         PlannedOperation.__post_init__(self)
-        if (self.change is None) == (self.by is None):
+        named = (self.change, self.by, None if self.change or self.by else self.own)
+        if sum(each is not None for each in named) != 1:
             raise InvalidInput("specify either the change to undo or its actor")
         if self.change is not None and self.change.is_time:
             raise InvalidInput(f"{self.change.text} is a time: name a change, such as r1234 or HEAD, or an actor")
@@ -155,12 +161,12 @@ class Undo(PlannedOperation):
 
     def plan(self, found: Snapshot) -> Plan:
         """Return the target state of each memory concerned. Raises `NotFound` for an unknown change."""
-        if self.change is None:
-            chosen = list(LogFilter(self.by, self.since).chosen(all_versions(found)))
-        else:
-            chosen = named_change(found, self.change, self.path)
+        chosen = self._chosen(found)
         if not chosen:
             raise NotFound("no change has a version with this id")
+        other = next((version for version in chosen if self.own not in {None, str(version.actor)}), None)
+        if other is not None:
+            raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {self.own}")
         memories = dict.fromkeys(version.memory_id for version in chosen)
         history = {memory: list(found.versions(memory_id=memory)) for memory in memories}
         ids = frozenset(version.id for version in chosen)
@@ -169,6 +175,17 @@ class Undo(PlannedOperation):
         for versions in history.values():
             known.learn(versions)
         return replace(made, undone=tuple(grouped(chosen, known)))
+
+    def _chosen(self, found: Snapshot) -> list[Version]:
+        """The versions to reverse. Raises `NotFound` for an unknown change."""
+        if self.change is not None:
+            return named_change(found, self.change, self.path)
+        if self.by is not None:
+            return list(LogFilter(self.by, self.since).chosen(all_versions(found)))
+        newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
+        if newest is None:
+            raise NotFound(f"there is no change by {self.own} to undo")
+        return named_change(found, Revision(Number(newest.revision)))
 
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
         """The changes that the operation reverts."""

@@ -111,20 +111,21 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
     if query is None:
         raise Refused("missing_field", field="query", command=NAME, expected=_QUERY)
     if not isinstance(query, str):
-        raise _bad_field("query", query, _QUERY)
+        raise bad_field("query", query, _QUERY)
     if limit is None:
         limit = LIMIT
     if isinstance(limit, str) and _INTEGER.fullmatch(limit):
         limit = int(limit)
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise _bad_field("limit", limit, _LIMIT)
+        raise bad_field("limit", limit, _LIMIT)
     path = fields.get("path")
     if path is not None and not isinstance(path, str):
-        raise _bad_field("path", path, _PATH)
+        raise bad_field("path", path, _PATH)
     return query, MemoryPath.parse(path or ROOT), min(limit, MAX_LIMIT)
 
 
-def _bad_field(field: str, value: object, expected: str) -> Refused:
+def bad_field(field: str, value: object, expected: str) -> Refused:
+    """The refusal of a wrong value for a field of a tool."""
     try:
         shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
@@ -205,6 +206,22 @@ class RemoteHistory(History):
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=dry_run))
 
     @exchange
+    def undo_own(
+        self,
+        change: Named | None = None,
+        *,
+        path: str | None = None,
+        mode: Mode = "refuse",
+        request_id: str | None = None,
+        actor: Actor | str | None = None,
+        **origin: Unpack[Origin],
+    ) -> HttpExchange[RestoreOutcome]:
+        """Reverse a change of the actor of the request, by default its newest one (at or below `path`)."""
+        at = None if path is None else objects.api_path(objects.parsed(path))
+        body = {"revision": None if change is None else as_revision(change).text, "path": at, "own": True}
+        return (yield from self._changed("undo", body, mode, actor, origin, dry_run=False, request_id=request_id))
+
+    @exchange
     def undo_by(
         self,
         by: str,
@@ -220,14 +237,23 @@ class RemoteHistory(History):
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=dry_run))
 
     def _changed(
-        self, route: str, body: JsonBody, mode: Mode, actor: Actor | str | None, origin: Origin, *, dry_run: bool
+        self,
+        route: str,
+        body: JsonBody,
+        mode: Mode,
+        actor: Actor | str | None,
+        origin: Origin,
+        *,
+        dry_run: bool,
+        request_id: str | None = None,
     ) -> HttpExchange[RestoreOutcome]:
         if any(origin.values()):
             raise no_route(f"{route} with a source or session")
         sender = self._store.sender(actor)
         given = {**body, "mode": mode, "dry_run": dry_run}
+        key = {} if request_id is None else {"key": hashlib.sha256(request_id.encode()).hexdigest()}
         found = yield HttpRequest(
-            "POST", f"{self._store.base}/{route}", {}, given, sender, repeats=True, returns_conflicts=True
+            "POST", f"{self._store.base}/{route}", {}, given, sender, repeats=True, returns_conflicts=True, **key
         )
         return objects.outcome(found, dry_run=dry_run)
 

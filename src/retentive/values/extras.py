@@ -9,6 +9,7 @@ EXTRAS = {
     "langchain": ("langchain>=1.4,<2", "langchain-anthropic>=1.7,<2"),
     "langgraph": ("langgraph>=1.2,<2", "langgraph-checkpoint>=4.3,<5"),
     "mariadb": ("PyMySQL>=1.2",),
+    "mcp": ("mcp>=2.3,<3",),
     "oauth": ("joserfc>=1.4",),
     "objects": ("obstore>=0.12,<0.13",),
     "openai-agents": ("openai-agents>=0.24,<0.25",),

@@ -13,7 +13,7 @@ from support.modules import ROOT, imported, modules, run
 
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
-    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "agents", "pydantic_ai",
+    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "agents", "pydantic_ai", "mcp",
 )  # fmt: skip
 
 # A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
@@ -40,6 +40,7 @@ LAYERS: list[set[str]] = [
     {"integrations"},
     {"agent"},
     {"testing"},
+    {"mcp"},
     {"server"},
     {"cli"},  # `demo` runs the scripted Claude
 ]
@@ -55,13 +56,14 @@ DRIVERS = {
     "langgraph": {"integrations/langgraph.py"},
     "agents": {"integrations/openai_agents.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},
-    "anyio": {"aio.py", "remote/client.py", "integrations/anthropic", "agent", "server/application.py"},
+    "anyio": {"aio.py", "remote/client.py", "integrations/anthropic", "agent", "mcp", "server/application.py"},
     "click": {"cli"},
     "rich": {"cli"},
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
     "starlette": {"testing/scripted_claude", "server"},
     "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py", "server/supervisor.py"},
+    "mcp": {"mcp", "server/mcp.py"},
     "joserfc": {"server/oauth.py", "server/jwks.py"},
     "prometheus_client": {"server/metrics.py"},
     "opentelemetry": {"server/tracing.py"},

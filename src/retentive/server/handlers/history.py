@@ -53,11 +53,16 @@ def undo_change(
     path: str | None,
     actor: str | None,
     since: datetime | None,
+    own: bool,
     mode: Mode,
     dry_run: bool,
 ) -> Json:
     """Undo the change that a version belongs to, or all changes of an actor."""
     history = call.store.history
+    if own:
+        if dry_run or any(each is not None for each in (memory_version_id, actor, since)):
+            raise invalid("own: only with revision, path and mode")
+        return _changed(history.undo_own(revision, path=None if path is None else tool_path(path), mode=mode))
     if sum(each is not None for each in (memory_version_id, revision, actor)) != 1:
         raise invalid("memory_version_id: specify either this, revision or actor")
     if path is not None and revision is None:

@@ -105,6 +105,7 @@ HISTORY_ROUTES = (
             Field("path", text(2_000), "With `revision`: only changes of this memory or directory count"),
             Field("actor", text(), "Pattern of actors, such as session:s1"),
             Field("since", TIME, "With `actor`: only changes since this time"),
+            Field("own", FLAG, "Only a change by the actor itself; without `revision` its newest", default=False),
             MODE,
             DRY_RUN,
         ),

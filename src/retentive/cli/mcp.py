@@ -1,0 +1,28 @@
+"""`mcp`: the memory store for clients of the Model Context Protocol, on standard input and output."""
+
+from __future__ import annotations
+
+import click
+
+from retentive.cli import output
+from retentive.cli.location import Location
+from retentive.errors import InvalidInput
+from retentive.values.extras import pip_install
+
+
+@output.command("mcp")
+@click.option("--one-tool", is_flag=True, help="Offer one tool `memory` with all commands, instead of a tool for each.")
+def serve(location: Location, *, one_tool: bool) -> None:
+    """Serve the memory store to an MCP client, on standard input and output.
+
+    A client such as Claude Code or Claude Desktop starts this command. With the URL of a server as the location, it
+    forwards to that server. Changes are recorded with the actor of --actor, and `memory_undo` undoes only those.
+
+    Creates the location and the memory store if they do not exist.
+    """
+    with location.created(sweep=True) as store:
+        try:
+            from retentive.mcp import stdio  # noqa: PLC0415 - needs an extra, and takes a second
+        except ImportError:
+            raise InvalidInput(f"`retentive mcp` needs {pip_install('mcp')}") from None
+        stdio.serve(store, one_tool=one_tool)

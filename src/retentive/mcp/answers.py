@@ -1,0 +1,101 @@
+"""Answers of tools, the limit of their length, and the arguments of tools that are no memory command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from retentive.engine.rendering import Say, error_reply
+from retentive.errors import NotFound, Refused, RetentiveError
+from retentive.integrations.search_tool import bad_field
+from retentive.mounts import core_of_tree
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.replies import STORAGE_REPLIES, Reply
+
+Arguments: TypeAlias = Mapping[str, object]
+
+MAX_REPLY_CHARS = 48_000
+"""Claude Code writes longer results to a file, and shows the model only their first 2 kB. Its limit is 50,000."""
+_NUMBERED = re.compile(r" *([0-9]+)\t")
+_STRING = "a string"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Result of a tool. `structured` is the same value as the text, for clients that read JSON."""
+
+    text: str
+    is_error: bool = False
+    structured: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, reply: Reply) -> Answer:
+        """The answer with the text of a reply."""
+        return cls(reply.text, reply.is_error)
+
+
+def answered(store: MemoryStore, name: str, work: Callable[[], Answer]) -> Answer:
+    """Run a tool. Errors of the input and of the storage become answers; `name` is that of their audit entries."""
+    core = core_of_tree(store)
+    try:
+        return work()
+    except Refused as refusal:
+        return Answer.of(core.refused(name, refusal))
+    except RetentiveError as error:
+        if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):  # its reply is that of an erased store
+            return Answer.of(error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),)))
+        text = core.redacted(str(error))
+        return Answer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
+
+
+def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:
+    """A text in the arguments; None if it is missing. Raises `Refused`."""
+    value = given.get(field)
+    if value is not None and not isinstance(value, str):
+        raise bad_field(field, value, expected)
+    return value
+
+
+def required_text(given: Arguments, field: str, tool: str, expected: str = _STRING) -> str:
+    """A text that must be in the arguments. Raises `Refused`."""
+    value = text_field(given, field, expected)
+    if value is None:
+        raise Refused("missing_field", field=field, command=tool, expected=expected)
+    return value
+
+
+def number_field(given: Arguments, field: str, *, default: int, most: int) -> int:
+    """A number from 1 to `most` in the arguments. Models may send it as a text. Raises `Refused`."""
+    value = given.get(field)
+    if value is None:
+        return default
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value, re.ASCII):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise bad_field(field, value, f"an integer from 1 to {most}")
+    return value
+
+
+def within_limit(text: str, hint: str) -> str:
+    """The text, or its first whole lines and the hint how to see the rest."""
+    if len(text) <= MAX_REPLY_CHARS:
+        return text
+    shown, _, _ = text[: MAX_REPLY_CHARS - len(hint) - 1].rpartition("\n")
+    return f"{shown or text[: MAX_REPLY_CHARS - len(hint) - 1]}\n{hint}"
+
+
+def view_within_limit(text: str, view: str) -> str:
+    """The view of a memory or directory, cut to the limit. `view` is the name of the tool."""
+    if len(text) <= MAX_REPLY_CHARS:
+        return text
+    head = text[: MAX_REPLY_CHARS - 200]
+    lines = head.split("\n")[:-1] or [head]
+    last = _NUMBERED.match(lines[-1])
+    if last is None:
+        rest = f"[Cut to fit. Use {view} on a directory below to see the rest.]"
+    else:
+        rest = f"[Cut to fit after line {last[1]}. Next: {view} with view_range [{int(last[1]) + 1}, -1].]"
+    return "\n".join([*lines, rest])

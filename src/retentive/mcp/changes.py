@@ -1,0 +1,147 @@
+"""Changes of a memory store as events for clients, also those that other processes make: polled while anyone listens.
+
+Events of one process would reach only the clients of this process, so nothing is published directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.types import INTERNAL_ERROR
+
+from retentive.engine.operation import Read
+from retentive.errors import RetentiveError
+from retentive.history.changes import Predecessors
+from retentive.mcp.uris import uri_of
+from retentive.remote import remote_store
+from retentive.store import MemoryStore, core_of
+
+if TYPE_CHECKING:
+    from mcp.shared.subscriptions import ServerEvent
+
+    from retentive.storage.contract import Snapshot, Version
+
+T = TypeVar("T")
+POLL_S, POLL_SERVER_S = 0.2, 2.0
+BATCH = 500
+MAX_LISTENERS = 1_000
+
+
+class RunWork(Protocol):
+    """Runs a function in a worker thread."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Return its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What happened to a memory: its path, an earlier one after a rename, and if the list of memories changed."""
+
+    path: str
+    moved_from: str | None
+    lists_differ: bool
+
+
+class StoreChanges:
+    """The changes of one memory store, for any number of listeners on one event loop."""
+
+    def __init__(self, store: MemoryStore, name: str, run: RunWork) -> None:
+        self._store = store
+        self._name = name
+        self._run = run
+        self._listeners: dict[object, tuple[Callable[[ServerEvent], None], Callable[[], bool]]] = {}
+        self._position: str | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Find the position from which on changes are events. To be awaited right before `subscribe`."""
+        if self._position is None:
+            self._position, _ = await self._run(lambda: _changes(self._store, None))
+
+    def subscribe(
+        self, listener: Callable[[ServerEvent], None], may_continue: Callable[[], bool]
+    ) -> Callable[[], None]:
+        """Call the listener for each event from now on, while `may_continue` is true. Returns the unsubscribe."""
+        if len(self._listeners) >= MAX_LISTENERS:
+            raise MCPError(INTERNAL_ERROR, "Too many subscriptions")
+        token = object()
+        self._listeners[token] = listener, may_continue
+        if self._task is None:
+            self._task = asyncio.create_task(self._poll())
+
+        def unsubscribe() -> None:
+            self._listeners.pop(token, None)
+            if not self._listeners and self._task is not None:
+                self._task.cancel()
+                self._task = self._position = None
+
+        return unsubscribe
+
+    async def _poll(self) -> None:
+        while True:
+            try:
+                self._position, found = await self._run(lambda: _changes(self._store, self._position))
+                allowed = await self._run(self._allowed) if found else frozenset()
+            except RetentiveError:
+                found, allowed = [], frozenset()
+            for event in _events(found, self._name):
+                for token, (listener, _) in list(self._listeners.items()):
+                    if token in allowed:
+                        listener(event)
+            if len(found) < BATCH:
+                await asyncio.sleep(POLL_S if remote_store(self._store) is None else POLL_SERVER_S)
+
+    def _allowed(self) -> frozenset[object]:
+        return frozenset(token for token, (_, may_continue) in list(self._listeners.items()) if may_continue())
+
+
+def _events(found: list[Changed], name: str) -> list[ServerEvent]:
+    """One event for each memory, and one if the list of memories is another one."""
+    paths = dict.fromkeys(path for each in found for path in (each.path, each.moved_from) if path)
+    events: list[ServerEvent] = [ResourceUpdated(uri_of(name, path)) for path in paths]
+    return [*events, ResourcesListChanged()] if any(each.lists_differ for each in found) else events
+
+
+def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Changed]]:
+    """The position of the newest change, and the changes after another position; none if that is not known yet."""
+    if remote_store(store) is not None:
+        return _changes_of_server(store, position)
+    core = core_of(store)
+
+    def read(snapshot: Snapshot) -> tuple[str, list[Changed]]:
+        newest = next(snapshot.versions(limit=1), None)
+        if position is None or newest is None or newest.id == position:
+            return "" if newest is None else newest.id, []
+        versions = list(snapshot.versions(after=position, oldest_first=True, limit=BATCH))
+        known = Predecessors(snapshot)
+        moved = [known.moved_from(each) for each in versions]
+        return versions[-1].id, [_changed(*pair) for pair in zip(versions, moved, strict=True)]
+
+    return core.peek(Read("changes", read, sees_all=True))
+
+
+def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, list[Changed]]:
+    listed = store.versions(limit=1)
+    newest = listed[0].id if listed else ""
+    if position is None or newest == position:
+        return newest, []
+    versions = [each for each in store.versions(limit=BATCH) if each.id > position]
+    return newest, [_changed(each, _moved_on_server(store, each)) for each in reversed(versions)]
+
+
+def _moved_on_server(store: MemoryStore, version: Version) -> str | None:
+    if version.operation != "modified":
+        return None
+    earlier = (each for each in store.versions(memory_id=version.memory_id, limit=BATCH) if each.id < version.id)
+    before = next(earlier, None)
+    return None if before is None or before.path == version.path else before.path
+
+
+def _changed(version: Version, moved_from: str | None) -> Changed:
+    return Changed(version.path, moved_from, version.operation != "modified" or moved_from is not None)

@@ -1,0 +1,97 @@
+"""Confirmation of mass deletes by the person at the client, or by a number that the model must know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcp import types as t
+from mcp.shared.exceptions import MCPError
+
+from retentive.errors import Refused, RetentiveError
+from retentive.mcp.answers import Answer
+from retentive.mcp.tools import EXPECTED_COUNT
+from retentive.store import MemoryStore
+from retentive.values.commands import Delete, parse
+
+if TYPE_CHECKING:
+    from mcp.server import ServerRequestContext
+
+    from retentive.mcp.answers import Arguments
+
+ASK_FROM = 5
+"""Number of memories from which a delete is asked about."""
+MODERN = "2026-07-28"
+_FIELD = "confirm"
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {_FIELD: {"type": "boolean", "title": "Delete them"}},
+    "required": [_FIELD],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MassDelete:
+    """A delete of many memories."""
+
+    path: str
+    count: int
+
+    @property
+    def question(self) -> str:
+        """What the person is asked."""
+        return f"Delete {self.count} memories below {self.path}?"
+
+
+def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
+    """The mass delete that a call asks for. None for others, also for those that the store refuses."""
+    try:
+        command = parse({**arguments, "command": "delete"})
+        if not isinstance(command, Delete) or command.path.is_root:
+            return None
+        below = command.path.text
+        if len(store.list_memories(below, limit=ASK_FROM).items) < ASK_FROM:
+            return None
+        return MassDelete(below, len(store.memories(below)))
+    except (Refused, RetentiveError):
+        return None
+
+
+async def confirmed(
+    ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
+) -> Answer | t.InputRequiredResult | None:
+    """None if the delete may run. Otherwise the question, or the answer that nothing was deleted."""
+    if not _can_ask(ctx):
+        return _by_number(params.arguments or {}, asked)
+    form = t.ElicitRequestFormParams(message=asked.question, requested_schema=_SCHEMA)
+    if ctx.protocol_version >= MODERN:
+        given = (params.input_responses or {}).get(_FIELD)
+        if not isinstance(given, t.ElicitResult) or params.request_state != str(asked.count):
+            requests: t.InputRequests = {_FIELD: t.ElicitRequest(params=form)}
+            return t.InputRequiredResult(input_requests=requests, request_state=str(asked.count))
+    else:
+        try:
+            given = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
+        except MCPError:
+            return _by_number(params.arguments or {}, asked)
+    if given.action == "accept" and (given.content or {}).get(_FIELD) is True:
+        return None
+    return Answer(f"Error: Nothing was deleted: the user did not confirm to delete {asked.count} memories.", True)
+
+
+def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Return whether the client shows forms. Without sessions, a client of an older revision cannot be asked."""
+    known = ctx.session.client_capabilities
+    found = None if known is None else known.elicitation
+    has_forms = found is not None and (found.form is not None or found.url is None)
+    return has_forms and (ctx.protocol_version >= MODERN or ctx.session.can_send_request)
+
+
+def _by_number(arguments: Arguments, asked: MassDelete) -> Answer | None:
+    if arguments.get(EXPECTED_COUNT) == asked.count:
+        return None
+    return Answer(
+        f"Error: Nothing was deleted: {asked.path} contains {asked.count} memories. To delete them all, ask the user"
+        f" and repeat the call with {EXPECTED_COUNT} {asked.count}.",
+        is_error=True,
+    )

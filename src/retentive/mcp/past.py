@@ -1,0 +1,110 @@
+"""Tools for the past: the list of changes, differences, and the undo of the caller's own changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retentive.errors import InvalidInput
+from retentive.history.apply import RestoreOutcome
+from retentive.history.differences import MemoryDifference
+from retentive.mcp.answers import Answer, Arguments, number_field, text_field, within_limit
+from retentive.store import MemoryStore
+from retentive.values import diff
+from retentive.values.paths import visible
+from retentive.values.records import Version, time_in_id, to_datetime
+
+LIMIT, MAX_LIMIT = 20, 100
+_VERSION = "the id of a version, such as memver_..."
+_CHANGE = "a change such as r12 or HEAD, or the id of a version"
+_UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "changed": "reverted"}
+
+
+def history(store: MemoryStore, given: Arguments) -> Answer:
+    """The changes of the store or of a path, newest first."""
+    path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
+    limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
+    found = list(_versions(store, path, before, limit + 1))
+    if not found:
+        return Answer("No changes." if before is None else "No earlier changes.")
+    lines = [_line(version) for version in found[:limit]]
+    if len(found) > limit:
+        lines.append(f'[Next: memory_history with before "{found[limit - 1].id}".]')
+    return Answer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
+
+
+def _versions(store: MemoryStore, path: str | None, before: str | None, limit: int) -> Iterator[Version]:
+    """At most `limit` versions before another one, newest first. Versions of one change may have the same time."""
+    until = None
+    if before is not None:
+        at = time_in_id(before)
+        if at is None:
+            raise InvalidInput(f"`before` must be {_VERSION}")
+        until = to_datetime(at)
+    asked, found = limit, list[Version]()
+    while True:
+        listed = store.history.log(path, until=until, limit=asked)
+        found = [version for version in listed if before is None or version.id < before]
+        if len(found) >= limit or len(listed) < asked:
+            break
+        asked *= 2
+    yield from found[:limit]
+
+
+def _line(version: Version) -> str:
+    at = version.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    what = visible(version.path) if version.path else "a redacted path"
+    cause = version.provenance.cause
+    return (
+        f"r{version.revision} {at} {version.operation} {what} by {version.actor or 'nobody'} ({version.id})"
+        f"{f': {cause}' if cause else ''}"
+    )
+
+
+def difference(store: MemoryStore, given: Arguments) -> Answer:
+    """The difference that a change made, or between two versions."""
+    path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
+    since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
+    if change is not None and (since is not None or until is not None):
+        raise InvalidInput("give either `change`, or `since` and `until`")
+    if since is None and until is None:
+        found = store.history.differences(path, change="HEAD" if change is None else change)
+    elif since is None or until is None:
+        raise InvalidInput("`since` and `until` are needed together")
+    else:
+        found = store.history.differences(path, since=since, until=until)
+    parts = [_unified(each) for each in found.found]
+    if found.hidden:
+        parts.append(f"[{found.hidden} memories are hidden.]")
+    hint = "[Cut to fit. Name a path, or the ids of two versions.]"
+    return Answer(within_limit("".join(parts).rstrip("\n") or "No differences.", hint))
+
+
+def _unified(found: MemoryDifference) -> str:
+    if found.reason:
+        return f"{visible(found.path)}: {found.reason}\n"
+    old, new = ("" if each is None else f"{visible(each.path)}@{each.id}" for each in (found.old, found.new))
+    lines = diff.as_text(diff.unified(found.old_text or "", found.new_text or "", old_name=old, new_name=new))
+    if lines or found.old is None or found.new is None:
+        return lines or f"{visible(found.path)}: {'created empty' if found.old is None else 'deleted, was empty'}\n"
+    return f"renamed {visible(found.old.path)} to {visible(found.new.path)}\n"
+
+
+def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> Answer:
+    """Undo a change of the caller. Later changes of other lines are kept."""
+    change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
+    outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
+    if outcome.conflicts:
+        reasons = [f"{visible(each.path)}: {each.reason}" for each in outcome.conflicts]
+        return Answer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
+    return Answer("\n".join(_done(store, outcome)))
+
+
+def _done(store: MemoryStore, outcome: RestoreOutcome) -> Iterator[str]:
+    if not outcome.steps:
+        yield "Nothing to undo: the memories are already as they were before the change."
+    for step in outcome.steps:
+        yield f"{_UNDONE[step.what]} {visible(step.path)}"
+    for each in outcome.left:
+        yield f"{visible(each.path)} was not fully restored: {each.reason}"
+    if outcome.proposed:
+        yield store.replies.awaits_review

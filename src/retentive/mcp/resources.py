@@ -1,0 +1,97 @@
+"""Memories as resources: the list by pages, the template, and reading."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+from mcp import types as t
+from mcp.shared.exceptions import MCPError
+
+from retentive.engine.listings import ListedMemory, ListingCursor
+from retentive.errors import InvalidInput, NotFound
+from retentive.mcp.uris import path_in, template, uri_of
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+
+if TYPE_CHECKING:
+    from retentive.values.records import Memory
+
+PAGE = 100
+_MIME = {".md": "text/markdown", ".json": "application/json", ".csv": "text/csv"}
+
+
+def listed(store: MemoryStore, name: str, cursor: str | None) -> t.ListResourcesResult:
+    """A page of the memories, in the order of their paths."""
+    try:
+        page = store.list_memories(cursor=None if cursor is None else _decoded(cursor), limit=PAGE)
+    except InvalidInput as error:
+        raise MCPError(t.INVALID_PARAMS, f"Invalid cursor: {error}") from None
+    found = [_resource(each.memory, name) for each in page.items if isinstance(each, ListedMemory)]
+    return t.ListResourcesResult(resources=found, next_cursor=None if page.next is None else _encoded(page.next))
+
+
+def templates(name: str) -> t.ListResourceTemplatesResult:
+    """The template of the URIs of memories."""
+    found = t.ResourceTemplate(
+        uri_template=template(name),
+        name="memory",
+        title="Memory file",
+        description=f"A memory file by its path below {ROOT}",
+    )
+    return t.ListResourceTemplatesResult(resource_templates=[found])
+
+
+def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
+    """The text of a memory."""
+    path = checked_path(uri, name)
+    try:
+        memory, text = store.load(path)
+    except (NotFound, InvalidInput):
+        raise not_found(uri) from None
+    contents = t.TextResourceContents(uri=uri, mime_type=_mime(memory.path), text=text)
+    return t.ReadResourceResult(contents=[contents])
+
+
+def checked_path(uri: str, name: str) -> str:
+    """Path of the memory that a URI names. Raises `MCPError` for a URI of anything else."""
+    path = path_in(uri, name)
+    if path is None:
+        raise not_found(uri)
+    return path
+
+
+def not_found(uri: str) -> MCPError:
+    """The error for a URI without a memory."""
+    return MCPError(t.INVALID_PARAMS, "Resource not found", {"uri": uri})
+
+
+def _resource(memory: Memory, name: str) -> t.Resource:
+    return t.Resource(
+        uri=uri_of(name, memory.path),
+        name=memory.path.removeprefix(f"{ROOT}/"),
+        mime_type=_mime(memory.path),
+        size=memory.size_bytes,
+        annotations=t.Annotations(last_modified=memory.updated_at.isoformat().replace("+00:00", "Z")),
+    )
+
+
+def _mime(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return _MIME.get(name[name.rfind(".") :].lower() if "." in name else "", "text/plain")
+
+
+def _encoded(cursor: ListingCursor) -> str:
+    text = json.dumps([cursor.pin, cursor.last], ensure_ascii=False)
+    return base64.urlsafe_b64encode(text.encode()).decode("ascii")
+
+
+def _decoded(cursor: str) -> ListingCursor:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii")))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(each, str) for each in found):
+        raise InvalidInput("it must be the next cursor of an earlier page")
+    return ListingCursor(*found)

@@ -1,0 +1,267 @@
+"""The MCP server over memory stores, for every transport: handlers of the protocol, and what they need of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from mcp import types as t
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ResourceUpdated
+
+from retentive import __version__
+from retentive.errors import RetentiveError
+from retentive.mcp import resources
+from retentive.mcp.answers import Answer
+from retentive.mcp.changes import StoreChanges
+from retentive.mcp.confirmation import confirmed, mass_delete
+from retentive.mcp.tools import ONE_TOOL, ONE_TOOL_ONLY, TOOLS, ToolCall, ToolSpec, deletes, run
+from retentive.store import MemoryStore
+
+if TYPE_CHECKING:
+    from mcp.server import ServerRequestContext
+    from mcp.server.session import ServerSession
+    from mcp.shared.subscriptions import ServerEvent
+
+    Context = ServerRequestContext[Any, Any]
+
+T = TypeVar("T")
+INTEGRATION = "mcp"
+"""Name of the server in audit logs."""
+INSTRUCTIONS = """\
+Files below /memories that persist across conversations. View /memories or search before you start a task, and record \
+what will matter later: decisions, preferences, and what you learned. Keep one topic per file, and correct what is \
+outdated instead of adding to it. All changes are versioned: memory_history lists them, memory_undo reverts your own."""
+CALL_IDS = ("claudecode/toolUseId", "retentive/idempotencyKey")
+"""Names in `_meta` of ids that a client keeps when it repeats a call. Ids of JSON-RPC restart with each connection."""
+MAX_CALL_ID_CHARS = 255
+MAX_SUBSCRIPTIONS = 1_000
+
+
+class RunCall(Protocol):
+    """Runs a call in a worker thread, or at once if it is quick. With `is_read`, a cancelled call is abandoned."""
+
+    def __call__(self, work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> Awaitable[T]:
+        """Return its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The memory store of one request, its name in URIs, and what the caller may do."""
+
+    store: MemoryStore
+    name: str
+    run: RunCall
+    changes: StoreChanges
+    tools: tuple[ToolSpec, ...] = TOOLS
+    may_write: bool = True
+    may_continue: Callable[[], bool] = field(default=lambda: True)
+    """Asked before events are delivered: false after the key was revoked."""
+
+
+def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
+    """All tools, or one with all commands."""
+    return ONE_TOOL_ONLY if one_tool else TOOLS
+
+
+class Service:
+    """Handlers of the protocol. `target_of` finds the memory store of a request. Raises `MCPError`."""
+
+    def __init__(self, target_of: Callable[[Context], Target]) -> None:
+        self._target_of = target_of
+        self._listening: weakref.WeakSet[ListenHandler] = weakref.WeakSet()
+        self._subscribed: OrderedDict[tuple[str, str], Callable[[], None]] = OrderedDict()
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def server(self) -> Server[Any]:
+        """The server, to be run on a transport."""
+        server: Server[Any] = Server(
+            "retentive",
+            version=__version__,
+            title="Memory",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_subscribe_resource=self.subscribe,
+            on_unsubscribe_resource=self.unsubscribe,
+            on_subscriptions_listen=self.listen,
+        )
+        server.middleware.clear()  # spans of OpenTelemetry for each message; the server of retentive has its own
+        return server
+
+    def close(self) -> None:
+        """End the streams of events."""
+        for each in list(self._listening):
+            each.close()
+
+    async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+        """The tools that the caller may use."""
+        target = self._target_of(ctx)
+        overwrites = await target.run(lambda: _overwrites(target.store), is_read=True)
+        usable = (each for each in target.tools if target.may_write or each.read_only or each.name == ONE_TOOL)
+        return t.ListToolsResult(tools=[_described(each, overwrites=overwrites) for each in usable])
+
+    async def call_tool(
+        self, ctx: Context, params: t.CallToolRequestParams
+    ) -> t.CallToolResult | t.InputRequiredResult:
+        """Run a tool. Mistakes of the model are results, which it reads."""
+        target, arguments = self._target_of(ctx), params.arguments or {}
+        tool = next((each for each in target.tools if each.name == params.name), None)
+        if tool is None:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
+        writes = tool.writes(arguments)
+        if writes and not target.may_write:
+            return _result(Answer("Error: the key needs the scope write", is_error=True))
+        try:
+            call = ToolCall(target.store, target.name, arguments, _call_id(ctx))
+        except ValueError as error:
+            return _result(Answer(f"Error: {error}", is_error=True))
+        asked = None
+        if deletes(tool.name, arguments):
+            asked = await target.run(lambda: mass_delete(target.store, arguments), is_read=True)
+        if asked is not None:
+            answer = await confirmed(ctx, params, asked)
+            if isinstance(answer, t.InputRequiredResult):
+                return answer
+            if answer is not None:
+                return _result(answer)
+            await ctx.session.report_progress(0, asked.count, f"Deleting {asked.count} memories")
+        is_quick = tool.name == "memory_view" or (not writes and tool.name == ONE_TOOL)
+        answer = await target.run(lambda: run(tool, call), is_read=not writes, is_quick=is_quick)
+        if asked is not None:
+            await ctx.session.report_progress(asked.count, asked.count)
+        return _result(answer)
+
+    async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+        """A page of the memories."""
+        target, cursor = self._target_of(ctx), None if params is None else params.cursor
+        return await _read(target, lambda: resources.listed(target.store, target.name, cursor))
+
+    async def list_templates(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
+        """The template of the URIs of memories."""
+        return resources.templates(self._target_of(ctx).name)
+
+    async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        """The text of a memory."""
+        target = self._target_of(ctx)
+        return await _read(target, lambda: resources.read(target.store, target.name, params.uri))
+
+    async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
+        """Stream the changes that the client asks for (revision 2026-07-28)."""
+        target = self._target_of(ctx)
+        for uri in params.notifications.resource_subscriptions or ():
+            resources.checked_path(uri, target.name)
+        await _begin(target)
+        handler = ListenHandler(_Bus(target))
+        self._listening.add(handler)
+        return await handler(ctx, params)
+
+    async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        """Send the client a notification of each change of a memory (revisions before 2026)."""
+        target, key = self._target_of(ctx), (_connection(ctx), params.uri)
+        resources.checked_path(params.uri, target.name)
+        if not ctx.session.can_send_request:
+            raise MCPError(t.INVALID_REQUEST, "The server keeps no sessions; use protocol revision 2026-07-28")
+        await _begin(target)
+        self._forget(key)
+        self._subscribed[key] = target.changes.subscribe(
+            lambda event: self._send(ctx.session, event, params.uri), target.may_continue
+        )
+        if len(self._subscribed) > MAX_SUBSCRIPTIONS:  # nothing tells when a session ends
+            self._forget(next(iter(self._subscribed)))
+        return t.EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        """End a subscription."""
+        self._forget((_connection(ctx), params.uri))
+        return t.EmptyResult()
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        self._subscribed.pop(key, lambda: None)()
+
+    def _send(self, session: ServerSession, event: ServerEvent, uri: str) -> None:
+        if event == ResourceUpdated(uri):
+            task = asyncio.create_task(session.send_resource_updated(uri))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+
+class _Bus:
+    """The changes of a store for one stream."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Do nothing: changes are read from the store."""
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Call the listener for each event."""
+        return self._target.changes.subscribe(listener, self._target.may_continue)
+
+
+async def _begin(target: Target) -> None:
+    try:
+        await target.changes.begin()
+    except RetentiveError as error:
+        raise MCPError(t.INTERNAL_ERROR, str(error)) from None
+
+
+async def _read(target: Target, work: Callable[[], T]) -> T:
+    try:
+        return await target.run(work, is_read=True)
+    except RetentiveError as error:
+        raise MCPError(t.INTERNAL_ERROR, str(error)) from None
+
+
+def _overwrites(store: MemoryStore) -> bool:
+    """Return whether memory_create can replace a text. It is assumed if the caller may not read the settings."""
+    try:
+        return store.settings().create_overwrites
+    except RetentiveError:
+        return True
+
+
+def _described(tool: ToolSpec, *, overwrites: bool) -> t.Tool:
+    return t.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        annotations=t.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive or (overwrites and tool.name == "memory_create"),
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+        _meta={"anthropic/alwaysLoad": True} if tool.always_loaded else None,
+    )
+
+
+def _result(answer: Answer) -> t.CallToolResult:
+    structured = None if answer.structured is None else dict(answer.structured)
+    content: list[t.ContentBlock] = [t.TextContent(type="text", text=answer.text)]
+    return t.CallToolResult(content=content, structured_content=structured, is_error=answer.is_error)
+
+
+def _call_id(ctx: Context) -> str | None:
+    """The durable id of a call, if the client gave one. Raises `ValueError`."""
+    given = dict(ctx.meta or {})
+    found = next((given[name] for name in CALL_IDS if given.get(name) is not None), None)
+    if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_CALL_ID_CHARS):
+        raise ValueError(f"the id of the call must be a string of 1 to {MAX_CALL_ID_CHARS} characters")
+    return found
+
+
+def _connection(ctx: Context) -> str:
+    """Name of the connection of a request: its session over HTTP; all requests of a process share it over stdio."""
+    return "" if ctx.request is None else str(ctx.request.headers.get("mcp-session-id"))

@@ -1,0 +1,33 @@
+"""URIs of memories: `memory://STORE/PATH`, with the path below /memories, percent-encoded."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from retentive.values.paths import ROOT
+
+SCHEME = "memory://"
+
+
+def template(store: str) -> str:
+    """URI template of the memories of a store."""
+    return f"{SCHEME}{quote(store, safe='')}/{{+path}}"
+
+
+def uri_of(store: str, path: str) -> str:
+    """URI of the memory at a path."""
+    return f"{SCHEME}{quote(store, safe='')}/{quote(path.removeprefix(f'{ROOT}/'))}"
+
+
+def path_in(uri: str, store: str) -> str | None:
+    """Path of the memory that a URI names; None for another URI, or one of another store.
+
+    A path that leaves /memories is returned as it is, and refused like any other path.
+    """
+    named, slash, path = uri.removeprefix(SCHEME).partition("/")
+    if not uri.startswith(SCHEME) or not slash or unquote(named) != store:
+        return None
+    try:
+        return f"{ROOT}/{unquote(path, errors='strict')}"
+    except UnicodeDecodeError:
+        return None

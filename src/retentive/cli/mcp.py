@@ -22,7 +22,7 @@ def serve(location: Location, *, one_tool: bool) -> None:
     """
     with location.created(sweep=True) as store:
         try:
-            from retentive.mcp import stdio  # noqa: PLC0415 - needs an extra, and takes a second
-        except ImportError:
+            from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
+        except ModuleNotFoundError:
             raise InvalidInput(f"`retentive mcp` needs {pip_install('mcp')}") from None
         stdio.serve(store, one_tool=one_tool)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from retentive.engine.rendering import Say, error_reply
+from retentive.engine.rendering import STORAGE_REPLIES, Say, error_reply
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.integrations.search_tool import bad_field
 from retentive.mounts import core_of_tree
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.replies import STORAGE_REPLIES, Reply
+from retentive.values.replies import Reply
 
 Arguments: TypeAlias = Mapping[str, object]
 

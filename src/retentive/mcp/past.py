@@ -83,7 +83,7 @@ def _unified(found: MemoryDifference) -> str:
     if found.reason:
         return f"{visible(found.path)}: {found.reason}\n"
     old, new = ("" if each is None else f"{visible(each.path)}@{each.id}" for each in (found.old, found.new))
-    lines = diff.as_text(diff.unified(found.old_text or "", found.new_text or "", old_name=old, new_name=new))
+    lines = diff.as_text(diff.unified(found.old_text, found.new_text, old_name=old, new_name=new))
     if lines or found.old is None or found.new is None:
         return lines or f"{visible(found.path)}: {'created empty' if found.old is None else 'deleted, was empty'}\n"
     return f"renamed {visible(found.old.path)} to {visible(found.new.path)}\n"

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 from anyio import to_thread
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
 
 T = TypeVar("T")
+CHUNK, MAX_CHUNKS = 1 << 16, 16
 
 
 def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
@@ -26,13 +33,45 @@ def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
 
 
 async def _serve(store: MemoryStore, one_tool: bool) -> None:
-    service = Service(_target(store, one_tool=one_tool))
-    server = service.server()
-    async with stdio_server() as (reader, writer):
+    server = Service(fixed_target(store, one_tool=one_tool)).server()
+    lines = cast("anyio.AsyncFile[str]", _lines(sys.stdin.fileno()))  # only iterated
+    async with stdio_server(stdin=lines) as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
 
 
-def _target(store: MemoryStore, *, one_tool: bool) -> Callable[[ServerRequestContext[Any, Any]], Target]:
+async def _lines(descriptor: int) -> AsyncIterator[str]:
+    """Lines of the input. They are read in a daemon thread, which does not keep a process that was interrupted."""
+    chunks: asyncio.Queue[bytes] = asyncio.Queue(MAX_CHUNKS)
+    reader = partial(_read, descriptor, chunks, asyncio.get_running_loop())
+    Thread(target=reader, name="retentive-mcp-input", daemon=True).start()
+    pending = bytearray()
+    while chunk := await chunks.get():
+        pending += chunk
+        if b"\n" in chunk:
+            *whole, pending = pending.split(b"\n")
+            for line in whole:
+                yield line.decode("utf-8", "replace")
+    if pending:
+        yield pending.decode("utf-8", "replace")
+
+
+def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    """Pass the input on, and an empty chunk at its end."""
+    chunk = b"first"
+    while chunk:
+        try:
+            chunk = os.read(descriptor, CHUNK)
+        except OSError:
+            chunk = b""
+        passed_on = chunks.put(chunk)
+        try:
+            asyncio.run_coroutine_threadsafe(passed_on, loop).result()
+        except (RuntimeError, CancelledError):  # the loop has ended
+            passed_on.close()
+            return
+
+
+def fixed_target(store: MemoryStore, *, one_tool: bool = False) -> Callable[[ServerRequestContext[Any, Any]], Target]:
     """The one memory store of all requests. A quick read of local storage takes less time than waking a thread."""
     is_local = not is_remote(store)
     name = store.key or store.id

@@ -15,10 +15,12 @@ from typing import Any, TypeAlias
 
 from anthropic.lib.tools import ToolError
 from anthropic.types.beta import BetaToolUseBlock
+from mcp import Client
 
 import retentive
-from retentive import AsyncMemoryTool, MemoryTool, tool_result
+from retentive import AsyncMemoryTool, MemoryStore, MemoryTool, tool_result
 from support.http_api import Api, serving
+from support.mcp_clients import COMMAND_TOOLS, connected, reply_of
 
 from .transcript import Transcript
 
@@ -114,6 +116,34 @@ def cli_exec(place: Place, transcript: Transcript) -> Replies:
     return [(reply["text"], reply["is_error"]) for reply in replies]
 
 
+def mcp_tools(place: Place, transcript: Transcript) -> Replies:
+    """The tool of each command for a client of the newest revision, and the one tool for one of an older revision.
+
+    They take turns. Arguments of tools are objects, so other commands go to the store.
+    """
+
+    async def run(store: MemoryStore) -> Replies:
+        async with connected(store) as client, connected(store, mode="legacy", one_tool=True) as older:
+            return [await _by_tool(store, (client, older)[n % 2], one.command) for n, one in enumerate(exchanges)]
+
+    exchanges = transcript.exchanges
+    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened:
+        return asyncio.run(run(opened.store()))
+
+
+async def _by_tool(store: MemoryStore, client: Client, command: object) -> tuple[str, bool]:
+    if not isinstance(command, dict):
+        reply = store.execute(command)
+        return reply.text, reply.is_error
+    has_one = [tool.name for tool in (await client.list_tools()).tools] == ["memory"]
+    name = f"memory_{command.get('command')}"
+    if not has_one and name not in COMMAND_TOOLS:
+        reply = store.execute(command)
+        return reply.text, reply.is_error
+    arguments = command if has_one else {field: value for field, value in command.items() if field != "command"}
+    return await reply_of(client, "memory" if has_one else name, arguments)
+
+
 def _limits(transcript: Transcript) -> Mapping[str, Any]:
     return transcript.limits
 
@@ -127,5 +157,6 @@ INTEGRATIONS: dict[str, Door] = {
     "cli exec": cli_exec,
     "remote tool": remote_tool,
     "async remote tool": async_remote_tool,
+    "mcp tools": mcp_tools,
 }
 """To test a new integration, add it here."""

@@ -188,3 +188,17 @@ def test_a_read_only_store(api: Api, store: MemoryStore, at: str) -> None:
     answer = api.post(f"{at}/undo", {"memory_version_id": versions(store)[0]})
     assert (answer.status, answer.error["type"]) == (403, "permission_error")
     assert answer.error["details"] == {"error_code": "read_only"}
+
+
+def test_own_changes_are_undone_by_their_actor_only(api: Api, store: MemoryStore, at: str) -> None:
+    key = api.with_key("read", "write", act_as=("session:*",))
+    mine, theirs = key.send_as("session:mine"), key.send_as("session:theirs")
+    for sender, path in ((mine, "/a.md"), (theirs, "/b.md")):
+        assert sender.post(f"{at}/memories", {"path": path, "content": "x"}).status == 200
+    refused = mine.post(f"{at}/undo", {"own": True, "revision": "HEAD"})
+    assert refused.error["message"] == "r2 is a change by session:theirs, not by session:mine"
+    assert mine.post(f"{at}/undo", {"own": True, "path": "/b.md"}).status == 404
+    assert mine.post(f"{at}/undo", {"own": True, "dry_run": True}).status == 400
+    undone = mine.post(f"{at}/undo", {"own": True})
+    assert [(step["operation"], step["path"]) for step in undone.body["steps"]] == [("deleted", "/a.md")]
+    assert [memory.path for memory in store.memories()] == ["/memories/b.md"]

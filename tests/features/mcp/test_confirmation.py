@@ -1,0 +1,123 @@
+"""Deletes of many memories, which the person at the client confirms, or the model with their number."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp import types
+
+from retentive import MemoryStore
+from support.mcp_clients import MODES, connected, reply_of
+
+FOLDER = "/memories/d"
+
+
+@pytest.fixture
+def filled(store: MemoryStore) -> MemoryStore:
+    """A memory store with six memories in a directory, and one beside it."""
+    for n in range(6):
+        store.create(f"{FOLDER}/{n}", "x")
+    store.create("/memories/beside", "x")
+    return store
+
+
+class Person:
+    """Answers questions, and keeps them."""
+
+    def __init__(self, action: str, content: dict[str, Any] | None = None) -> None:
+        self.asked: list[str] = []
+        self._answer = types.ElicitResult.model_validate({"action": action, "content": content})
+
+    async def __call__(self, _: Any, params: Any) -> types.ElicitResult:
+        self.asked.append(params.message)
+        return self._answer
+
+
+def delete(store: MemoryStore, mode: str, person: Person | None, **arguments: object) -> tuple[str, bool]:
+    async def run() -> tuple[str, bool]:
+        async with connected(store, mode=mode, asked=person) as client:
+            return await reply_of(client, "memory_delete", {"path": FOLDER, **arguments})
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mass_delete_runs_if_the_person_agrees(filled: MemoryStore, mode: str) -> None:
+    person = Person("accept", {"confirm": True})
+    assert delete(filled, mode, person) == (f"Successfully deleted {FOLDER}", False)
+    assert person.asked == [f"Delete 6 memories below {FOLDER}?"]
+    assert [memory.path for memory in filled.memories()] == ["/memories/beside"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "person", [("accept", {"confirm": False}), ("accept", {}), ("decline", None), ("cancel", None)], ids=str
+)
+def test_otherwise_nothing_is_deleted(filled: MemoryStore, mode: str, person: tuple[str, dict[str, Any]]) -> None:
+    """A number in the arguments does not replace the answer of a person who can be asked."""
+    refused = ("Error: Nothing was deleted: the user did not confirm to delete 6 memories.", True)
+    assert delete(filled, mode, Person(*person), expected_count=6) == refused
+    assert len(filled.memories()) == 7
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_without_forms_needs_the_number(filled: MemoryStore, mode: str) -> None:
+    hint = (
+        f"Error: Nothing was deleted: {FOLDER} contains 6 memories. To delete them all, ask the user and repeat the"
+        " call with expected_count 6."
+    )
+    assert delete(filled, mode, None) == (hint, True)
+    assert delete(filled, mode, None, expected_count=5) == (hint, True)
+    assert delete(filled, mode, None, expected_count=6) == (f"Successfully deleted {FOLDER}", False)
+
+
+def test_one_tool_asks_too(filled: MemoryStore) -> None:
+    async def run() -> tuple[str, bool]:
+        async with connected(filled, one_tool=True, asked=None) as client:
+            return await reply_of(client, "memory", {"command": "delete", "path": FOLDER})
+
+    assert asyncio.run(run())[1]
+    assert len(filled.memories()) == 7
+
+
+@pytest.mark.parametrize("path", ["/memories", "/memories/beside", "/memories/none", "/etc"])
+def test_nobody_is_asked_about_other_deletes(filled: MemoryStore, path: str) -> None:
+    person = Person("decline")
+
+    async def run() -> tuple[str, bool]:
+        async with connected(filled, asked=person) as client:
+            return await reply_of(client, "memory_delete", {"path": path})
+
+    reply = asyncio.run(run())
+    assert not person.asked
+    assert reply[1] == (path != "/memories/beside")
+
+
+def test_a_repeated_mass_delete_gives_its_first_reply(filled: MemoryStore) -> None:
+    """The second call finds nothing to ask about."""
+    person = Person("accept", {"confirm": True})
+
+    async def run() -> list[tuple[str, bool]]:
+        async with connected(filled, asked=person) as client:
+            meta = {"claudecode/toolUseId": "toolu_1"}
+            return [await reply_of(client, "memory_delete", {"path": FOLDER}, meta=meta) for _ in range(2)]
+
+    assert asyncio.run(run()) == [(f"Successfully deleted {FOLDER}", False)] * 2
+    assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_progress_is_reported(filled: MemoryStore, mode: str) -> None:
+    reported: list[tuple[float, float | None]] = []
+
+    async def note(progress: float, total: float | None, _: str | None) -> None:
+        reported.append((progress, total))
+
+    async def run() -> None:
+        async with connected(filled, mode=mode) as client:
+            await client.call_tool("memory_delete", {"path": FOLDER}, progress_callback=note)
+
+    asyncio.run(run())
+    assert reported == [(0, 6), (6, 6)]

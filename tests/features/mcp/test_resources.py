@@ -1,0 +1,175 @@
+"""Memories as resources, and notifications of their changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, types
+
+import retentive
+from retentive import MemoryStore
+from retentive.mcp.resources import PAGE
+from support.mcp_clients import MODES, connected
+
+WAIT_S = 30
+
+
+async def all_resources(client: Client) -> list[types.Resource]:
+    found: list[types.Resource] = []
+    cursor = None
+    while True:
+        page = await client.list_resources(cursor=cursor)
+        found += page.resources
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_resources_are_listed_by_pages(store: MemoryStore, mode: str) -> None:
+    paths = [f"/memories/{n:03}.md" for n in range(PAGE + 1)]
+    for path in paths:
+        store.create(path, "x")
+
+    async def run() -> list[types.Resource]:
+        async with connected(store, mode=mode) as client:
+            return await all_resources(client)
+
+    found = asyncio.run(run())
+    assert [each.uri for each in found] == [f"memory://default/{n:03}.md" for n in range(PAGE + 1)]
+    assert {(each.mime_type, each.size) for each in found} == {("text/markdown", 1)}
+
+
+@pytest.mark.parametrize(
+    "path", ["/memories/a b/ü%20?.md", "/memories/100%.md", "/memories/報告．json", "/memories/a#b&c"]
+)
+def test_the_uri_of_any_path_is_read(store: MemoryStore, path: str) -> None:
+    store.create(path, "tea\r\n")
+
+    async def run() -> Any:
+        async with connected(store) as client:
+            (resource,) = await all_resources(client)
+            return (await client.read_resource(resource.uri)).contents
+
+    (content,) = asyncio.run(run())
+    assert content.text == "tea\r\n"
+    assert content.uri.isascii()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "memory://default/none",
+        "memory://default/",
+        "memory://default/../a",
+        "memory://default/%2e%2e/a",
+        "memory://default/%ff",
+        "memory://default",
+        "memory://other/a",
+        "file:///etc/passwd",
+        "",
+    ],
+)
+def test_other_uris_are_not_found(store: MemoryStore, mode: str, uri: str) -> None:
+    store.create("/memories/a", "tea")
+
+    async def run() -> None:
+        async with connected(store, mode=mode) as client:
+            with pytest.raises(MCPError) as error:
+                await client.read_resource(uri)
+            assert (error.value.code, error.value.message) == (types.INVALID_PARAMS, "Resource not found")
+            assert error.value.data == {"uri": uri}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "bnVsbA==", "WyJhIl0=", "WyJhIiwgMV0="])
+def test_an_invalid_cursor_is_an_error(store: MemoryStore, cursor: str) -> None:
+    async def run() -> None:
+        async with connected(store) as client:
+            with pytest.raises(MCPError, match="Invalid cursor: it must be the next cursor of an earlier page"):
+                await client.list_resources(cursor=cursor)
+
+    asyncio.run(run())
+
+
+def test_the_template_has_the_name_of_the_store(store: MemoryStore) -> None:
+    async def run() -> list[str]:
+        async with connected(store) as client:
+            return [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+
+    assert asyncio.run(run()) == ["memory://default/{+path}"]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A location that others can open too."""
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+def others_change(url: str) -> None:
+    """Change memories through another opened location."""
+    with retentive.open(url) as opened:
+        opened.store().append("/memories/a", "more")
+        opened.store().rename("/memories/b", "/memories/c")
+
+
+def test_a_client_of_2026_hears_of_changes_of_others(url: str) -> None:
+    """Each memory is one event, also under its earlier path. Memories that were not asked for are not named."""
+
+    async def run(store: MemoryStore) -> set[str]:
+        heard: set[str] = set()
+        async with connected(store) as client:
+            asked = ["memory://default/a", "memory://default/b"]
+            async with client.listen(resource_subscriptions=asked, resources_list_changed=True) as events:
+                await asyncio.to_thread(others_change, url)
+                async with asyncio.timeout(WAIT_S):
+                    async for event in events:
+                        heard.add(getattr(event, "uri", type(event).__name__))
+                        if len(heard) == 3:
+                            return heard
+        return heard
+
+    with retentive.open(url) as opened:
+        store = opened.store()
+        for name in ("a", "b", "other"):
+            store.create(f"/memories/{name}", "x")
+        heard = asyncio.run(run(store))
+    assert heard == {"memory://default/a", "memory://default/b", "ResourcesListChanged"}
+
+
+@pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
+def test_a_client_of_2025_hears_of_changes_of_others(url: str) -> None:
+    async def run(store: MemoryStore) -> list[str]:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+
+        async def note(message: Any) -> None:
+            if isinstance(message, types.ResourceUpdatedNotification):
+                await heard.put(message.params.uri)
+
+        async with connected(store, mode="legacy", message_handler=note) as client:
+            await client.subscribe_resource("memory://default/a")
+            await client.subscribe_resource("memory://default/b")
+            await client.unsubscribe_resource("memory://default/a")
+            await asyncio.to_thread(others_change, url)
+            return [await asyncio.wait_for(heard.get(), WAIT_S)]
+
+    with retentive.open(url) as opened:
+        store = opened.store()
+        for name in ("a", "b"):
+            store.create(f"/memories/{name}", "x")
+        assert asyncio.run(run(store)) == ["memory://default/b"]
+
+
+def test_a_client_cannot_listen_to_another_store(store: MemoryStore) -> None:
+    async def run() -> None:
+        async with connected(store) as client:
+            with pytest.raises(MCPError, match="Resource not found"):
+                async with client.listen(resource_subscriptions=["memory://other/a"]):
+                    pass
+
+    asyncio.run(run())

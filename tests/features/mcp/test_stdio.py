@@ -1,0 +1,91 @@
+"""`retentive mcp` as a process, for the official client, over a place and over the URL of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+import retentive
+from support.command_line import RETENTIVE, environment
+from support.http_api import serving
+from support.mcp_clients import MODES, connected, reply_of
+from support.modules import run as run_code
+from support.profiles import LONG
+
+from .steps import A, use_every_tool
+
+LONG_ONLY = pytest.mark.skipif(not LONG, reason="starts processes; runs in the long profile")
+
+
+def parameters(directory: Path, *arguments: str) -> StdioServerParameters:
+    at = f"sqlite:///{directory}/memory.db"
+    command = ["--at", at, "--actor", "user:ann", "mcp", *arguments]
+    return StdioServerParameters(command=RETENTIVE, args=command, env=environment(directory))
+
+
+@pytest.mark.parametrize("mode", [MODES[0], pytest.param(MODES[1], marks=LONG_ONLY)])
+def test_a_process_serves_every_tool(tmp_path: Path, mode: str) -> None:
+    async def run() -> None:
+        async with Client(parameters(tmp_path), mode=mode) as client:
+            await use_every_tool(client)
+
+    asyncio.run(run())
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        assert {str(version.actor) for version in opened.store().versions()} == {"user:ann"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
+    """The rules, the sentences and the replies to repeated calls are those of the server."""
+    path = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(path) as opened, serving(opened) as api, retentive.open(api.url, api_key=api.key) as remote:
+        store = remote.store()
+
+        async def run() -> list[tuple[str, bool]]:
+            async with connected(store, mode=mode) as client:
+                await use_every_tool(client)
+                meta = {"claudecode/toolUseId": "toolu_1"}
+                await reply_of(client, "memory_create", {"path": A, "file_text": "tea"})
+                return [await reply_of(client, "memory_undo", {}, meta=meta) for _ in range(2)]
+
+        assert asyncio.run(run()) == [(f"deleted {A}", False)] * 2
+        assert store.memories() == []
+
+
+@LONG_ONLY
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_process(tmp_path: Path, number: signal.Signals) -> None:
+    given = parameters(tmp_path)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([given.command, *given.args], env=given.env, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors.strip()) == (130 if number == signal.SIGINT else -number, b"")
+
+
+def test_without_the_package_the_error_names_it() -> None:
+    code = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "mcp":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from click.testing import CliRunner
+from retentive.cli.app import app
+print(CliRunner().invoke(app, ["--at", "sqlite://", "mcp"]).output)
+"""
+    assert run_code(code) == "Error: `retentive mcp` needs pip install 'mcp>=2.3,<3'"

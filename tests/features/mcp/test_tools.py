@@ -1,0 +1,215 @@
+"""Tools over MCP: their descriptions, their replies, and calls that a client repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp import types
+
+from retentive import MemoryStore
+from retentive.mcp.answers import MAX_REPLY_CHARS
+from retentive.mcp.tools import TOOLS
+from support.mcp_clients import MODES, connected, reply_of
+
+from .steps import A, B, use_every_tool
+
+READ_ONLY = {"memory_view", "memory_search", "memory_history", "memory_diff", "search", "fetch"}
+DESTRUCTIVE = {"memory_str_replace", "memory_rename", "memory_delete", "memory_undo"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_tool_works_in_both_revisions(store: MemoryStore, mode: str) -> None:
+    async def run() -> None:
+        async with connected(store, mode=mode) as client:
+            await use_every_tool(client)
+
+    asyncio.run(run())
+    assert {str(version.actor) for version in store.versions()} == {"user:ann"}
+    assert {version.provenance.integration for version in store.versions()} == {"mcp"}
+
+
+def listed(store: MemoryStore, **options: Any) -> dict[str, types.Tool]:
+    async def run() -> dict[str, types.Tool]:
+        async with connected(store, **options) as client:
+            return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    return asyncio.run(run())
+
+
+def test_annotations_say_what_a_tool_does(store: MemoryStore) -> None:
+    tools = listed(store)
+    hints = {name: tool.annotations for name, tool in tools.items() if tool.annotations is not None}
+    assert hints.keys() == {tool.name for tool in TOOLS}
+    assert {name for name, hint in hints.items() if hint.read_only_hint} == READ_ONLY
+    assert {name for name, hint in hints.items() if hint.destructive_hint} == DESTRUCTIVE
+    assert not any(hint.open_world_hint for hint in hints.values())
+    assert all(tool.title and tool.output_schema is None for tool in tools.values())
+    assert all(len(tool.description or "") < 2_000 for tool in tools.values())
+
+
+def test_create_is_destructive_if_it_can_overwrite(store: MemoryStore) -> None:
+    store.change_settings({"create_overwrites": True})
+    hints = listed(store)["memory_create"].annotations
+    assert hints is not None
+    assert hints.destructive_hint is True
+
+
+def test_one_tool_has_all_commands(store: MemoryStore) -> None:
+    assert list(listed(store, one_tool=True)) == ["memory"]
+
+    async def run() -> None:
+        async with connected(store, one_tool=True) as client:
+            await reply_of(client, "memory", {"command": "create", "path": A, "file_text": "tea"})
+            assert await reply_of(client, "memory", {"command": "delete", "path": A}) == (
+                f"Successfully deleted {A}",
+                False,
+            )
+
+    asyncio.run(run())
+
+
+def test_the_name_of_a_tool_decides_what_it_does(store: MemoryStore) -> None:
+    """A read-only tool that a person allowed does not delete, whatever its arguments say."""
+    store.create(A, "tea")
+
+    async def run() -> tuple[str, bool]:
+        async with connected(store) as client:
+            return await reply_of(client, "memory_view", {"path": A, "command": "delete"})
+
+    assert asyncio.run(run()) == (store.view(A), False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["claudecode/toolUseId", "retentive/idempotencyKey"])
+def test_a_call_repeated_under_its_id_gives_the_first_reply(store: MemoryStore, mode: str, name: str) -> None:
+    async def run() -> list[tuple[str, bool]]:
+        async with connected(store, mode=mode) as client:
+            calls = (("memory_create", {"path": A, "file_text": "tea"}), ("memory_undo", {}))
+            return [
+                await reply_of(client, tool, arguments, meta={name: f"toolu_{tool}"})
+                for tool, arguments in calls
+                for _ in range(2)
+            ]
+
+    created, undone = (f"File created successfully at: {A}", False), (f"deleted {A}", False)
+    assert asyncio.run(run()) == [created, created, undone, undone]
+    assert len(store.versions()) == 2
+
+
+def test_without_an_id_nothing_is_replayed(store: MemoryStore) -> None:
+    """The ids of JSON-RPC begin anew in each connection."""
+
+    async def insert() -> tuple[str, bool]:
+        async with connected(store) as client:
+            return await reply_of(client, "memory_insert", {"path": A, "insert_line": 0, "insert_text": "tea"})
+
+    store.create(A, "")
+    assert asyncio.run(insert()) == asyncio.run(insert()) == (f"The file {A} has been edited.", False)
+    assert store.read(A) == "tea\ntea\n"
+
+
+@pytest.mark.parametrize("call_id", ["", "x" * 256, 5])
+def test_an_invalid_id_is_an_error_result(store: MemoryStore, call_id: object) -> None:
+    async def run() -> tuple[str, bool]:
+        async with connected(store) as client:
+            meta = {"claudecode/toolUseId": call_id}
+            return await reply_of(client, "memory_create", {"path": A, "file_text": "tea"}, meta=meta)
+
+    assert asyncio.run(run()) == ("Error: the id of the call must be a string of 1 to 255 characters", True)
+    assert store.memories() == []
+
+
+def test_undo_leaves_changes_of_others(store: MemoryStore) -> None:
+    store.create(A, "mine")
+    theirs = store.create(B, "theirs", actor="user:bob")
+
+    async def run() -> list[tuple[str, bool]]:
+        async with connected(store) as client:
+            given: list[dict[str, str]] = [{"change": theirs.version_id}, {"path": B}, {"change": "r9"}, {}]
+            return [await reply_of(client, "memory_undo", arguments) for arguments in given]
+
+    assert asyncio.run(run()) == [
+        ("Error: r2 is a change by user:bob, not by user:ann", True),
+        ("Error: there is no change by user:ann to undo", True),
+        ("Error: there is no change r9 in the memory store; the newest is r2", True),
+        (f"deleted {A}", False),
+    ]
+    assert [memory.path for memory in store.memories()] == [B]
+
+
+def test_undo_keeps_later_changes_of_other_lines(store: MemoryStore) -> None:
+    store.create(A, "".join(f"{n}\n" for n in range(9)))
+    mine = store.edit(A, "1\n", "one\n")
+    store.edit(A, "7\n", "seven\n", actor="user:bob")
+
+    async def run() -> tuple[str, bool]:
+        async with connected(store) as client:
+            return await reply_of(client, "memory_undo", {"change": mine.version_id})
+
+    assert asyncio.run(run()) == (f"reverted {A}", False)
+    assert store.read(A).split() == ["0", "1", "2", "3", "4", "5", "6", "seven", "8"]
+
+
+def test_undo_that_conflicts_changes_nothing(store: MemoryStore) -> None:
+    store.create(A, "tea")
+    mine = store.edit(A, "tea", "coffee")
+    store.edit(A, "coffee", "water", actor="user:bob")
+
+    async def run() -> tuple[str, bool]:
+        async with connected(store) as client:
+            return await reply_of(client, "memory_undo", {"change": mine.version_id})
+
+    text, is_error = asyncio.run(run())
+    assert is_error
+    assert text.startswith(f"Error: Nothing was undone, because of later changes:\n{A}: ")
+    assert store.read(A) == "water"
+
+
+def test_history_continues_before_a_version(store: MemoryStore) -> None:
+    """Pages show each version once, also those of one change with one time."""
+    for n in range(5):
+        store.create(f"/memories/d/{n}", "x")
+    store.delete("/memories/d")
+
+    async def run() -> list[str]:
+        async with connected(store) as client:
+            shown: list[str] = []
+            arguments: dict[str, Any] = {"limit": 3}
+            while True:
+                text, _ = await reply_of(client, "memory_history", arguments)
+                *lines, last = text.splitlines()
+                if not last.startswith("[Next: "):
+                    return [*shown, *lines, last]
+                shown += lines
+                arguments["before"] = last.split('"')[1]
+
+    assert [line.rpartition("(")[2].rstrip(")") for line in asyncio.run(run())] == [
+        each.id for each in store.versions()
+    ]
+
+
+def test_long_replies_are_cut_with_a_hint(store: MemoryStore) -> None:
+    """Longer results do not reach the model of some clients, even if the store shows more in a view."""
+    store.change_settings({"view_chars": 0, "max_memory_bytes": 0})
+    lines = [f"line {n} of a long memory" for n in range(5_000)]
+    memory = store.create(A, "\n".join(lines))
+
+    async def run() -> list[str]:
+        async with connected(store) as client:
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("memory_view", {"path": A}),
+                ("memory_diff", {}),
+                ("fetch", {"id": memory.memory_id}),
+            ]
+            return [(await reply_of(client, *call))[0] for call in calls]
+
+    view, diff, fetched = asyncio.run(run())
+    assert all(len(text) <= MAX_REPLY_CHARS for text in (view, diff, fetched))
+    *_, last, hint = view.splitlines()
+    number = int(last.split("\t")[0])
+    assert last.split("\t")[1] == lines[number - 1]
+    assert hint == f"[Cut to fit after line {number}. Next: memory_view with view_range [{number + 1}, -1].]"
+    assert diff.endswith("[Cut to fit. Name a path, or the ids of two versions.]")
+    assert f"view {A} to read the rest" in fetched

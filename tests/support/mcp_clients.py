@@ -17,7 +17,7 @@ MODES = ("2026-07-28", "legacy")
 COMMAND_TOOLS = {f"memory_{name}" for name in ("view", "create", "str_replace", "insert", "delete", "rename")}
 
 
-async def agree(_: Any, __: Any) -> types.ElicitResult:
+async def agree(context: Any, params: Any) -> types.ElicitResult:
     """Answer of a person who confirms."""
     return types.ElicitResult(action="accept", content={"confirm": True})
 

@@ -30,7 +30,7 @@ class Person:
         self.asked: list[str] = []
         self._answer = types.ElicitResult.model_validate({"action": action, "content": content})
 
-    async def __call__(self, _: Any, params: Any) -> types.ElicitResult:
+    async def __call__(self, context: Any, params: Any) -> types.ElicitResult:
         self.asked.append(params.message)
         return self._answer
 
@@ -112,7 +112,7 @@ def test_a_repeated_mass_delete_gives_its_first_reply(filled: MemoryStore) -> No
 def test_progress_is_reported(filled: MemoryStore, mode: str) -> None:
     reported: list[tuple[float, float | None]] = []
 
-    async def note(progress: float, total: float | None, _: str | None) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None:
         reported.append((progress, total))
 
     async def run() -> None:

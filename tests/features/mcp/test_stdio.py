@@ -16,12 +16,8 @@ from support.command_line import RETENTIVE, environment
 from support.http_api import serving
 from support.mcp_clients import MODES, connected, reply_of
 from support.modules import run as run_code
-from support.profiles import LONG
 
 from .steps import A, use_every_tool
-
-LONG_ONLY = pytest.mark.skipif(not LONG, reason="starts processes; runs in the long profile")
-
 
 def parameters(directory: Path, *arguments: str) -> StdioServerParameters:
     at = f"sqlite:///{directory}/memory.db"
@@ -29,7 +25,7 @@ def parameters(directory: Path, *arguments: str) -> StdioServerParameters:
     return StdioServerParameters(command=RETENTIVE, args=command, env=environment(directory))
 
 
-@pytest.mark.parametrize("mode", [MODES[0], pytest.param(MODES[1], marks=LONG_ONLY)])
+@pytest.mark.parametrize("mode", [MODES[0], pytest.param(MODES[1], marks=pytest.mark.long)])
 def test_a_process_serves_every_tool(tmp_path: Path, mode: str) -> None:
     async def run() -> None:
         async with Client(parameters(tmp_path), mode=mode) as client:
@@ -58,14 +54,14 @@ def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
         assert store.memories() == []
 
 
-@LONG_ONLY
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_process(tmp_path: Path, number: signal.Signals) -> None:
     given = parameters(tmp_path)
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([given.command, *given.args], env=given.env, **pipes) as process:
+    pipe, command = subprocess.PIPE, [given.command, *given.args]
+    with subprocess.Popen(command, env=given.env, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(message).encode() + b"\n")

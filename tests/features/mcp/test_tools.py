@@ -86,7 +86,10 @@ def test_the_name_of_a_tool_decides_what_it_does(store: MemoryStore) -> None:
 def test_a_call_repeated_under_its_id_gives_the_first_reply(store: MemoryStore, mode: str, name: str) -> None:
     async def run() -> list[tuple[str, bool]]:
         async with connected(store, mode=mode) as client:
-            calls = (("memory_create", {"path": A, "file_text": "tea"}), ("memory_undo", {}))
+            calls: tuple[tuple[str, dict[str, Any]], ...] = (
+                ("memory_create", {"path": A, "file_text": "tea"}),
+                ("memory_undo", {}),
+            )
             return [
                 await reply_of(client, tool, arguments, meta={name: f"toolu_{tool}"})
                 for tool, arguments in calls

@@ -14,7 +14,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
-from retentive.engine.operation import Read
 from retentive.errors import RetentiveError
 from retentive.history.changes import Predecessors
 from retentive.mcp.uris import uri_of
@@ -112,7 +111,6 @@ def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Change
     """The position of the newest change, and the changes after another position; none if that is not known yet."""
     if remote_store(store) is not None:
         return _changes_of_server(store, position)
-    core = core_of(store)
 
     def read(snapshot: Snapshot) -> tuple[str, list[Changed]]:
         newest = next(snapshot.versions(limit=1), None)
@@ -123,7 +121,7 @@ def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Change
         moved = [known.moved_from(each) for each in versions]
         return versions[-1].id, [_changed(*pair) for pair in zip(versions, moved, strict=True)]
 
-    return core.peek(Read("changes", read, sees_all=True))
+    return core_of(store).read(read)
 
 
 def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, list[Changed]]:

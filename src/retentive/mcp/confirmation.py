@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 from mcp import types as t
 from mcp.shared.exceptions import MCPError
 
-from retentive.errors import Refused, RetentiveError
+from retentive.engine.queries import list_memories
+from retentive.errors import RetentiveError
 from retentive.mcp.answers import Answer
 from retentive.mcp.tools import EXPECTED_COUNT
-from retentive.store import MemoryStore
+from retentive.remote import remote_store
+from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Delete, parse
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
 
     from retentive.mcp.answers import Arguments
+    from retentive.values.paths import MemoryPath
 
 ASK_FROM = 5
 """Number of memories from which a delete is asked about."""
@@ -50,11 +53,18 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
         if not isinstance(command, Delete) or command.path.is_root:
             return None
         below = command.path.text
-        if len(store.list_memories(below, limit=ASK_FROM).items) < ASK_FROM:
-            return None
-        return MassDelete(below, len(store.memories(below)))
-    except (Refused, RetentiveError):
+        count = _count(store, command.path)
+    except RetentiveError:
         return None
+    return MassDelete(below, count) if count >= ASK_FROM else None
+
+
+def _count(store: MemoryStore, path: MemoryPath) -> int:
+    """Number of memories below a path. On a local store it is part of the delete, whose audit entry covers it."""
+    if remote_store(store) is not None:
+        few = store.list_memories(path.text, limit=ASK_FROM).items
+        return len(few) if len(few) < ASK_FROM else len(store.memories(path.text))
+    return len(core_of(store).peek(list_memories(path)))
 
 
 async def confirmed(

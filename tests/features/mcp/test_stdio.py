@@ -19,6 +19,7 @@ from support.modules import run as run_code
 
 from .steps import A, use_every_tool
 
+
 def parameters(directory: Path, *arguments: str) -> StdioServerParameters:
     at = f"sqlite:///{directory}/memory.db"
     command = ["--at", at, "--actor", "user:ann", "mcp", *arguments]

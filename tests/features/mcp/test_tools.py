@@ -216,3 +216,36 @@ def test_long_replies_are_cut_with_a_hint(store: MemoryStore) -> None:
     assert hint == f"[Cut to fit after line {number}. Next: memory_view with view_range [{number + 1}, -1].]"
     assert diff.endswith("[Cut to fit. Name a path, or the ids of two versions.]")
     assert f"view {A} to read the rest" in fetched
+
+
+def test_each_call_has_one_entry_in_the_audit_log(store: MemoryStore) -> None:
+    store.change_settings({"audit": True})
+
+    async def run() -> None:
+        async with connected(store) as client:
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("memory_create", {"path": "/memories/d/a", "file_text": "tea"}),
+                ("memory_view", {"path": A}),
+                ("memory_search", {"query": "tea"}),
+                ("memory_search", {}),
+                ("memory_history", {"limit": "none"}),
+                ("memory_undo", {"change": "HEAD"}),
+                ("memory_undo", {"change": "HEAD"}),
+                ("memory_delete", {"path": "/memories/d"}),
+            ]
+            for name, arguments in calls:
+                await reply_of(client, name, arguments)
+
+    asyncio.run(run())
+    entries = list(store.audit.entries())[1:]
+    assert {(entry.integration, entry.actor) for entry in entries} == {("mcp", "user:ann")}
+    assert [(entry.operation, entry.outcome) for entry in entries] == [
+        ("create", "ok"),
+        ("view", "not_found"),
+        ("search", "ok"),
+        ("search", "invalid_input"),
+        ("log", "invalid_input"),
+        ("undo", "ok"),
+        ("undo", "ok"),
+        ("delete", "ok"),
+    ]

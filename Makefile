@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
+FRAMEWORKS := $(VENV)/.frameworks
 STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(INSTALL)
@@ -13,7 +14,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-long test-full test-clusters lint types format docs bench clean
+.PHONY: run demo test test-long test-full test-clusters test-frameworks lint types format docs bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
 run: $(DEMO)
@@ -36,6 +37,12 @@ test-full: $(STAMP)
 # Needs Galera, Patroni, etcd and Ceph: tests/support/servers/install-clusters.sh installs them on Debian.
 test-clusters: $(STAMP)
 	$(BIN)/python -m pytest -m clusters
+
+# The integrations with Google ADK and Strands, which need older versions of packages than the other frameworks do.
+test-frameworks: $(FRAMEWORKS)/.installed
+	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks
+	$(FRAMEWORKS)/bin/python -m mypy --cache-dir $(FRAMEWORKS)/.mypy_cache \
+		src/retentive/integrations/adk.py src/retentive/integrations/strands.py tests/frameworks
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -78,4 +85,9 @@ $(STAMP): $(DEMO)
 	$(BIN)/python -m ensurepip >/dev/null
 	$(PIP) --upgrade "pip>=25.1"
 	$(PIP) --editable ".[anthropic,crypto,guards,langchain,langgraph,mariadb,mcp,oauth,objects,openai-agents,postgres,pydantic-ai,remote,server,telemetry,testing]" --group dev
+	touch $@
+
+$(FRAMEWORKS)/.installed: pyproject.toml tests/frameworks/requirements.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip $(INSTALL) --requirement tests/frameworks/requirements.txt --editable .
 	touch $@

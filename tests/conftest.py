@@ -30,6 +30,11 @@ _IN_MEMORY = Path("/dev/shm")  # a file system in memory, on Linux
 _ROOM = 2 << 30  # bytes; the tests of one worker need a tenth of it at a time
 
 
+# Their frameworks need older versions of packages that others here need, so they have an environment of their own, and
+# `make test-frameworks` runs them by their path. Here they would all be skipped.
+collect_ignore = ["frameworks"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     _keep_files_in_memory()
     said = "long: runs in the long and the full profile only; a shorter test shows the same of its neighbour"

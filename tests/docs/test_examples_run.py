@@ -9,20 +9,23 @@ Claude.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from retentive.testing.scripted_claude import scripted_claude
-from support.pages import ROOT, WRITTEN, Block, blocks
-from support.printed import assert_prints
+from support.pages import APART, ROOT, WRITTEN, blocks
+from support.printed import assert_examples_run, assert_prints
 from support.scripts import SCRIPTS
 
 QUICK = {"README"}
 """Pages that run in all profiles. The others run in the long one, since each program starts an interpreter."""
-RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
+RUNNABLE = [
+    page
+    for page in WRITTEN
+    if page not in APART and any(block.language in {"python", "console"} for block in blocks(page))
+]
 
 
 def in_time(page: Path) -> Any:
@@ -32,18 +35,7 @@ def in_time(page: Path) -> Any:
 @pytest.mark.parametrize("page", [in_time(page) for page in RUNNABLE])
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     with scripted_claude(*SCRIPTS) as claude:
-        following = [*blocks(page)[1:], Block("", "", 0)]
-        for block, after in zip(blocks(page), following, strict=True):
-            where = f"{page.name}, line {block.line}"
-            expected = after.body if after.language == "text" else None
-            if block.file_name is not None:
-                (tmp_path / block.file_name).write_text(block.body, "utf-8")
-            elif block.language == "python":
-                (tmp_path / "program.py").write_text(block.body, "utf-8")
-                assert_prints(f"{sys.executable} program.py", expected, tmp_path, claude.url, where)
-            elif block.language == "console":
-                for command, printed in block.commands:
-                    assert_prints(command, printed, tmp_path, claude.url, where)
+        assert_examples_run(page, tmp_path, claude.url)
         assert claude.failures == []
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.pages import ROOT
+from support.pages import ROOT, Block, blocks
 
 TIMEOUT_S = 120
 
@@ -33,6 +33,22 @@ def assert_prints(command: str, expected: str | None, directory: Path, url: str,
         return
     pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*")
     assert re.fullmatch(pattern, done.stdout), f"{where}: {command}\nprinted:\n{done.stdout}\nnot:\n{expected}"
+
+
+def assert_examples_run(page: Path, directory: Path, url: str) -> None:
+    """Run the examples of a page in order, in one directory, and compare what they print."""
+    following = [*blocks(page)[1:], Block("", "", 0)]
+    for block, after in zip(blocks(page), following, strict=True):
+        where = f"{page.name}, line {block.line}"
+        expected = after.body if after.language == "text" else None
+        if block.file_name is not None:
+            (directory / block.file_name).write_text(block.body, "utf-8")
+        elif block.language == "python":
+            (directory / "program.py").write_text(block.body, "utf-8")
+            assert_prints(f"{sys.executable} program.py", expected, directory, url, where)
+        elif block.language == "console":
+            for command, printed in block.commands:
+                assert_prints(command, printed, directory, url, where)
 
 
 def environment(url: str) -> dict[str, str]:

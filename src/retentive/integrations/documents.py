@@ -57,12 +57,12 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Equality that also tells apart `True`, 1 and 1.0, as JSON does."""
+    """Equality that also tells apart `True`, 1 and 1.0, as JSON does. A member of a `StrEnum` is a text."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_is_same, one, other))
-    return type(one) is type(other) and one == other
+    return (type(one) is type(other) or (isinstance(one, str) and isinstance(other, str))) and one == other
 
 
 def json_object(path: str, text: str) -> dict[str, Any]:

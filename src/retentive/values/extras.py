@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 EXTRAS = {
+    "adk": ("google-adk>=2.13,<3",),
     "anthropic": ("anthropic>=2.11,<3",),
     "crypto": ("cryptography>=45",),
     "guards": ("google-re2>=1.1",),
@@ -17,6 +18,7 @@ EXTRAS = {
     "remote": ("httpx2>=2.16,<3",),
     "postgres": ("psycopg[binary]>=3.3,<4",),
     "server": ("httptools>=0.6", "prometheus-client>=0.21", "starlette>=1.0", "uvicorn>=0.50", "uvloop>=0.21"),
+    "strands": ("strands-agents>=1.62,<2",),
     "telemetry": ("opentelemetry-exporter-otlp-proto-http>=1.30,<2", "opentelemetry-sdk>=1.30,<2"),
     "testing": ("starlette>=1.0", "uvicorn>=0.50"),
 }

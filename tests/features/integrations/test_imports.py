@@ -13,7 +13,8 @@ from support.modules import ROOT, imported, modules, run
 
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
-    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "agents", "pydantic_ai", "mcp",
+    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "langgraph", "agents", "google", "strands",
+    "pydantic_ai", "mcp",
 )  # fmt: skip
 
 # A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
@@ -55,6 +56,8 @@ DRIVERS = {
     "langchain_core": {"integrations/langchain.py"},
     "langgraph": {"integrations/langgraph.py"},
     "agents": {"integrations/openai_agents.py"},
+    "google": {"integrations/adk.py"},
+    "strands": {"integrations/strands.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},
     "anyio": {"aio.py", "remote/client.py", "integrations/anthropic", "agent", "mcp", "server/application.py"},
     "click": {"cli"},

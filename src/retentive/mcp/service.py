@@ -58,11 +58,16 @@ class Target:
     store: MemoryStore
     name: str
     run: RunCall
-    changes: StoreChanges
+    changes: Callable[[], StoreChanges]
     tools: tuple[ToolSpec, ...] = TOOLS
+    may_read: bool = True
     may_write: bool = True
     may_continue: Callable[[], bool] = field(default=lambda: True)
     """Asked before events are delivered: false after the key was revoked."""
+
+    def allows(self, *, writes: bool) -> bool:
+        """Return whether the caller may make a call that writes, or one that only reads."""
+        return self.may_write if writes else self.may_read
 
 
 def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
@@ -106,8 +111,8 @@ class Service:
     async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         """The tools that the caller may use."""
         target = self._target_of(ctx)
-        overwrites = await target.run(lambda: _overwrites(target.store), is_read=True)
-        usable = (each for each in target.tools if target.may_write or each.read_only or each.name == ONE_TOOL)
+        overwrites = await _found(target, lambda: _overwrites(target.store))
+        usable = (each for each in target.tools if each.name == ONE_TOOL or target.allows(writes=not each.read_only))
         return t.ListToolsResult(tools=[_described(each, overwrites=overwrites) for each in usable])
 
     async def call_tool(
@@ -119,27 +124,16 @@ class Service:
         if tool is None:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         writes = tool.writes(arguments)
-        if writes and not target.may_write:
-            return _result(Answer("Error: the key needs the scope write", is_error=True))
+        if not target.allows(writes=writes):
+            return _result(Answer(f"Error: the key needs the scope {'write' if writes else 'read'}", is_error=True))
         try:
             call = ToolCall(target.store, target.name, arguments, _call_id(ctx))
         except ValueError as error:
             return _result(Answer(f"Error: {error}", is_error=True))
-        asked = None
-        if deletes(tool.name, arguments):
-            asked = await target.run(lambda: mass_delete(target.store, arguments), is_read=True)
-        if asked is not None:
-            answer = await confirmed(ctx, params, asked)
-            if isinstance(answer, t.InputRequiredResult):
-                return answer
-            if answer is not None:
-                return _result(answer)
-            await ctx.session.report_progress(0, asked.count, f"Deleting {asked.count} memories")
-        is_quick = tool.name == "memory_view" or (not writes and tool.name == ONE_TOOL)
-        answer = await target.run(lambda: run(tool, call), is_read=not writes, is_quick=is_quick)
-        if asked is not None:
-            await ctx.session.report_progress(asked.count, asked.count)
-        return _result(answer)
+        try:
+            return await _called(ctx, params, target, tool, call)
+        except RetentiveError as error:  # no thread was free, or the call took too long
+            return _result(Answer(f"Error: {error}", is_error=True))
 
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
         """A page of the memories."""
@@ -173,7 +167,7 @@ class Service:
             raise MCPError(t.INVALID_REQUEST, "The server keeps no sessions; use protocol revision 2026-07-28")
         await _begin(target)
         self._forget(key)
-        self._subscribed[key] = target.changes.subscribe(
+        self._subscribed[key] = target.changes().subscribe(
             lambda event: self._send(ctx.session, event, params.uri), target.may_continue
         )
         if len(self._subscribed) > MAX_SUBSCRIPTIONS:  # nothing tells when a session ends
@@ -195,6 +189,26 @@ class Service:
             task.add_done_callback(self._sending.discard)
 
 
+async def _called(
+    ctx: Context, params: t.CallToolRequestParams, target: Target, tool: ToolSpec, call: ToolCall
+) -> t.CallToolResult | t.InputRequiredResult:
+    """Run a tool, after the question if it deletes many memories."""
+    asked = None
+    if deletes(tool.name, call.arguments):
+        asked = await target.run(lambda: mass_delete(target.store, call.arguments), is_read=True)
+    if asked is not None:
+        refusal = await confirmed(ctx, params, asked)
+        if refusal is not None:
+            return _result(refusal) if isinstance(refusal, Answer) else refusal
+        await ctx.session.report_progress(0, asked.count, f"Deleting {asked.count} memories")
+    writes = tool.writes(call.arguments)
+    is_quick = tool.name == "memory_view" or (not writes and tool.name == ONE_TOOL)
+    answer = await target.run(lambda: run(tool, call), is_read=not writes, is_quick=is_quick)
+    if asked is not None:
+        await ctx.session.report_progress(asked.count, asked.count)
+    return _result(answer)
+
+
 class _Bus:
     """The changes of a store for one stream."""
 
@@ -206,17 +220,28 @@ class _Bus:
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Call the listener for each event."""
-        return self._target.changes.subscribe(listener, self._target.may_continue)
+        return self._target.changes().subscribe(listener, self._target.may_continue)
 
 
 async def _begin(target: Target) -> None:
+    _check_read(target)
     try:
-        await target.changes.begin()
+        await target.changes().begin()
     except RetentiveError as error:
         raise MCPError(t.INTERNAL_ERROR, str(error)) from None
 
 
 async def _read(target: Target, work: Callable[[], T]) -> T:
+    _check_read(target)
+    return await _found(target, work)
+
+
+def _check_read(target: Target) -> None:
+    if not target.may_read:
+        raise MCPError(t.INVALID_REQUEST, "the key needs the scope read")
+
+
+async def _found(target: Target, work: Callable[[], T]) -> T:
     try:
         return await target.run(work, is_read=True)
     except RetentiveError as error:

@@ -83,5 +83,5 @@ def fixed_target(store: MemoryStore, *, one_tool: bool = False) -> Callable[[Ser
 
     opened = store.through(INTEGRATION)
     changes = StoreChanges(opened, name, to_thread.run_sync)
-    target = Target(opened, name, run, changes, tools_of(one_tool=one_tool))
+    target = Target(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))
     return lambda _: target

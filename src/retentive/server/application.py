@@ -18,6 +18,7 @@ from anyio import fail_after, to_thread
 from retentive.errors import RetentiveError
 from retentive.server.calls import Caller, Events, Json, RouteCall, ServedPlace, Streamed
 from retentive.server.credentials import (
+    MCP,
     METADATA,
     check_beta,
     check_scope,
@@ -34,6 +35,7 @@ from retentive.server.fields import read_fields, read_query
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits
+from retentive.server.mcp import McpEndpoint
 from retentive.server.metrics import metrics
 from retentive.server.openapi import document
 from retentive.server.routes import Route
@@ -77,12 +79,19 @@ class Server:
     bodies: BodyBudget = field(default_factory=BodyBudget)
     tokens: Tokens | None = None
     """OAuth, if it is configured."""
+    is_alone: bool = True
+    """True if no other process takes requests at the same address, so that sessions of MCP clients are possible."""
     is_stopping: bool = False
+    mcp: McpEndpoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mcp = McpEndpoint(self)
 
     def stop(self) -> None:
         """End the event streams; `/readyz` answers 503 from now on."""
         self.is_stopping = True
         self.hub.stop()
+        self.mcp.stop()
 
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
         """Answer one request to a path with these routes, by method."""
@@ -90,18 +99,30 @@ class Server:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
         except HttpError as error:
-            response = error_response(request.scope, error, routes)
-            if error.status == 401:
-                response.headers["www-authenticate"] = "Bearer" if self.tokens is None else self.tokens.challenge
-            return response
+            return self.refusal(request.scope, error, routes)
         except RetentiveError as error:
             return error_response(request.scope, api_error(error), routes)
 
-    async def _answer(self, request: Request, route: Route, reserve: Callable[[int], None]) -> Response:
+    def refusal(
+        self, scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = (), *, challenge: str = ""
+    ) -> Response:
+        """The answer for an error of a request. `challenge` is the path whose metadata a client without a key reads."""
+        response = error_response(scope, error, routes)
+        if error.status == 401:
+            found = "Bearer" if self.tokens is None else self.tokens.challenge(challenge)
+            response.headers["www-authenticate"] = found
+        return response
+
+    async def admitted(self, request: Request, path: str) -> Caller:
+        """The caller of a request to a path, within its rate and its workspace. Raises `HttpError`."""
         caller = await self._caller(request)
-        request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=route.path)
+        request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=path)
         self.limits.check(caller.key.id, caller.key.rate_limit)
         check_workspace(request.headers, caller.key)
+        return caller
+
+    async def _answer(self, request: Request, route: Route, reserve: Callable[[int], None]) -> Response:
+        caller = await self.admitted(request, route.path)
         check_beta(request.headers)
         check_scope(caller.key, route)
         fields = read_query(route.query, request.scope["query_string"])
@@ -187,9 +208,10 @@ class Server:
         text = await to_thread.run_sync(self.telemetry.metrics.text)
         return Response(text, media_type=self.telemetry.metrics.media_type)
 
-    async def described_resource(self, _: Request) -> Response:
-        """Answer of the metadata of OAuth."""
-        return json_response({} if self.tokens is None else self.tokens.metadata)
+    async def described_resource(self, request: Request) -> Response:
+        """Answer of the metadata of OAuth, of the whole server or of one path."""
+        path = request.url.path.removeprefix(METADATA)
+        return json_response({} if self.tokens is None else self.tokens.metadata(path))
 
 
 def _is_quick(route: Route, fields: Mapping[str, Any]) -> bool:
@@ -271,11 +293,13 @@ def server_of(
     limits: RateLimits | None = None,
     telemetry: Telemetry | None = None,
     tokens: Tokens | None = None,
+    *,
+    is_alone: bool = True,
 ) -> Server:
     """A server for an open location."""
     workers = workers or Workers()
     telemetry = telemetry or Telemetry(metrics())
-    return Server(place, workers, Hub(workers.run), telemetry, limits or RateLimits(), tokens=tokens)
+    return Server(place, workers, Hub(workers.run), telemetry, limits or RateLimits(), tokens=tokens, is_alone=is_alone)
 
 
 def application(server: Server, *, on_stop: Callable[[], None] | None = None) -> ASGIApp:
@@ -289,9 +313,10 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
         HttpRoute("/readyz", server.ready),
         HttpRoute("/metrics", server.measured),
         HttpRoute("/openapi.json", _described),
+        HttpRoute(MCP, server.mcp),
     ]
     if server.tokens is not None:
-        routes.append(HttpRoute(METADATA, server.described_resource))
+        routes += [HttpRoute(METADATA + path, server.described_resource) for path in ("", MCP)]
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
@@ -299,6 +324,7 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
             _stop_at_signals(server)
         yield
         server.stop()
+        await server.mcp.close()
         await to_thread.run_sync(server.workers.close)
         if on_stop is not None:
             await to_thread.run_sync(on_stop)

@@ -26,6 +26,8 @@ IDEMPOTENCY_HEADER = "idempotency-key"
 _KEY = re.compile("[!-~]{1,255}")
 METADATA = "/.well-known/oauth-protected-resource"
 """Path of the metadata of OAuth (RFC 9728)."""
+MCP = "/mcp"
+"""Path for MCP clients."""
 
 
 def key_in(headers: Headers) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from retentive.errors import InvalidInput
 from retentive.server.calls import Json
-from retentive.server.credentials import METADATA
+from retentive.server.credentials import MCP, METADATA
 from retentive.server.jwks import KeySource, check_url, verified
 from retentive.server.keys import SCOPES, TOKEN_PREFIX, KeyRecord, check_principal
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
@@ -69,7 +69,8 @@ class Issuer:
         """Rights of a token with these claims. Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError`."""
         expires_at = _checked_times(claims, now)
         audience = claims["aud"]
-        if self.audience not in (audience if isinstance(audience, list) else [audience]):
+        accepted = {self.audience, self.audience.rstrip("/") + MCP}
+        if accepted.isdisjoint(audience if isinstance(audience, list) else [audience]):
             raise InvalidInput("aud: another resource")
         subject = _text(claims[self.actor_claim])
         principal = f"{self.actor_kind}:{self.actor_prefix}{subject}"
@@ -145,17 +146,15 @@ class Tokens:
             raise InvalidInput(f"{os.path.basename(path)}: needs resource, and issuers that differ, and nothing else")
         return cls(resource, issuers)
 
-    @property
-    def challenge(self) -> str:
-        """Value of the header `WWW-Authenticate`."""
-        return f'Bearer resource_metadata="{self._resource}{METADATA}"'
+    def challenge(self, path: str = "") -> str:
+        """Value of the header `WWW-Authenticate`, for a path with metadata of its own."""
+        return f'Bearer resource_metadata="{self._resource}{METADATA}{path}"'
 
-    @property
-    def metadata(self) -> Json:
-        """Description of the protected resource (RFC 9728)."""
+    def metadata(self, path: str = "") -> Json:
+        """Description of the protected resource, or of one path of it (RFC 9728, section 3.1)."""
         prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
         return {
-            "resource": self._resource,
+            "resource": self._resource + path,
             "authorization_servers": list(self._issuers),
             "bearer_methods_supported": ["header"],
             "scopes_supported": [prefix + scope for prefix in sorted(prefixes) for scope in SCOPES],

@@ -319,9 +319,27 @@ def test_wrong_configurations(tmp_path: Path, text: str) -> None:
 def test_the_configuration_in_the_documentation(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "server-security.md").read_text("utf-8")
     (tmp_path / "oauth.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
-    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata["resource"] == RESOURCE
+    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["resource"] == RESOURCE
 
 
 def test_a_configuration(tmp_path: Path) -> None:
     (tmp_path / "oauth.toml").write_text(CONFIGURED, "utf-8")
-    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata["authorization_servers"] == ["https://login.example.com"]
+    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["authorization_servers"] == ["https://login.example.com"]
+
+
+@pytest.mark.parametrize("audience", [RESOURCE, f"{RESOURCE}/mcp", [f"{RESOURCE}/mcp"]], ids=str)
+def test_an_mcp_client_finds_the_issuer_and_uses_its_token(api: Api, provider: Provider, audience: Any) -> None:
+    """Clients ask for a token for the URL that they use. Its description has its own place (RFC 9728, section 3.1)."""
+    refused = with_token(api, "").post("/mcp", {})
+    assert refused.status == 401
+    described = "/.well-known/oauth-protected-resource/mcp"
+    assert refused.headers["www-authenticate"] == f'Bearer resource_metadata="{RESOURCE}{described}"'
+    found = api.get(described).body
+    assert (found["resource"], found["authorization_servers"]) == (f"{RESOURCE}/mcp", [provider.url])
+    api.place.opened.store()
+    allowed = with_token(api, provider.token(aud=audience, stores="*"))
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    begun = allowed.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
+    assert begun.status == 200
+    assert with_token(api, provider.token(aud=f"{RESOURCE}/other", stores="*")).post("/mcp", {}).status == 401

@@ -1,0 +1,98 @@
+"""Sessions of clients over streamable HTTP, for a server that has checked the key of each request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from retentive.mcp.service import Service, Target
+
+if TYPE_CHECKING:
+    from mcp.server import ServerRequestContext
+    from starlette.types import Message, Receive, Scope, Send
+
+MAX_SESSIONS = 1_000
+IDLE_S = 1_800.0
+_TARGET = "retentive.mcp.target"
+
+
+class HttpSessions:
+    """The sessions of one process. Without `keeps_sessions`, clients of revisions before 2026 get no session.
+
+    Their requests may then reach any process, but they cannot be asked anything, and hear of no changes.
+    """
+
+    def __init__(self, *, keeps_sessions: bool) -> None:
+        self._service = Service(_target_of)
+        self._manager = StreamableHTTPSessionManager(
+            self._service.server(),
+            stateless=not keeps_sessions,
+            session_idle_timeout=IDLE_S if keeps_sessions else None,
+            max_sessions=MAX_SESSIONS,
+        )
+        self._is_stopping = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Answer requests while the block runs."""
+        async with self._manager.run():
+            yield
+
+    def stop(self) -> None:
+        """End the streams of events. Calls go on."""
+        self._is_stopping.set()
+        self._service.close()
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send, target: Target, owner: str) -> None:
+        """Answer a request of the caller `owner`, who alone may use the sessions that he begins."""
+        scope["state"][_TARGET] = target
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
+        if scope["method"] != "GET":
+            await self._manager.handle_request(scope, receive, send)
+            return
+        stream = _Stream(receive, send, self._is_stopping)
+        await self._manager.handle_request(scope, stream.receive, stream.send)
+        await stream.end()
+
+
+class _Stream:
+    """An event stream of a client. To its application, the client has gone when the server stops."""
+
+    def __init__(self, receive: Receive, send: Send, is_stopping: asyncio.Event) -> None:
+        self._receive = receive
+        self._send = send
+        self._is_stopping = is_stopping
+        self._is_open = False
+
+    async def receive(self) -> Message:
+        """The next message of the client."""
+        message = asyncio.ensure_future(self._receive())
+        stop = asyncio.ensure_future(self._is_stopping.wait())
+        try:
+            await asyncio.wait((message, stop), return_when=asyncio.FIRST_COMPLETED)
+            return message.result() if message.done() else {"type": "http.disconnect"}
+        finally:
+            message.cancel()
+            stop.cancel()
+
+    async def send(self, message: Message) -> None:
+        """Pass a message to the client."""
+        self._is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+        await self._send(message)
+
+    async def end(self) -> None:
+        """End the answer, if its application did not."""
+        if self._is_open:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _target_of(ctx: ServerRequestContext[Any, Any]) -> Target:
+    assert ctx.request is not None
+    target: Target = ctx.request.scope["state"][_TARGET]
+    return target

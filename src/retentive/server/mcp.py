@@ -1,0 +1,188 @@
+"""`/mcp`: memory stores for MCP clients over streamable HTTP, with the keys, scopes and limits of the API.
+
+The package `mcp` takes a second to import, so it is imported at the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from retentive.errors import NotFound, OutcomeUnknown, Unavailable
+from retentive.opening import DEFAULT_KEY
+from retentive.server.calls import NO_STORE, Caller
+from retentive.server.credentials import MCP
+from retentive.server.errors import HttpError, forbidden
+from retentive.store import MemoryStore
+from retentive.values.extras import pip_install
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from retentive.mcp.changes import StoreChanges
+    from retentive.mcp.http import HttpSessions
+    from retentive.mcp.service import Target
+    from retentive.server.application import Server
+
+T = TypeVar("T")
+_MAX_WATCHED = 1_000
+
+
+class McpEndpoint:
+    """ASGI application of `/mcp`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._starting = asyncio.Lock()
+        self._sessions: HttpSessions | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_over = asyncio.Event()
+        self._changes: OrderedDict[str, StoreChanges] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive)
+        try:
+            caller = await self._server.admitted(request, MCP)
+            _check_origin(request)
+            if not (caller.key.allows("read") or caller.key.allows("write")):
+                raise forbidden("the key needs the scope read or write")
+            sessions = await self._running()
+            store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
+        except HttpError as error:
+            await self._server.refusal(scope, error, challenge=MCP)(scope, receive, send)
+            return
+        owner = f"{caller.key.id} {caller.actor} {store.id}"
+        await sessions.answer(scope, receive, send, self._target(caller, store), owner)
+
+    def stop(self) -> None:
+        """End the streams of events. May be called from any thread and from a signal handler."""
+        if self._sessions is not None and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._sessions.stop)
+
+    async def close(self) -> None:
+        """End all sessions."""
+        self._is_over.set()
+        if self._task is not None:
+            await self._task
+
+    async def _running(self) -> HttpSessions:
+        """The sessions, which begin with the first request."""
+        async with self._starting:
+            if self._sessions is None:
+                try:
+                    self._sessions = await asyncio.to_thread(_new_sessions, self._server.is_alone)
+                except ModuleNotFoundError:
+                    message = f"the server cannot speak MCP; its operator has to run {pip_install('mcp')}"
+                    raise HttpError(404, "not_found_error", message, "not_found") from None
+                self._loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
+                self._task = asyncio.create_task(self._hold(self._sessions, has_begun))
+                await has_begun.wait()
+            return self._sessions
+
+    async def _hold(self, sessions: HttpSessions, has_begun: asyncio.Event) -> None:
+        async with sessions.running():
+            has_begun.set()
+            await self._is_over.wait()
+
+    def _store(self, caller: Caller, given: str | None) -> MemoryStore:
+        """The memory store that the URL names, or else the one of the key. Raises `HttpError` 404."""
+        name = given or _only(caller.key.stores) or DEFAULT_KEY
+        place = self._server.place
+        try:
+            found = name if name.startswith("memstore_") else _id_of(self._server, caller, name)
+            info, store = place.store(found, caller.actor)
+        except NotFound:
+            raise _no_store() from None
+        if not caller.sees(info):
+            raise _no_store()
+        from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
+
+        return store.through(INTEGRATION)
+
+    def _target(self, caller: Caller, store: MemoryStore) -> Target:
+        from retentive.mcp.service import Target  # noqa: PLC0415 - as above
+
+        async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
+            try:
+                found = await self._server.workers.run(work, is_quick=is_quick)
+            except HttpError as error:
+                raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
+            if not is_read:
+                self._server.hub.wake(store.id)
+            return found
+
+        return Target(
+            store,
+            store.key or store.id,
+            run,
+            partial(self._changes_of, store),
+            may_read=caller.key.allows("read"),
+            may_write=caller.key.allows("write"),
+            may_continue=partial(self._server.place.keys.is_active, caller.key),
+        )
+
+    def _changes_of(self, store: MemoryStore) -> StoreChanges:
+        """The changes of a store, which all its listeners share."""
+        from retentive.mcp.changes import StoreChanges  # noqa: PLC0415 - as above
+
+        found = self._changes.get(store.id)
+        if found is None:
+            found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._server.workers.run)
+            if len(self._changes) > _MAX_WATCHED:  # its listeners keep it
+                self._changes.popitem(last=False)
+        return found
+
+
+def _new_sessions(keeps_sessions: bool) -> HttpSessions:
+    from retentive.mcp.http import HttpSessions  # noqa: PLC0415 - imports mcp
+
+    return HttpSessions(keeps_sessions=keeps_sessions)
+
+
+def _only(patterns: tuple[str, ...]) -> str | None:
+    """The only store that a key sees."""
+    is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
+    return patterns[0] if is_one else None
+
+
+def _no_store() -> HttpError:
+    message = f"{NO_STORE} not found; name one in the URL, such as {MCP}?store=KEY"
+    return HttpError(404, "not_found_error", message, "not_found")
+
+
+def _id_of(server: Server, caller: Caller, key: str) -> str:
+    info = server.place.opened.get_store(key, workspace=caller.workspace_id)
+    if info.key != key:
+        raise NotFound(NO_STORE)
+    return info.id
+
+
+def _check_origin(request: Request) -> None:
+    """Raise `HttpError` 403 for a page of another site, also if its name was pointed at this machine.
+
+    Source: MCP, "Streamable HTTP", security warning. The page does not know the key, so this is a second line.
+    """
+    origin = request.headers.get("origin")
+    if origin is None:
+        return
+    host = request.headers.get("host", "")
+    local, _ = request.scope.get("server") or ("", None)
+    is_rebound = _is_loopback(local) and not _is_loopback(urlsplit(f"//{host}").hostname)
+    if urlsplit(origin).netloc != host or is_rebound:
+        raise forbidden("the header Origin names another site")
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,259 @@
+"""`/mcp` on a server: the tools of every revision, keys with scopes, and the end of streams."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, types
+from mcp.client.streamable_http import streamable_http_client
+
+import retentive
+from support.http_api import Api, serving
+from support.mcp_clients import MODES, agree, reply_of
+
+from .steps import A, B, use_every_tool
+
+WAIT_S = 30
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    """A server with the memory stores `default` and `team`, and the key of an admin."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as found:
+        opened.store()
+        opened.store("team")
+        yield found
+
+
+@asynccontextmanager
+async def client_of(
+    api: Api, *, mode: str = MODES[0], store: str = "", before_sending: Any = None, **options: Any
+) -> AsyncIterator[Client]:
+    """A client with the key of `api`. `before_sending` is called with each request."""
+    given = {"authorization": f"Bearer {api.key}"}
+    hooks = {"request": [] if before_sending is None else [before_sending]}
+    url = f"{api.url}/mcp{f'?store={store}' if store else ''}"
+    async with httpx2.AsyncClient(headers=given, timeout=WAIT_S, event_hooks=hooks) as http:
+        transport = streamable_http_client(url, http_client=http)
+        async with Client(transport, mode=mode, elicitation_callback=agree, **options) as client:
+            yield client
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_tool_works_in_both_revisions(api: Api, mode: str) -> None:
+    key = api.with_key("read", "write", principal="user:ann")
+
+    async def run() -> None:
+        async with client_of(key, mode=mode) as client:
+            await use_every_tool(client)
+
+    asyncio.run(run())
+    versions = api.place.opened.store().versions()
+    assert {(str(each.actor), each.provenance.integration) for each in versions} == {("user:ann", "mcp")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mass_delete_is_confirmed(api: Api, mode: str) -> None:
+    store = api.place.opened.store()
+    for n in range(6):
+        store.create(f"/memories/d/{n}", "x")
+
+    async def run() -> tuple[str, bool]:
+        async with client_of(api, mode=mode) as client:
+            return await reply_of(client, "memory_delete", {"path": "/memories/d"})
+
+    assert asyncio.run(run()) == ("Successfully deleted /memories/d", False)
+
+
+def test_the_url_or_the_key_names_the_store(api: Api) -> None:
+    team = api.place.opened.store("team")
+    only = api.with_key("read", "write", stores=("team",))
+
+    async def run(key: Api, store: str) -> None:
+        async with client_of(key, store=store) as client:
+            await reply_of(client, "memory_insert", {"path": A, "insert_line": 0, "insert_text": "tea"})
+
+    team.create(A, "")
+    for key, store in ((api, "team"), (api, team.id), (only, "")):
+        asyncio.run(run(key, store))
+    assert team.read(A) == "tea\n" * 3
+    assert api.place.opened.store().memories() == []
+
+
+@pytest.mark.parametrize("store", ["none", "memstore_" + "0" * 32, "memstore_system", "default"])
+def test_a_store_that_the_key_does_not_see_is_missing(api: Api, store: str) -> None:
+    key = api.with_key("read", "write", stores=("team", "x*"))
+    found = key.post(f"/mcp?store={store}", {})
+    assert (found.status, found.error["message"]) == (
+        404,
+        "memory store not found; name one in the URL, such as /mcp?store=KEY",
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_key_that_only_reads_has_no_tool_that_writes(api: Api, mode: str) -> None:
+    key = api.with_key("read")
+
+    async def run() -> tuple[set[str], tuple[str, bool]]:
+        async with client_of(key, mode=mode) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            return names, await reply_of(client, "memory_create", {"path": A, "file_text": "tea"})
+
+    names, reply = asyncio.run(run())
+    assert names == {"memory_view", "memory_search", "memory_history", "memory_diff", "search", "fetch"}
+    assert reply == ("Error: the key needs the scope write", True)
+
+
+def test_a_key_that_only_writes_reads_nothing(api: Api) -> None:
+    key = api.with_key("write")
+    api.place.opened.store().create(B, "secret")
+
+    async def run() -> tuple[str, bool]:
+        async with client_of(key) as client:
+            for read in (client.read_resource("memory://default/b.md"), client.list_resources()):
+                with pytest.raises(MCPError, match="the key needs the scope read"):
+                    await read
+            with pytest.raises(MCPError, match="the key needs the scope read"):
+                async with client.listen(resource_subscriptions=["memory://default/b.md"]):
+                    pass
+            return await reply_of(client, "memory_view", {"path": B})
+
+    assert asyncio.run(run()) == ("Error: the key needs the scope read", True)
+
+
+def test_a_request_without_a_key_is_refused(api: Api) -> None:
+    for key in ("", "rtv_wrong"):
+        found = Api(api.url, key, api.place).post("/mcp", {})
+        assert (found.status, found.error["message"]) == (401, "invalid API key")
+        assert found.headers["www-authenticate"] == "Bearer"
+    found = api.with_key("review").post("/mcp", {})
+    assert (found.status, found.error["message"]) == (403, "the key needs the scope read or write")
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"), [("https://evil.example", None), ("http://evil.example", "evil.example"), ("null", None)]
+)
+def test_a_page_of_another_site_is_refused(api: Api, origin: str, host: str | None) -> None:
+    """Also one whose name points at this machine."""
+    found = api.post("/mcp", {}, origin=origin, **({} if host is None else {"host": host}))
+    assert (found.status, found.error["message"]) == (403, "the header Origin names another site")
+
+
+def test_a_session_belongs_to_its_key(api: Api) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    begun = api.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
+    session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    assert api.post("/mcp", ping, **headers, **session).status == 200
+    assert api.with_key("read").send("POST", "/mcp", json.dumps(ping).encode(), {**headers, **session}).status == 404
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
+def test_changes_are_heard_until_the_key_is_revoked(api: Api, mode: str) -> None:
+    """A subscription ends with the right to read: no event follows."""
+    key = api.with_key("read")
+    store = api.place.opened.store()
+    store.create(A, "x")
+    (record,) = [each for each in api.place.keys.all() if each.name == "test"]
+
+    async def run() -> list[str]:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+
+        async def note(message: Any) -> None:
+            if mode == "legacy" and isinstance(message, types.ResourceUpdatedNotification):
+                await heard.put(message.params.uri)
+
+        async def listen(client: Client) -> None:
+            async with client.listen(resource_subscriptions=["memory://default/a.md"]) as events:
+                ready.set()
+                async for event in events:
+                    await heard.put(getattr(event, "uri", ""))
+
+        ready = asyncio.Event()
+        async with client_of(key, mode=mode, message_handler=note) as client:
+            if mode == "legacy":
+                await client.subscribe_resource("memory://default/a.md")
+                listening = None
+            else:
+                listening = asyncio.create_task(listen(client))
+                await asyncio.wait_for(ready.wait(), WAIT_S)
+            await asyncio.to_thread(store.append, A, "more")
+            first = await asyncio.wait_for(heard.get(), WAIT_S)
+            api.place.keys.change(record.id, status="inactive")
+            await asyncio.to_thread(store.append, A, "more")
+            async with (
+                client_of(api) as other,
+                other.listen(resource_subscriptions=["memory://default/a.md"]) as events,
+            ):
+                await asyncio.to_thread(store.append, A, "more")
+                async with asyncio.timeout(WAIT_S):
+                    await anext(aiter(events))
+            if listening is not None:
+                listening.cancel()
+        return [first, *(heard.get_nowait() for _ in range(heard.qsize()))]
+
+    assert asyncio.run(run()) == ["memory://default/a.md"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_server_that_stops_ends_the_streams(tmp_path: Path, mode: str) -> None:
+    """Otherwise it would wait for its clients as long as a stop may take."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
+        opened.store().create(A, "x")
+        assert api.server is not None
+        server = api.server
+
+        async def run() -> None:
+            async with client_of(api, mode=mode) as client:
+                if mode == "legacy":
+                    await client.list_tools()
+                    server.stop()
+                    return
+                async with client.listen(resource_subscriptions=["memory://default/a.md"]) as events:
+                    server.stop()
+                    async with asyncio.timeout(WAIT_S):
+                        assert [event async for event in events] == []
+
+        asyncio.run(run())
+
+
+def test_without_sessions_any_process_answers(tmp_path: Path) -> None:
+    """As with several workers. A client of an older revision cannot be asked, so it needs the number."""
+    with (
+        retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened,
+        serving(opened, is_alone=False) as api,
+        serving(opened, is_alone=False) as another,
+    ):
+        store = opened.store()
+        for n in range(6):
+            store.create(f"/memories/d/{n}", "x")
+        ports: list[int] = []
+
+        async def alternate(request: httpx2.Request) -> None:
+            """Send each second request to the other server, which has the same memory stores and keys."""
+            servers = (httpx2.URL(api.url), httpx2.URL(another.url))
+            request.url = request.url.copy_with(port=servers[len(ports) % 2].port)
+            ports.append(request.url.port or 0)
+
+        async def run() -> list[tuple[str, bool]]:
+            found = []
+            for mode in reversed(MODES):
+                async with client_of(api, mode=mode, before_sending=alternate) as client:
+                    await client.list_tools()
+                    found.append(await reply_of(client, "memory_delete", {"path": "/memories/d"}))
+            return found
+
+        (legacy, agreed) = asyncio.run(run())
+    assert legacy[1]
+    assert "expected_count 6" in legacy[0]
+    assert agreed == ("Successfully deleted /memories/d", False)
+    assert len(set(ports)) == 2

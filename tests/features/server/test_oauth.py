@@ -324,7 +324,9 @@ def test_the_configuration_in_the_documentation(tmp_path: Path) -> None:
 
 def test_a_configuration(tmp_path: Path) -> None:
     (tmp_path / "oauth.toml").write_text(CONFIGURED, "utf-8")
-    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["authorization_servers"] == ["https://login.example.com"]
+    assert Tokens.from_file(f"{tmp_path}/oauth.toml").metadata()["authorization_servers"] == [
+        "https://login.example.com"
+    ]
 
 
 @pytest.mark.parametrize("audience", [RESOURCE, f"{RESOURCE}/mcp", [f"{RESOURCE}/mcp"]], ids=str)

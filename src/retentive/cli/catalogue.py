@@ -57,6 +57,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "export": ("transfer", "Export a memory store to files"),
         "backup": ("transfer", "Back up memory stores to one file"),
         "restore-backup": ("transfer", "Restore a backup"),
+        "sync": ("sync", "Keep a directory of notes and the memory store equal"),
         "migrate": ("transfer", "Copy memory stores to another location"),
     },
     "Serve other machines": {

@@ -109,6 +109,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "restore-backup": ("retentive restore-backup saved.tar.gz --at sqlite:///restored.db",),
     "migrate": ("retentive migrate sqlite:///team.db", "retentive migrate s3://bucket/memory --at ./memory"),
     "exec": ("""echo '{"command": "view", "path": "/memories"}' | retentive exec""",),
+    "sync": ("retentive --at https://memory.example.com --store notes sync ~/notes", "retentive sync ~/notes --watch"),
     "mcp": ("claude mcp add memory -- retentive --at ~/memory mcp",),
     "chat": (
         "retentive chat",

@@ -19,6 +19,7 @@ EXTRAS = {
     "postgres": ("psycopg[binary]>=3.3,<4",),
     "server": ("httptools>=0.6", "prometheus-client>=0.21", "starlette>=1.0", "uvicorn>=0.50", "uvloop>=0.21"),
     "strands": ("strands-agents>=1.62,<2",),
+    "sync": ("watchfiles>=1.3",),
     "telemetry": ("opentelemetry-exporter-otlp-proto-http>=1.30,<2", "opentelemetry-sdk>=1.30,<2"),
     "testing": ("starlette>=1.0", "uvicorn>=0.50"),
 }

@@ -118,6 +118,7 @@ SEVERAL = {
     "init": "writes the memories of a project, each with a command of its own",
     "chat": "an agent: each call of the tool is an operation",
     "serve": "a server: each request is an operation",
+    "sync": "each change of a memory is an operation",
     "mcp": "a server: each call of a tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
 }

@@ -209,3 +209,9 @@ def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "interleaved.py"), str(tmp_path), str(root)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, "has 0 packages" in ended.stderr) == (2, True)
+
+
+@pytest.mark.long
+def test_sync_measures_three_runs_and_watching(tmp_path: Path) -> None:
+    _, records = tiny("sync.py", tmp_path)
+    assert [record["case"] for record in records] == ["first", "nothing", "second directory", "watch"]

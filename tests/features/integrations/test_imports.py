@@ -42,6 +42,7 @@ LAYERS: list[set[str]] = [
     {"agent"},
     {"testing"},
     {"mcp"},
+    {"sync"},
     {"server"},
     {"cli"},  # `demo` runs the scripted Claude
 ]
@@ -67,6 +68,7 @@ DRIVERS = {
     "starlette": {"testing/scripted_claude", "server"},
     "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py", "server/supervisor.py"},
     "mcp": {"mcp", "server/mcp.py"},
+    "watchfiles": {"sync/hints.py"},
     "joserfc": {"server/oauth.py", "server/jwks.py"},
     "prometheus_client": {"server/metrics.py"},
     "opentelemetry": {"server/tracing.py"},

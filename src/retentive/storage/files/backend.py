@@ -31,8 +31,8 @@ from retentive.storage.contract import (
     sortable_id,
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
+from retentive.storage.exchange import Scratch
 from retentive.storage.files.check import examine_files, restore_texts
-from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver

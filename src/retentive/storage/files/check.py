@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
 from retentive.storage.contract import StoreInfo
+from retentive.storage.exchange import Scratch
 from retentive.storage.files.comparison import is_recorded
-from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.journal import JournalFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number

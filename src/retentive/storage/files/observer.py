@@ -15,7 +15,7 @@ from retentive.errors import RetentiveError
 from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
-from retentive.storage.files.exchange import Scratch
+from retentive.storage.exchange import Scratch
 from retentive.storage.files.journal import Journal, JournalFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
 from retentive.storage.files.layout import parts_of

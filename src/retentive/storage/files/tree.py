@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from retentive.errors import Refused, RetentiveError, Unavailable
 from retentive.storage.disk import DIRECTORY_MODE, os_error
-from retentive.storage.files.exchange import Scratch, exchange, rename_if_free
+from retentive.storage.exchange import Scratch, exchange, rename_if_free
 from retentive.storage.files.layout import PRIVATE
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
 

@@ -1,0 +1,295 @@
+"""Apply a plan. Each step is checked where it takes effect: by the version of the memory, or the text of the file.
+
+A step whose side changed meanwhile does nothing, and the next round plans again. The order within a step is such that
+a text exists somewhere at every moment: a conflict copy is written before the file is replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, TypeAlias
+
+from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
+from retentive.redaction.examiner import TextExaminer
+from retentive.storage.contract import Memory
+from retentive.storage.disk import os_error
+from retentive.store import MemoryStore
+from retentive.sync import texts
+from retentive.sync.folder import Changed, Folder, LocalFile
+from retentive.sync.plan import Step
+from retentive.sync.state import Base, State
+from retentive.values.records import Written
+from retentive.values.settings import Settings
+
+MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
+"""Limits of one batch of pushes: those of the store, and half of a body that every server accepts."""
+Became: TypeAlias = Literal[
+    "pushed", "written", "merged", "conflict", "renamed", "deleted", "held", "refused", "proposed", "skipped", "waits",
+    "warning",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a path. `side` is where it changed: `store`, `directory`, or empty. `why` explains the rest."""
+
+    path: str
+    became: Became
+    side: str = ""
+    why: str = ""
+
+
+@dataclass
+class Round:
+    """Both sides as a round found them, and the changes that it makes."""
+
+    folder: Folder
+    store: MemoryStore
+    state: State
+    settings: Settings
+    machine: str
+    files: Mapping[str, LocalFile]
+    memories: Mapping[str, Memory]
+    outcomes: list[Outcome] = field(default_factory=list)
+    examiner: TextExaminer = field(default_factory=TextExaminer)
+
+    def run(self, steps: Sequence[Step], saved: Callable[[], None]) -> None:
+        """Apply the steps; call `saved` now and then to save the state."""
+        new = [step for step in steps if step.act == "push" and step.path not in self.memories]
+        for number, (step, text) in enumerate(self._not_created(new), start=1):
+            self._try(step.path, partial(self._push, step, text))
+            _now_and_then(number, saved)
+        done = set(new)
+        for number, step in enumerate((each for each in steps if each not in done), start=1):
+            self._try(step.path, partial(self._apply, step))
+            _now_and_then(number, saved)
+
+    def _try(self, path: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (Changed, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
+            self._say(path, "waits", "", str(error))  # another program was faster: the next round plans again
+        except OSError as error:
+            found = os_error(error)
+            if isinstance(found, StoreFull):
+                raise found from None
+            self._say(path, "refused", "", f"the file cannot be read or written: {os.strerror(error.errno or 0)}")
+        except RetentiveError as error:
+            if error.retryable:
+                raise
+            self._say(path, "refused", "", str(error))
+
+    def _apply(self, step: Step) -> None:
+        path = step.path
+        base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
+        match step.act:
+            case "adopt" if file is not None and memory is not None:
+                self._keep(path, memory, file)
+            case "forget":
+                del self.state.bases[path]
+            case "push" if file is not None:
+                self._push(step, self.folder.text(file))
+            case "pull" if memory is not None:
+                self._pull(path, memory, file)
+            case "merge" if file is not None and memory is not None:
+                self._merge(path, memory, file, base)
+            case "delete_memory" if memory is not None:
+                written = self.store.delete(path, if_version=memory.version_id)
+                self._gone(path, "store", written)
+            case "delete_file" if file is not None:
+                self.folder.delete(file)
+                self._gone(path, "directory")
+            case "hold":
+                why = "more than half of the files are gone; --confirm-deletes deletes the memories"
+                self._say(path, "held", "", why)
+            case _:
+                self._rename(step)
+
+    def _rename(self, step: Step) -> None:
+        base = self.state.bases[step.path]
+        if step.act == "rename_memory":
+            self._rename_memory(step, base, self.memories[step.path])
+            return
+        assert step.act == "rename_file", step
+        self.folder.rename(self.files[step.path], step.to)
+        self.state.bases[step.to] = replace(self.state.bases.pop(step.path), stamp=None)
+        self._say(step.to, "renamed", "directory", f"from {step.path}")
+
+    def _not_created(self, steps: Iterable[Step]) -> list[tuple[Step, str]]:
+        """Create many memories at once. Returns those for which it did not succeed, with their texts."""
+        left: list[tuple[Step, str]] = []
+        batch: list[tuple[Step, str]] = []
+        size = 0
+        for step in steps:
+            if self._was_offered(step.path):
+                continue
+            try:
+                text = self.folder.text(self.files[step.path])
+            except Changed:
+                continue
+            if batch and (len(batch) == MOST_IN_BATCH or size + len(text) > MOST_BATCH_BYTES):
+                left += self._created(batch)
+                batch, size = [], 0
+            batch.append((step, text))
+            size += len(text)
+        return left + self._created(batch)
+
+    def _created(self, batch: list[tuple[Step, str]]) -> list[tuple[Step, str]]:
+        if len(batch) < 2 or any(self._secrets(step.path, text) for step, text in batch):
+            return batch
+        commands = [{"command": "create", "path": step.path, "file_text": text} for step, text in batch]
+        try:
+            results = self.store.batch(commands)
+        except RetentiveError as error:
+            if error.retryable and not isinstance(error, Conflict):
+                raise
+            return batch  # one by one, so that each is pushed or refused for itself
+        for (step, text), written in zip(batch, results, strict=True):
+            self._pushed(step.path, text, written)
+        return []
+
+    def _was_offered(self, path: str) -> bool:
+        """True if this text of the file was proposed before."""
+        if self.state.offered.get(path) != self.files[path].sha256:
+            return False
+        self._say(path, "proposed", "store", "it was sent for review")
+        return True
+
+    def _push(self, step: Step, text: str) -> None:
+        path, memory = step.path, self.memories.get(step.path)
+        if self._was_offered(path):
+            return
+        if why := self._secrets(path, text):
+            self._say(path, "refused", "", why)
+            return
+        written = self.store.write(path, text, if_version=memory.version_id if memory is not None else "")
+        self._pushed(path, text, written)
+
+    def _pushed(self, path: str, text: str, written: Written) -> None:
+        file = self.files[path]
+        if written.is_proposed:
+            self.state.offered[path] = file.sha256
+            self._say(path, "proposed", "store", "it waits for review")
+            return
+        self.state.offered.pop(path, None)
+        sha256 = file.sha256
+        if written.notes:  # the guards may have changed the text
+            sha256 = self.store.load(path)[0].sha256
+        self.state.bases[path] = Base(written.version_id, written.memory_id, sha256, file.sha256, file.stamp)
+        self._say(path, "pushed", "store", " ".join(written.notes))
+        self._warn(path, text)
+
+    def _pull(self, path: str, memory: Memory, file: LocalFile | None) -> None:
+        found, text = self.store.load(path)
+        written = self.folder.write(path, text, file)
+        self.state.offered.pop(path, None)
+        self._keep(path, found, written)
+        self.state.bases[path] = replace(self.state.bases[path], stamp=None)
+        self._say(path, "written", "directory")
+        self._warn(path, text)
+
+    def _merge(self, path: str, memory: Memory, file: LocalFile, base: Base | None) -> None:
+        ours = self.folder.text(file)
+        found, theirs = self.store.load(path)
+        joined = texts.join(path, self._base_text(base), ours, theirs)
+        if joined.is_conflict:
+            copy = conflict_name(path, self.machine, ours)
+            if self._copied(copy, ours):
+                self._say(path, "conflict", "directory", f"the text of this file is now in {copy}; merge it by hand")
+            written = self.folder.write(path, theirs, file)
+            self._keep(path, found, written)
+            self.state.bases[path] = replace(self.state.bases[path], stamp=None)
+            return
+        if why := self._secrets(path, joined.text):
+            self._say(path, "refused", "", why)
+            return
+        last = self._recorded(path, found, list(dict.fromkeys([ours, joined.text])))
+        if last.is_proposed:
+            self.state.offered[path] = file.sha256
+            self._say(path, "proposed", "store", "it waits for review")
+            return
+        version, _ = self.store.load(path)
+        written = self.folder.write(path, joined.text, file)
+        self.state.bases[path] = Base(version.version_id, version.id, version.sha256, written.sha256)
+        self._say(path, "merged", "store and directory")
+        self._warn(path, joined.text)
+
+    def _recorded(self, path: str, memory: Memory, versions: list[str]) -> Written:
+        """Save the text of the file and the merged text in one change, so that the history has both."""
+        commands: list[dict[str, object]] = [{"command": "write", "path": path, "file_text": text} for text in versions]
+        commands[0]["if_version"] = memory.version_id
+        return self.store.batch(commands)[-1]
+
+    def _copied(self, copy: str, text: str) -> bool:
+        """Write the conflict copy. Its name is made of its text, so a copy that exists is this one."""
+        try:
+            self.folder.write(copy, text, None)
+        except Changed:
+            return False
+        return True
+
+    def _base_text(self, base: Base | None) -> str | None:
+        if base is None:
+            return None
+        try:
+            return self.store.version_text(base.version_id)
+        except RetentiveError as error:
+            if error.retryable:
+                raise
+            return None  # it was pruned or redacted
+
+    def _rename_memory(self, step: Step, base: Base, memory: Memory) -> None:
+        written = self.store.rename(step.path, step.to, if_version=memory.version_id)
+        if written.is_proposed:
+            self._say(step.path, "proposed", "store", f"the rename to {step.to} waits for review")
+            return
+        file = self.files[step.to]
+        self.state.bases.pop(step.path)
+        self.state.bases[step.to] = replace(base, version_id=written.version_id, stamp=file.stamp)
+        self._say(step.to, "renamed", "store", f"from {step.path}")
+
+    def _gone(self, path: str, side: str, written: Written | None = None) -> None:
+        if written is not None and written.is_proposed:
+            self._say(path, "proposed", "store", "the deletion waits for review")
+            return
+        self.state.bases.pop(path, None)
+        self._say(path, "deleted", side)
+
+    def _secrets(self, path: str, text: str) -> str:
+        """Why a text is not sent: it has sensitive values that the store would not keep."""
+        if self.settings.sensitive == "off":
+            return ""
+        examined = self.examiner.examine(self.settings, text, path=path)
+        kinds = sorted({*examined.removed, *examined.refused, *self.examiner(self.settings, path)[1]})
+        return f"it contains sensitive values ({', '.join(kinds)}) and was not sent" if kinds else ""
+
+    def _keep(self, path: str, memory: Memory, file: LocalFile) -> None:
+        self.state.bases[path] = Base(memory.version_id, memory.id, memory.sha256, file.sha256, file.stamp)
+
+    def _say(self, path: str, became: Became, side: str = "", why: str = "") -> None:
+        self.outcomes.append(Outcome(path, became, side, why))
+
+    def _warn(self, path: str, text: str) -> None:
+        for why in texts.warnings(path, text):
+            self._say(path, "warning", "", why)
+
+
+def conflict_name(path: str, machine: str, text: str) -> str:
+    """Path of the copy of a text that could not be merged; the same for the same text."""
+    stem, dot, suffix = path.rpartition(".")
+    if not dot or "/" in suffix:
+        stem, dot, suffix = path, "", ""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    folder, slash, name = stem.rpartition("/")
+    most = 255 - len(f".conflict-{machine}-{digest}{dot}{suffix}".encode())
+    name = name.encode()[: max(1, most)].decode(errors="ignore")
+    return f"{folder}{slash}{name}.conflict-{machine}-{digest}{dot}{suffix}"
+
+
+def _now_and_then(number: int, saved: Callable[[], None]) -> None:
+    if number % 500 == 0:
+        saved()

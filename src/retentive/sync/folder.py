@@ -1,0 +1,359 @@
+"""The directory: its files as memories would have them, and changes that never overwrite an unexpected text.
+
+Files are reached component by component from an open directory, and links are never followed. A file is written to a
+temporary name, synced, and exchanged with the old one, which is then compared with the text that was expected. If it
+is another text, because a program wrote it in between, the exchange is reversed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import time
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from retentive.errors import Refused
+from retentive.storage.exchange import exchange, rename_if_free
+from retentive.values.paths import ROOT, MemoryPath
+
+MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
+NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
+"""Files being written, and complete files on their way to or from a name. `clean` treats those of a killed process."""
+SETTLE_S = 0.2
+"""A file that changed within this time may be half written, and waits."""
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_EMPTY = hashlib.sha256().hexdigest()
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Changed(Exception):
+    """A file is not as it was when the round began. The next round sees what it is now."""
+
+    def __str__(self) -> str:
+        return "another program changed the file, or something is in its way"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells without reading it whether a file changed."""
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file of the directory. `name` is its relative name on disk, which may not be in NFC."""
+
+    name: str
+    sha256: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Files by the paths of their memories, and why others are left out. `waiting` may still be written."""
+
+    files: Mapping[str, LocalFile]
+    skipped: Mapping[str, str]
+    waiting: frozenset[str]
+
+
+class Folder:
+    """An open directory. Not thread-safe."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._written: dict[str, Stamp] = {}
+
+    def close(self) -> None:
+        """Close the directory."""
+        os.close(self.descriptor)
+
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of ignored files, a line each."""
+        try:
+            lines = self._read(IGNORE)[0].decode(errors="replace").splitlines()
+        except (OSError, Changed):
+            return ()
+        return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+    def scan(self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int) -> Scan:
+        """Read the directory. A file with the stamp that `known` has for its path has the known sha256.
+
+        A file that this object wrote is complete, however new it is.
+        """
+        files: dict[str, LocalFile] = {}
+        skipped: dict[str, str] = {}
+        waiting: set[str] = set()
+        for name, entry in self._walk(""):
+            if is_ignored(name, ignored):
+                continue
+            try:
+                path = MemoryPath.parse(f"{ROOT}/{name}").text
+            except Refused:
+                skipped[f"{ROOT}/{_shown(name)}"] = "its name cannot be the path of a memory"
+                continue
+            if path in files:
+                skipped[path] = "two files have names that differ only in their Unicode form"
+                del files[path]
+            if path in skipped:
+                continue
+            why = _unfit(entry, most_bytes)
+            if why is not None:
+                skipped[path] = why
+                continue
+            stamp = _stamp(entry)
+            if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
+                waiting.add(path)
+                continue
+            sha256 = known[path][0] if path in known and known[path][1] == stamp else self._sha256(name, stamp)
+            if sha256 is None:
+                waiting.add(path)
+            elif not sha256:
+                skipped[path] = "it is not text in UTF-8"
+            else:
+                files[path] = LocalFile(name, sha256, stamp)
+        return Scan(files, skipped, frozenset(waiting))
+
+    def text(self, file: LocalFile) -> str:
+        """The text of a scanned file. Raises `Changed`."""
+        with _as_changed():
+            data, _ = self._read(file.name)
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise Changed
+        return data.decode()
+
+    def write(self, path: str, text: str, old: LocalFile | None) -> LocalFile:
+        """Replace the file `old`, or create the file of a path. Raises `Changed` if another text is there."""
+        name = _name_of(path) if old is None else old.name
+        data = text.encode()
+        parent, last = os.path.split(name)
+        with self._parent(parent, make=True) as directory:
+            temporary = self._temporary(data, directory)
+            try:
+                if old is None:
+                    with _as_changed():
+                        rename_if_free(temporary, directory, last, directory)
+                else:
+                    self._exchange(temporary, last, directory, old.sha256)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=directory)
+            os.fsync(directory)
+            self._written[name] = stamp = _stamp(os.stat(last, dir_fd=directory, follow_symlinks=False))
+        return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
+
+    def delete(self, file: LocalFile) -> None:
+        """Delete a scanned file, and directories that become empty. Raises `Changed`."""
+        parent, last = os.path.split(file.name)
+        with _as_changed(), self._parent(parent) as directory:
+            temporary = self._free_name(ASIDE)
+            rename_if_free(last, directory, temporary, directory)
+            if self._sha256_at(temporary, directory) != file.sha256:
+                with suppress(FileExistsError):
+                    rename_if_free(temporary, directory, last, directory)
+                raise Changed
+            os.unlink(temporary, dir_fd=directory)
+            os.fsync(directory)
+        while parent:
+            above, last = os.path.split(parent)
+            with self._parent(above) as directory:
+                try:
+                    os.rmdir(last, dir_fd=directory)
+                except OSError:
+                    return
+            parent = above
+
+    def rename(self, file: LocalFile, path: str) -> None:
+        """Give a scanned file the name of another path. Raises `Changed` if that name exists."""
+        (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
+        with (
+            _as_changed(),
+            self._parent(old_parent) as before,
+            self._parent(parent, make=True) as after,
+        ):
+            rename_if_free(old, before, new, after)
+            os.fsync(after)
+
+    def marker(self) -> bytes | None:
+        """Contents of the marker file."""
+        try:
+            return self._read(MARKER)[0]
+        except (OSError, Changed):
+            return None
+
+    def mark(self, data: bytes) -> None:
+        """Write the marker file."""
+        temporary = self._temporary(data, self.descriptor)
+        os.rename(temporary, MARKER, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        os.fsync(self.descriptor)
+
+    def clean(self, is_stored: Callable[[str], bool]) -> None:
+        """Remove files that a killed process left. A text that is not stored, by its sha256, gets a visible name."""
+        for below, name in self._leftovers(""):
+            with self._parent(below) as directory, suppress(FileNotFoundError):
+                sha256 = self._sha256_at(name, directory)
+                if name.startswith(ASIDE) and sha256 != _EMPTY and not is_stored(sha256):
+                    with suppress(FileExistsError):  # it was kept before
+                        rename_if_free(name, directory, f"recovered-{sha256[:8]}.md", directory)
+                        continue
+                os.unlink(name, dir_fd=directory)
+
+    def _leftovers(self, below: str) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        with self._parent(below) as directory, os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.startswith((NEW, ASIDE)):
+                    found.append((below, entry.name))
+                elif not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    found += self._leftovers(os.path.join(below, entry.name))
+        return found
+
+    def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
+        """Exchange a new text with the file, if that still has the expected one. Raises `Changed`."""
+        with _as_changed():
+            if self._sha256_at(last, directory) != expected:
+                raise Changed
+            if not exchange(temporary, directory, last, directory):
+                os.rename(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
+                return
+            if self._sha256_at(temporary, directory) != expected:
+                exchange(temporary, directory, last, directory)
+                raise Changed
+
+    def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result]]:
+        try:
+            with self._parent(below) as directory, os.scandir(directory) as entries:
+                listed = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+                found = [(name, os.stat(name, dir_fd=directory, follow_symlinks=False)) for name in listed]
+        except FileNotFoundError:
+            return
+        for name, entry in found:
+            inner = os.path.join(below, name)
+            if stat.S_ISDIR(entry.st_mode):
+                yield from self._walk(inner)
+            else:
+                yield inner, entry
+
+    def _temporary(self, data: bytes, directory: int) -> str:
+        new, name = self._free_name(NEW), self._free_name(ASIDE)
+        descriptor = os.open(new, _WRITE, 0o666, dir_fd=directory)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)  # otherwise a power cut could leave an empty file, which would look like an edit
+        finally:
+            os.close(descriptor)
+        os.rename(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return name
+
+    @staticmethod
+    def _free_name(prefix: str) -> str:
+        return f"{prefix}{secrets.token_hex(8)}"
+
+    def _read(self, name: str) -> tuple[bytes, Stamp]:
+        """Bytes of a regular file, and its stamp. Raises OSError, and `Changed` if it changed meanwhile."""
+        parent, last = os.path.split(name)
+        with self._parent(parent) as directory:
+            descriptor = os.open(last, _READ, dir_fd=directory)
+            with open(descriptor, "rb") as file:
+                before = os.fstat(descriptor)
+                if not stat.S_ISREG(before.st_mode):
+                    raise Changed
+                data = file.read()
+                if _stamp(os.fstat(descriptor)) != _stamp(before):
+                    raise Changed
+        return data, _stamp(before)
+
+    def _sha256(self, name: str, stamp: Stamp) -> str | None:
+        """Hash of a file; None if it changes, empty if it is not text."""
+        try:
+            data, read = self._read(name)
+        except (OSError, Changed):
+            return None
+        if read != stamp:
+            return None
+        return hashlib.sha256(data).hexdigest() if _is_text(data) else ""
+
+    def _sha256_at(self, name: str, directory: int) -> str:
+        descriptor = os.open(name, _READ, dir_fd=directory)
+        with open(descriptor, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+    @contextmanager
+    def _parent(self, name: str, *, make: bool = False) -> Iterator[int]:
+        """Open a directory below this one, without following links."""
+        descriptor = os.dup(self.descriptor)
+        try:
+            for part in filter(None, name.split("/")):
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=descriptor)
+                inner = os.open(part, _DIRECTORY, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
+    """True if a relative name, one of its directories or its last part matches a pattern, or it is a hidden file."""
+    parts = name.split("/")
+    if any(part.startswith(".") for part in parts):
+        return True
+    names = ["/".join(parts[: end + 1]) for end in range(len(parts))] + parts
+    return any(fnmatchcase(each, pattern.rstrip("/")) for pattern in patterns for each in names)
+
+
+def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
+    if stat.S_ISLNK(entry.st_mode):
+        return "it is a link"
+    if not stat.S_ISREG(entry.st_mode):
+        return "it is not a regular file"
+    return f"it is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else None
+
+
+def _stamp(entry: os.stat_result) -> Stamp:
+    return Stamp(entry.st_size, entry.st_mtime_ns, entry.st_ino)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _name_of(path: str) -> str:
+    return path.removeprefix(f"{ROOT}/")
+
+
+def _shown(name: str) -> str:
+    return unicodedata.normalize("NFC", name.encode(errors="backslashreplace").decode())
+
+
+@contextmanager
+def _as_changed() -> Iterator[None]:
+    """A file that is gone, is there, or became something else, was changed by another program."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise Changed from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Changed from None
+        raise

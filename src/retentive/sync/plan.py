@@ -1,0 +1,155 @@
+"""What must be done so that a directory and a store are equal: a function of both, and of the last common state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from retentive.storage.contract import Memory
+from retentive.sync.folder import LocalFile
+from retentive.sync.state import Base
+from retentive.values.paths import ROOT
+
+Act: TypeAlias = Literal[
+    "adopt",  # both sides have the same text
+    "forget",  # neither side has it
+    "push",  # the text of the file to the store
+    "pull",  # the text of the memory to the directory
+    "merge",  # both changed
+    "delete_memory",
+    "delete_file",
+    "rename_memory",
+    "rename_file",
+    "hold",  # a deletion that must be confirmed
+]
+MOST_UNCONFIRMED = 2
+"""Deletions that need no confirmation, whatever share of the files they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One act at a path. `to` is the new path of a rename."""
+
+    act: Act
+    path: str
+    to: str = ""
+
+
+def plan(
+    bases: Mapping[str, Base],
+    files: Mapping[str, LocalFile],
+    memories: Mapping[str, Memory],
+    deleted: Iterable[str],
+    *,
+    confirmed: bool,
+) -> list[Step]:
+    """Steps for paths of both sides. `deleted` are the ids of memories whose deletion the history of the store has.
+
+    An edit wins against a deletion. If more than half of the files are gone, the deletions are held unless `confirmed`.
+    """
+    gone = frozenset(deleted)
+    steps = _renamed_memories(bases, files, memories)
+    busy = {path for step in steps for path in (step.path, step.to)}
+    renamed = _renamed_files(bases, files, memories, busy)
+    steps += renamed
+    busy |= {path for step in renamed for path in (step.path, step.to)}
+    for path in sorted({*bases, *files, *memories} - busy):
+        act = _act(bases.get(path), files.get(path), memories.get(path), gone)
+        if act is not None:
+            steps.append(Step(act, path))
+    lost = sum(step.act == "delete_memory" for step in steps)
+    if not confirmed and lost > max(MOST_UNCONFIRMED, len(bases) // 2):
+        return [Step("hold", step.path) if step.act == "delete_memory" else step for step in steps]
+    return steps
+
+
+def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, deleted: frozenset[str]) -> Act | None:
+    if file is not None and memory is not None:
+        return _both(base, file, memory)
+    if file is not None:
+        is_deleted = base is not None and base.local_sha256 == file.sha256 and base.memory_id in deleted
+        return "delete_file" if is_deleted else "push"
+    if memory is not None:
+        is_deleted = base is not None and base.version_id == memory.version_id
+        return "delete_memory" if is_deleted else "pull"
+    return "forget" if base is not None else None
+
+
+def _both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
+    is_new_version = base is None or base.version_id != memory.version_id
+    if file.sha256 == memory.sha256:
+        is_same = not is_new_version and base is not None and base.stamp == file.stamp
+        return None if is_same and base is not None and base.local_sha256 == file.sha256 else "adopt"
+    is_edited = base is None or base.local_sha256 != file.sha256
+    if is_new_version and is_edited:
+        return "merge"
+    if is_new_version:
+        return "pull" if base is not None and base.sha256 == base.local_sha256 else "merge"
+    return "push" if is_edited else None
+
+
+def _renamed_memories(
+    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
+) -> list[Step]:
+    """Files follow memories that were renamed in the store, with the edits that they have."""
+    now = {memory.id: path for path, memory in memories.items()}
+    found: list[Step] = []
+    for path, base in bases.items():
+        to = now.get(base.memory_id, path)
+        if to != path and path in files and path not in memories and to not in files and to not in bases:
+            found.append(Step("rename_file", path, to))
+    return _first_of_each(found)
+
+
+def _renamed_files(
+    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
+) -> list[Step]:
+    """A text that left one path and appeared at another, while the memory did not change, was renamed."""
+    gone: defaultdict[str, list[str]] = defaultdict(list)
+    for path, base in bases.items():
+        memory = memories.get(path)
+        if path not in files and path not in busy and memory is not None and memory.version_id == base.version_id:
+            gone[base.local_sha256].append(path)
+    new: defaultdict[str, list[str]] = defaultdict(list)
+    for path, file in files.items():
+        if file.sha256 in gone and path not in bases and path not in memories and path not in busy:
+            new[file.sha256].append(path)
+    return [
+        Step("rename_memory", gone[sha256][0], paths[0])
+        for sha256, paths in new.items()
+        if len(paths) == len(gone[sha256]) == 1
+    ]
+
+
+def _first_of_each(steps: list[Step]) -> list[Step]:
+    seen: set[str] = set()
+    kept: list[Step] = []
+    for step in steps:
+        if step.to not in seen:
+            seen.add(step.to)
+            kept.append(step)
+    return kept
+
+
+def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
+    """Paths that differ from another one, or from its directories, only in case: some file systems have one of them.
+
+    Those that were synchronised before (`known`) stay.
+    """
+    spellings: defaultdict[str, set[str]] = defaultdict(set)
+    listed, kept = list(paths), frozenset(known)
+    for path in listed:
+        for prefix in _prefixes(path):
+            spellings[prefix.casefold()].add(prefix)
+    return {
+        path
+        for path in listed
+        if path not in kept and any(len(spellings[prefix.casefold()]) > 1 for prefix in _prefixes(path))
+    }
+
+
+def _prefixes(path: str) -> list[str]:
+    parts = path.removeprefix(f"{ROOT}/").split("/")
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]

@@ -1,0 +1,248 @@
+"""Synchronise a directory with a store, once or continuously."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
+from retentive.storage.contract import Memory
+from retentive.storage.disk import expanded
+from retentive.store import MemoryStore
+from retentive.sync.apply import Outcome, Round
+from retentive.sync.folder import SETTLE_S, Folder, LocalFile, Scan, is_ignored
+from retentive.sync.plan import Step, alike, plan
+from retentive.sync.state import State, opened_state, save, state_folder
+from retentive.values.paths import ROOT
+from retentive.values.settings import Settings
+
+MOST_ROUNDS = 20
+"""Rounds of one call. Each further round means that other programs changed something during the one before."""
+MOST_LOOKED_AT = 10_000
+RESCAN_S, POLL_S = 30.0, 1.0
+"""Time between scans without a hint, and between looks at the newest change of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to synchronise. `ignored` are patterns beside those of the ignore file, `states` is where state is kept."""
+
+    ignored: tuple[str, ...] = ()
+    confirmed: bool = False
+    dry_run: bool = False
+    machine: str = ""
+    states: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Outcomes by path. `is_settled` is false if other programs changed both sides faster than they were read."""
+
+    outcomes: tuple[Outcome, ...]
+    is_settled: bool = True
+
+    @property
+    def needs_attention(self) -> bool:
+        """True if something was not synchronised, or a person must merge a conflict."""
+        unsolved = {"conflict", "held", "refused", "waits"}
+        return not self.is_settled or any(outcome.became in unsolved for outcome in self.outcomes)
+
+
+@dataclass
+class Session:
+    """A directory and a store while they are synchronised. Made by `opened`."""
+
+    folder: Folder
+    store: MemoryStore
+    state: State
+    settings: Settings
+    options: Options
+    states: str
+
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> Report:
+        """Run rounds until nothing is left to do. Raises `RetentiveError` if the store cannot be reached."""
+        found: dict[tuple[str, ...], Outcome] = {}
+        for _ in range(MOST_ROUNDS):
+            scan, outcomes, acted = self._round(dry=self.options.dry_run)
+            found = {key: each for key, each in found.items() if each.became != "waits"}
+            found |= {_key(each): each for each in outcomes}
+            progress(len(found))
+            if self.options.dry_run or (not acted and not scan.waiting):
+                return self._report(found)
+            if scan.waiting and not acted:
+                time.sleep(SETTLE_S)
+        return self._report(found, is_settled=False)
+
+    def _report(self, found: Mapping[tuple[str, ...], Outcome], *, is_settled: bool = True) -> Report:
+        return Report(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
+
+    def _round(self, *, dry: bool) -> tuple[Scan, list[Outcome], bool]:
+        """One round: what was found, what became of it, and whether something was done."""
+        bases = self.state.bases
+        ignored = (*self.options.ignored, *self.folder.patterns())
+        known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
+        scan = self.folder.scan(known, ignored, self.settings.max_memory_bytes)
+        memories = {
+            memory.path: memory
+            for memory in self.store.memories()
+            if not is_ignored(memory.path.removeprefix(f"{ROOT}/"), ignored)
+        }
+        clash = alike([*scan.files, *memories], bases)
+        left_out = {*scan.skipped, *scan.waiting, *clash}
+        files = {path: file for path, file in scan.files.items() if path not in left_out}
+        memories = {path: memory for path, memory in memories.items() if path not in left_out}
+        considered = {path: base for path, base in bases.items() if path not in left_out}
+        steps = plan(
+            considered, files, memories, self._deleted(considered, files, memories), confirmed=self.options.confirmed
+        )
+        outcomes = [Outcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
+        outcomes += [Outcome(path, "skipped", "", "another name differs from it only in case") for path in clash]
+        if dry:
+            return scan, outcomes + [_planned(step) for step in steps], False
+        return scan, *self._applied(steps, files, memories, outcomes)
+
+    def _applied(
+        self,
+        steps: Sequence[Step],
+        files: Mapping[str, LocalFile],
+        memories: Mapping[str, Memory],
+        outcomes: list[Outcome],
+    ) -> tuple[list[Outcome], bool]:
+        before = (dict(self.state.bases), dict(self.state.offered))
+        known = len(outcomes)
+        work = Round(
+            self.folder, self.store, self.state, self.settings, self.options.machine, files, memories, outcomes
+        )
+        try:
+            work.run(steps, self._save)
+        finally:
+            if before != (self.state.bases, self.state.offered):
+                self._save()
+        return outcomes, any(each.became not in {"held", "refused", "proposed"} for each in outcomes[known:])
+
+    def _save(self) -> None:
+        save(self.state, self.states)
+
+    def _deleted(
+        self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
+    ) -> Iterator[str]:
+        """Ids of memories whose deletion is in the history; a store restored from a backup lacks others."""
+        present = {memory.id for memory in memories.values()}
+        for path in bases:
+            if path in files and path not in memories:
+                memory_id = self.state.bases[path].memory_id
+                if memory_id not in present and self._is_deleted(memory_id):
+                    yield memory_id
+
+    def _is_deleted(self, memory_id: str) -> bool:
+        versions = self.store.versions(memory_id=memory_id, limit=1)
+        return bool(versions) and versions[0].operation == "deleted"
+
+
+@contextmanager
+def opened(store: MemoryStore, directory: str, options: Options | None = None) -> Iterator[Session]:
+    """Open a directory to synchronise it. Raises `InvalidInput`, `NotFound`, and `Unavailable` if it is in use."""
+    given = options or Options()
+    states = given.states or state_folder(os.environ)
+    path = expanded(directory)
+    try:
+        folder = Folder(path)
+    except FileNotFoundError:
+        raise NotFound("the directory does not exist; create it first") from None
+    except NotADirectoryError:
+        raise InvalidInput("this is a file; a directory is synchronised") from None
+    except OSError:
+        raise PermissionDenied("the directory cannot be read") from None
+    try:
+        if is_inside(states, path):
+            raise InvalidInput("the folder of the state files must not be inside the directory")
+        chosen = Options(given.ignored, given.confirmed, given.dry_run, given.machine or machine_name(), states)
+        with opened_state(folder, store.id, states, confirmed=given.confirmed) as state:
+            session = Session(folder, store, state, store.settings(), chosen, states)
+            if not given.dry_run:
+                folder.clean(partial(_is_stored, store))
+            yield session
+    finally:
+        folder.close()
+
+
+def sync_once(store: MemoryStore, directory: str, options: Options | None = None) -> Report:
+    """Make a directory and a store equal, but for what the report says. Safe to call again after a crash."""
+    with opened(store, directory, options) as session:
+        return session.run()
+
+
+def watch(session: Session, hints: Callable[[float], bool], report: Callable[[Report], None]) -> None:
+    """Synchronise until `hints` raises. `hints` waits for a time in seconds, and returns true if a file changed.
+
+    A hint can be missing or wrong: the directory is scanned anyway from time to time. While the store cannot be
+    reached, it is tried again.
+    """
+    newest, scanned = "", float("-inf")
+    while True:
+        now = time.monotonic()
+        try:
+            latest = newest_version(session.store)
+            if latest != newest or now - scanned >= RESCAN_S:
+                report(session.run())
+                newest, scanned = newest_version(session.store), time.monotonic()
+        except RetentiveError as error:
+            if not error.retryable:
+                raise
+            report(Report((Outcome(ROOT, "waits", "store", str(error)),)))
+        if hints(POLL_S):
+            scanned = float("-inf")
+
+
+def newest_version(store: MemoryStore) -> str:
+    """Id of the newest version of a store; empty if there is none."""
+    versions = store.versions(limit=1)
+    return versions[0].id if versions else ""
+
+
+def machine_name() -> str:
+    """Name of this machine as a part of file names."""
+    name = "".join(each if each.isalnum() and each.isascii() else "-" for each in socket.gethostname())
+    return name.strip("-")[:40] or "machine"
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """True if a path is a directory or below it."""
+    real, above = os.path.realpath(path), os.path.realpath(directory)
+    return os.path.commonpath([real, above]) == above
+
+
+def _key(outcome: Outcome) -> tuple[str, ...]:
+    """A later outcome replaces an earlier one of the same kind; warnings are distinct."""
+    return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
+
+
+def _is_stored(store: MemoryStore, sha256: str) -> bool:
+    """True if a version has a text. Versions older than many others are not looked at: the text is kept then."""
+    return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
+
+
+def _planned(step: Step) -> Outcome:
+    match step.act:
+        case "push":
+            return Outcome(step.path, "pushed", "store")
+        case "pull":
+            return Outcome(step.path, "written", "directory")
+        case "merge":
+            return Outcome(step.path, "merged", "store and directory", "or a conflict, if both changed the same lines")
+        case "delete_memory":
+            return Outcome(step.path, "deleted", "store")
+        case "delete_file":
+            return Outcome(step.path, "deleted", "directory")
+        case "rename_memory":
+            return Outcome(step.to, "renamed", "store", f"from {step.path}")
+        case "rename_file":
+            return Outcome(step.to, "renamed", "directory", f"from {step.path}")
+        case "hold":
+            return Outcome(step.path, "held", "", "more than half of the files are gone")
+    return Outcome(step.path, "skipped", "", "both sides are the same")

@@ -1,0 +1,153 @@
+"""What was the same on both sides when they were last synchronised: one JSON file for each directory and store.
+
+It has hashes and ids, no texts. It lies outside the directory; a marker file in the directory names it, so that a
+directory that was emptied, replaced or not mounted is not taken for one whose files were all deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+from retentive.errors import InvalidInput, Unavailable
+from retentive.storage.disk import FILE_MODE, make_directory
+from retentive.storage.lock_file import LockFile
+from retentive.sync.folder import MARKER, Folder, Stamp
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A memory when both sides were last the same.
+
+    `sha256` is that of the version. `local_sha256` is that of the file; it differs if the guards changed the text.
+    `stamp` is None if the file must be read again.
+    """
+
+    version_id: str
+    memory_id: str
+    sha256: str
+    local_sha256: str
+    stamp: Stamp | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """Bases by path, and `offered`: the sha256 of each file whose text was sent for review."""
+
+    token: str
+    store_id: str
+    directory: str
+    bases: dict[str, Base] = field(default_factory=dict)
+    offered: dict[str, str] = field(default_factory=dict)
+
+
+def state_folder(environment: Mapping[str, str]) -> str:
+    """Folder of the state files."""
+    home = environment.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "retentive", "sync")
+
+
+@contextmanager
+def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[State]:
+    """The state of a directory and a store, while no other process synchronises them.
+
+    Raises `InvalidInput` if the directory was synchronised before and lacks its marker, unless `confirmed`: then it is
+    a new directory. Raises `Unavailable` if another process holds it.
+    """
+    make_directory(states)
+    directory = os.path.realpath(folder.path)
+    token = _token(folder, states, store_id, directory)
+    if token is None:
+        if not confirmed and any(each.directory == directory for each in _all(states, store_id)):
+            raise InvalidInput(
+                f"the directory was synchronised before, and its file {MARKER} is gone: is it mounted, or was it"
+                " replaced? With --confirm-deletes it is synchronised as a new directory, and nothing is deleted"
+            )
+        token = secrets.token_hex(8)
+    lock = LockFile(os.path.join(states, f"{token}.lock"))
+    try:
+        if not lock.try_to_acquire():
+            raise Unavailable("another process synchronises this directory")
+        state = _load(states, token) or State(token, store_id, directory)
+        state.directory = directory
+        if folder.marker() is None or token != _marked(folder):
+            folder.mark(json.dumps({"sync": token}).encode())
+            save(state, states)
+            for old in list(_all(states, store_id)):
+                if old.directory == directory and old.token != token:
+                    _remove(states, old.token)
+        yield state
+    finally:
+        lock.release()
+        os.close(lock.descriptor)
+
+
+def save(state: State, states: str) -> None:
+    """Write the state; a crash leaves the old or the new one."""
+    kept = {"format": _FORMAT, **asdict(state)}
+    path = os.path.join(states, f"{state.token}.json")
+    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(kept, file)
+        file.flush()
+        os.fsync(descriptor)
+    os.replace(f"{path}.new", path)
+
+
+def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | None:
+    """Token of the marker, if its state is of this store, and the directory is not a copy of one that still exists."""
+    token = _marked(folder)
+    found = None if token is None else _load(states, token)
+    if token is None:
+        return None
+    if found is None or found.store_id != store_id:
+        return secrets.token_hex(8)  # of another store or machine: a first synchronisation
+    if found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER)):
+        return secrets.token_hex(8)
+    return token
+
+
+def _marked(folder: Folder) -> str | None:
+    try:
+        token = json.loads(folder.marker() or b"{}").get("sync")
+    except (ValueError, AttributeError):
+        return None
+    return token if isinstance(token, str) and token.isalnum() else None
+
+
+def _load(states: str, token: str) -> State | None:
+    """The state with a token; None if there is none, or it cannot be read: then nothing is known to be synchronised."""
+    try:
+        with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
+            kept = json.load(file)
+        if kept.pop("format") != _FORMAT:
+            return None
+        bases = {path: _base(each) for path, each in kept.pop("bases").items()}
+        return State(**kept, bases=bases)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _base(kept: dict[str, object]) -> Base:
+    stamp = kept.pop("stamp")
+    found = Stamp(**stamp) if isinstance(stamp, dict) else None
+    return Base(**kept, stamp=found)  # type: ignore[arg-type]  # a wrong type is an unreadable state
+
+
+def _all(states: str, store_id: str) -> Iterator[State]:
+    for name in os.listdir(states):
+        found = _load(states, name.removesuffix(".json")) if name.endswith(".json") else None
+        if found is not None and found.store_id == store_id:
+            yield found
+
+
+def _remove(states: str, token: str) -> None:
+    for name in (f"{token}.json", f"{token}.lock"):
+        if os.path.exists(os.path.join(states, name)):
+            os.unlink(os.path.join(states, name))

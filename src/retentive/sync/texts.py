@@ -1,0 +1,72 @@
+"""The text that two edits of one memory become."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from retentive.values.diff import lines, merge
+from retentive.values.paths import ROOT
+
+INDEX = f"{ROOT}/MEMORY.md"
+"""The index of Claude Code's auto memory: a line for each memory."""
+INDEX_LINES, INDEX_BYTES = 200, 25_000
+"""What Claude Code loads of the index."""
+_FRONT = re.compile(r"\A---\n(.*?\n)?---\n", re.DOTALL)
+_KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The merged text, and whether the other text must be kept beside it, since both changed the same lines."""
+
+    text: str
+    is_conflict: bool = False
+
+
+def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
+    """Merge a file (`ours`) with a memory (`theirs`). In a conflict the result is the text of the memory.
+
+    Lines of the front matter that every client rewrites are taken from the later edit. In the index of the memory
+    directory, lines that both sides added are all kept.
+    """
+    ours, theirs = _with_later_front(ours, theirs)
+    merged = merge(base or "", ours, theirs)
+    if merged.text is not None:
+        return Joined(merged.text)
+    if path == INDEX:
+        return Joined(_union(base or "", ours, theirs))
+    return Joined(theirs, is_conflict=True)
+
+
+def warnings(path: str, text: str) -> list[str]:
+    """What Claude Code will not load of the index."""
+    if path != INDEX:
+        return []
+    count, size = len(lines(text)), len(text.encode())
+    found = [f"it has {count} lines, and Claude Code loads the first {INDEX_LINES}"] if count > INDEX_LINES else []
+    if size > INDEX_BYTES:
+        found.append(f"it has {size:,} bytes, and Claude Code loads the first {INDEX_BYTES:,}")
+    return found
+
+
+def _union(base: str, ours: str, theirs: str) -> str:
+    """The memory, and the lines of the file that are neither in it nor were removed from the base."""
+    known = {*lines(theirs), *lines(base)} | {line.removesuffix("\n") for line in (*lines(theirs), *lines(base))}
+    added = [line for line in lines(ours) if line not in known and line.removesuffix("\n") not in known]
+    start = theirs if not theirs or theirs.endswith("\n") or not added else theirs + "\n"
+    return start + "".join(added)
+
+
+def _with_later_front(ours: str, theirs: str) -> tuple[str, str]:
+    """Both texts with the lines `modified` and `originSessionId` of the later one."""
+    fronts = _FRONT.match(ours), _FRONT.match(theirs)
+    if fronts[0] is None or fronts[1] is None:
+        return ours, theirs
+    found = [{key[2]: key[0] for key in _KEPT_BY_CLIENT.finditer(front[0])} for front in fronts if front is not None]
+    if "modified" not in found[0] or "modified" not in found[1]:
+        return ours, theirs
+    values = [each["modified"].strip() for each in found]
+    later, text, front = (found[0], theirs, fronts[1]) if values[0] > values[1] else (found[1], ours, fronts[0])
+    changed = _KEPT_BY_CLIENT.sub(lambda line: later.get(line[2], line[0]), front[0]) + text[front.end() :]
+    return (ours, changed) if values[0] > values[1] else (changed, theirs)

@@ -1,0 +1,151 @@
+"""`retentive sync`: its output and exit status, a server as the location, watching, and kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from support.http_api import Api, serving
+from support.profiles import sized
+
+MAIN = "from retentive.cli import main; raise SystemExit(main())"
+KILLED = """
+import os, signal, sys
+left = int(sys.argv.pop(1))
+def count(event, _):
+    global left
+    if event.startswith(("open", "os.", "sqlite3")) and "retentive" not in str(_):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+import retentive.cli.app, retentive.sync.session
+sys.addaudithook(count)
+"""
+KILLS = sized(quick=3, long=40, full=200)
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with retentive.open("sqlite://") as opened, serving(opened) as found:
+        yield found
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    return kept | {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+
+
+def run(environment: dict[str, str], *arguments: str, code: str = MAIN) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def save(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    at = path.stat().st_mtime_ns - 60_000_000_000
+    os.utime(path, ns=(at, at))
+
+
+def test_over_a_server(api: Api, environment: dict[str, str], tmp_path: Path) -> None:
+    store, notes = api.place.opened.store(), tmp_path / "notes"
+    environment |= {"RETENTIVE_AT": api.url, "RETENTIVE_API_KEY": api.key, "RETENTIVE_STORE": store.id}
+    for number in range(3):
+        save(notes / f"{number}.md", f"{number}\n")
+    store.create("/memories/there.md", "there\n")
+    dry = run(environment, "sync", str(notes), "--dry-run", "--json")
+    assert sorted(each["became"] for each in json.loads(dry.stdout)["files"]) == ["pushed"] * 3 + ["written"]
+    assert len(store.memories()) == 1
+    done = run(environment, "sync", str(notes))
+    assert (done.returncode, done.stderr) == (0, "3 pushed, 1 written.\n")
+    assert done.stdout.splitlines()[0] == "pushed\t/memories/0.md\tstore\t"
+    assert {each.path for each in store.memories()} == {f"/memories/{name}.md" for name in ("0", "1", "2", "there")}
+    store.write("/memories/0.md", "zero\n")
+    save(notes / "0.md", "null\n")
+    conflict = run(environment, "sync", str(notes))
+    assert conflict.returncode == 6
+    assert (notes / "0.md").read_text() == "zero\n"
+
+
+def test_mistakes_name_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:
+    at = f"--at={tmp_path}/memory"
+    (tmp_path / "file").touch()
+    for directory, status, text in (("none", 3, "does not exist"), ("file", 2, "this is a file")):
+        done = run(environment, at, "sync", str(tmp_path / directory))
+        assert done.returncode == status
+        assert text in done.stderr
+
+
+def test_watching_carries_both_directions(environment: dict[str, str], tmp_path: Path) -> None:
+    notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
+    notes.mkdir()
+    command = [sys.executable, "-c", MAIN, "--at", at, "sync", str(notes), "--watch"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "Synchronising until Ctrl-C.\n"
+        with retentive.open(at) as opened:
+            store = opened.store()
+            (notes / "a.md").write_text("here\n")
+            until(lambda: [each.path for each in store.memories()] == ["/memories/a.md"])
+            store.create("/memories/b.md", "there\n")
+            until((notes / "b.md").exists)
+            again = run(environment, "--at", at, "sync", str(notes))
+            assert (again.returncode, "another process" in again.stderr) == (11, True)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def until(is_done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_kill_9_at_any_call_loses_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    """The next run completes what the killed one began, without a conflict and without a version too many."""
+    notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
+    chosen, kills = random.Random(1), 0
+    with retentive.open(at) as opened:
+        store = opened.store()
+        for number in range(KILLS):
+            edit_both(store, notes, number)
+            killed = run(environment, str(chosen.randrange(1, 50)), "--at", at, "sync", str(notes), code=KILLED + MAIN)
+            assert killed.returncode in {-signal.SIGKILL, 0}, killed.stderr
+            kills += killed.returncode != 0
+            done = run(environment, "--at", at, "sync", str(notes), "--json")
+            assert done.returncode == 0, done.stderr + done.stdout
+            expected = {f"here{number}.md": f"{number}\n", f"there{number}.md": f"{number}\n", "both.md": both(number)}
+            assert {name: (notes / name).read_text() for name in expected} == expected
+            found = {each.path: store.read(each.path) for each in store.memories()}
+            assert {name: found[f"/memories/{name}"] for name in expected} == expected
+            assert len(found) == 2 * number + 3
+        assert kills > KILLS // 2
+        assert not [path for path in notes.rglob(".retentive-*") if path.name != ".retentive-sync"]
+
+
+def both(number: int, *, upper: bool = True, lower: bool = True) -> str:
+    return f"{number if upper else number - 1}\n\nmiddle\n\n{number if lower else number - 1}\n"
+
+
+def edit_both(store: MemoryStore, notes: Path, number: int) -> None:
+    save(notes / f"here{number}.md", f"{number}\n")
+    save(notes / "both.md", both(number, lower=number == 0))
+    store.create(f"/memories/there{number}.md", f"{number}\n")
+    if number:
+        store.write("/memories/both.md", both(number, upper=False))

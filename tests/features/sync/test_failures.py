@@ -1,0 +1,357 @@
+"""Ways in which other programs lost or spoiled synchronised notes: each is a test here."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, errors
+from retentive.sync.session import Report
+
+from .world import World
+
+INDEX = "MEMORY.md"
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with retentive.open("sqlite://") as opened:
+        yield opened.store()
+
+
+@pytest.fixture
+def world(store: MemoryStore, tmp_path: Path) -> World:
+    directories = [tmp_path / "one", tmp_path / "two"]
+    for each in directories:
+        each.mkdir()
+    return World(store, directories, tmp_path / "states", [0.0, 0.0])
+
+
+def became(report: Report, path: str) -> set[str]:
+    return {each.became for each in report.outcomes if each.path == f"/memories/{path}"}
+
+
+def share(world: World, **texts: str) -> None:
+    """Files that both directories and the store have."""
+    for name, text in texts.items():
+        world.save(0, f"{name}.md", text)
+    world.converge()
+
+
+def test_a_write_that_drops_the_lines_of_others_drops_none(world: World) -> None:
+    """A client that replaces a file which it never read removes no line that was pulled after its last look."""
+    share(world, MEMORY="- one\n")
+    world.save(1, INDEX, "- one\n- two\n")
+    world.sync(1)
+    world.save(0, INDEX, "- one\n- three\n")
+    world.converge()
+    assert set(world.files(0)[INDEX].splitlines()) == {"- one", "- two", "- three"}
+
+
+def test_two_appends_to_the_index_are_both_kept(world: World) -> None:
+    world.save(0, INDEX, "- zero\n")
+    world.save(1, INDEX, "- other\n")
+    world.converge()
+    assert sorted(world.files(0)[INDEX].splitlines()) == ["- other", "- zero"]
+
+
+def test_a_file_that_was_not_pushed_yet_is_not_taken_for_deleted(world: World) -> None:
+    share(world, a="a\n")
+    world.save(0, "new.md", "new\n")
+    world.sync(1)
+    world.sync(0)
+    world.sync(1)
+    assert world.files(0) == world.files(1) == {"a.md": "a\n", "new.md": "new\n"}
+
+
+def test_an_empty_directory_deletes_nothing(world: World, tmp_path: Path) -> None:
+    share(world, a="a\n", b="b\n", c="c\n")
+    for name in world.files(0):
+        (world.directories[0] / name).unlink()
+    report = world.sync(0)
+    assert became(report, "a.md") == {"held"}
+    assert report.needs_attention
+    assert len(world.memories()) == 3
+    world.sync(0, confirmed=True)
+    assert world.memories() == {}
+
+
+@pytest.mark.parametrize("kind", ["unmounted", "replaced"])
+def test_a_directory_without_its_marker_is_refused(world: World, kind: str) -> None:
+    share(world, a="a\n", b="b\n")
+    directory = world.directories[0]
+    directory.rename(directory.with_name("away"))
+    directory.mkdir()
+    if kind == "replaced":
+        world.save(0, "other.md", "other\n")
+    with pytest.raises(errors.InvalidInput, match="is it mounted"):
+        world.sync(0)
+    assert len(world.memories()) == 2
+    world.sync(0, confirmed=True)
+    assert world.files(0).items() >= {"a.md": "a\n", "b.md": "b\n"}.items()
+
+
+def test_a_renamed_directory_keeps_its_state(world: World) -> None:
+    share(world, a="a\n")
+    moved = world.directories[0].with_name("moved")
+    world.directories[0].rename(moved)
+    world.directories[0] = moved
+    (moved / "a.md").unlink()
+    world.sync(0)
+    assert world.memories() == {}
+
+
+def test_a_copied_directory_deletes_nothing_of_the_original(world: World, tmp_path: Path) -> None:
+    share(world, a="a\n")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / ".retentive-sync").write_bytes((world.directories[0] / ".retentive-sync").read_bytes())
+    world.directories.append(copy)
+    world.clocks.append(0.0)
+    (world.states / "2").symlink_to(world.states / "0")
+    world.sync(2)
+    assert world.files(2) == world.memories() == {"a.md": "a\n"}
+
+
+def test_two_filled_sides_are_united(world: World) -> None:
+    world.save(0, "a.md", "here\n")
+    world.save(0, "same.md", "same\n")
+    world.store.create("/memories/a.md", "there\n")
+    world.store.create("/memories/same.md", "same\n")
+    world.store.create("/memories/b.md", "b\n")
+    report = world.sync(0)
+    assert became(report, "a.md") == {"conflict"}
+    (copy,) = (name for name in world.files(0) if ".conflict-m0-" in name)
+    assert world.files(0) == {"a.md": "there\n", "same.md": "same\n", "b.md": "b\n", copy: "here\n"}
+    assert world.files(0) == world.memories()
+    assert not any(each.became == "pushed" and each.path.endswith("same.md") for each in report.outcomes)
+
+
+def test_another_store_gets_the_files_and_deletes_none(world: World) -> None:
+    share(world, a="a\n")
+    with retentive.open("sqlite://") as opened:
+        world.store = opened.store()
+        world.store.create("/memories/b.md", "b\n")
+        world.sync(0)
+        assert world.files(0) == world.memories() == {"a.md": "a\n", "b.md": "b\n"}
+
+
+def test_a_store_restored_from_an_old_backup_gets_the_files_back(tmp_path: Path) -> None:
+    """A memory without a deletion in the history was not deleted."""
+    at = tmp_path / "memory.db"
+    (tmp_path / "one").mkdir()
+    with retentive.open(f"sqlite:///{at}") as opened:
+        World(opened.store(), [tmp_path / "one"], tmp_path / "s", [0.0])
+    old = at.read_bytes()
+    with retentive.open(f"sqlite:///{at}") as opened:
+        world = World(opened.store(), [tmp_path / "one"], tmp_path / "s", [0.0])
+        world.save(0, "a.md", "a\n")
+        world.sync(0)
+    at.write_bytes(old)
+    for rest in tmp_path.glob("memory.db-*"):
+        rest.unlink()
+    with retentive.open(f"sqlite:///{at}") as opened:
+        world.store = opened.store()
+        world.sync(0)
+        assert world.files(0) == world.memories() == {"a.md": "a\n"}
+
+
+def test_names_that_differ_in_case_are_left_alone(world: World) -> None:
+    world.save(0, "Notes.md", "one\n")
+    world.save(0, "notes.md", "two\n")
+    world.store.create("/memories/Plans/a.md", "a\n")
+    world.store.create("/memories/plans/b.md", "b\n")
+    report = world.sync(0)
+    assert [became(report, name) for name in ("Notes.md", "notes.md", "Plans/a.md", "plans/b.md")] == [{"skipped"}] * 4
+    assert world.files(0) == {"Notes.md": "one\n", "notes.md": "two\n"}
+
+
+def test_names_that_differ_in_unicode_form_only(world: World) -> None:
+    """One is a memory; two of the same name are left alone."""
+    composed, decomposed = "caf\u00e9.md", unicodedata.normalize("NFD", "caf\u00e9.md")
+    world.save(0, decomposed, "one\n")
+    world.sync(0)
+    assert world.memories() == {composed: "one\n"}
+    world.store.write(f"/memories/{composed}", "two\n")
+    world.sync(0)
+    assert world.files(0) == {decomposed: "two\n"}
+    world.save(0, composed, "three\n")
+    assert became(world.sync(0), composed) == {"skipped"}
+    assert world.memories() == {composed: "two\n"}
+
+
+def test_an_editor_that_saves_by_renaming(world: World) -> None:
+    share(world, a="one\n")
+    hidden = world.directories[0] / "a.md~"
+    for text in ("two\n", "three\n"):
+        (world.directories[0] / "a.md").rename(hidden)
+        world.save(0, "a.md", text)
+        hidden.unlink()
+        world.sync(0)
+    assert world.memories() == {"a.md": "three\n"}
+    assert {each.operation for each in world.store.versions()} == {"created", "modified"}
+
+
+def test_a_deleted_memory_stays_deleted_and_a_new_one_stays(world: World) -> None:
+    share(world, a="a\n", b="b\n")
+    world.store.delete("/memories/a.md")
+    world.converge()
+    assert world.files(0) == world.files(1) == {"b.md": "b\n"}
+    world.save(0, "a.md", "a\n")
+    world.sync(1)
+    world.converge()
+    assert world.files(1) == {"a.md": "a\n", "b.md": "b\n"}
+
+
+def test_an_edit_wins_against_a_deletion(world: World) -> None:
+    share(world, a="a\n", b="b\n")
+    (world.directories[0] / "a.md").unlink()
+    world.store.write("/memories/a.md", "edited\n")
+    world.save(1, "b.md", "edited\n")
+    world.store.delete("/memories/b.md")
+    world.converge()
+    assert world.memories() == {"a.md": "edited\n", "b.md": "edited\n"}
+
+
+def test_a_conflict_neither_stops_nor_loses(world: World) -> None:
+    """Both texts are kept; the same conflict after a crash gets no second copy."""
+    share(world, a="one\n")
+    world.save(0, "a.md", "here\n")
+    world.save(0, "z.md", "z\n")
+    world.store.write("/memories/a.md", "there\n")
+    report = world.sync(0)
+    assert report.needs_attention
+    copies = [name for name in world.files(0) if "conflict" in name]
+    assert [world.files(0)[name] for name in copies] == ["here\n"]
+    assert world.memories()["z.md"] == "z\n"
+    world.converge()
+    assert [name for name in world.memories() if "conflict" in name] == copies
+
+
+def test_tidying_that_deletes_most_files_is_held(world: World) -> None:
+    share(world, **{f"n{number}": f"{number}\n" for number in range(30)})
+    for number in range(23):
+        (world.directories[0] / f"n{number}.md").unlink()
+    world.save(0, "n29.md", "edited\n")
+    report = world.sync(0)
+    assert sum(each.became == "held" for each in report.outcomes) == 23
+    assert len(world.memories()) == 30
+    assert world.memories()["n29.md"] == "edited\n"
+    world.sync(0, confirmed=True)
+    assert len(world.memories()) == 7
+    world.store.history.undo("HEAD")
+
+
+# -- more of what the design promises ----------------------------------------------------------------------------
+
+
+def test_renames_of_both_sides_are_carried(world: World) -> None:
+    share(world, a="a\n", b="b\n")
+    ids = {each.path: each.id for each in world.store.memories()}
+    (world.directories[0] / "dir").mkdir()
+    (world.directories[0] / "a.md").rename(world.directories[0] / "dir" / "new.md")
+    world.store.rename("/memories/b.md", "/memories/other.md")
+    world.save(0, "b.md", "b edited\n")
+    world.converge()
+    assert world.memories() == {"dir/new.md": "a\n", "other.md": "b edited\n"}
+    assert {each.id for each in world.store.memories()} == set(ids.values())
+    assert not (world.directories[1] / "a.md").exists()
+
+
+def test_sensitive_values_are_not_sent(world: World) -> None:
+    world.save(0, "k.md", f"key sk-ant-api03-{'a1B2' * 23}AA\n")
+    world.save(0, "ok.md", "fine\n")
+    report = world.sync(0)
+    assert became(report, "k.md") == {"refused"}
+    assert world.memories() == {"ok.md": "fine\n"}
+    assert "sk-ant" in world.files(0)["k.md"]
+    assert not any("sk-ant" in each.why for each in report.outcomes)
+
+
+def test_what_is_left_alone(world: World, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret\n")
+    root = world.directories[0]
+    (root / "link.md").symlink_to(outside / "secret.md")
+    (root / "linked").symlink_to(outside)
+    (root / "binary.md").write_bytes(b"\xff\xfe")
+    (root / "large.md").write_text("x" * 2_000_000)
+    (root / ".hidden.md").write_text("hidden\n")
+    os.mkfifo(root / "pipe")
+    (root / ".retentive-ignore").write_text("# not for others\ndrafts\n*.tmp\n")
+    world.save(0, "drafts/a.md", "draft\n")
+    world.save(0, "b.tmp", "b\n")
+    world.save(0, "ok.md", "ok\n")
+    world.store.create("/memories/drafts/there.md", "there\n")
+    for name in ("binary.md", "large.md"):
+        world.settle(0, root / name)
+    report = world.sync(0)
+    reasons = {each.path.removeprefix("/memories/"): each.why for each in report.outcomes if each.became == "skipped"}
+    assert reasons.keys() == {"link.md", "linked", "binary.md", "large.md", "pipe"}
+    assert world.memories() == {"ok.md": "ok\n", "drafts/there.md": "there\n"}
+    assert not (root / "drafts" / "there.md").exists()
+
+
+def test_a_link_in_the_place_of_a_directory_is_not_followed(world: World, tmp_path: Path) -> None:
+    share(world, a="a\n")
+    world.store.create("/memories/dir/b.md", "b\n")
+    (tmp_path / "outside").mkdir()
+    (world.directories[0] / "dir").symlink_to(tmp_path / "outside")
+    world.sync(0)
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_text_of_a_killed_process_is_kept(world: World) -> None:
+    share(world, a="a\n")
+    root = world.directories[0]
+    (root / ".retentive-aside-1").write_text("unsaved\n")
+    (root / ".retentive-aside-2").write_text("a\n")
+    (root / ".retentive-new-3").write_text("half")
+    world.sync(0)
+    left = [path.name for path in root.iterdir() if path.name.startswith((".retentive-aside", ".retentive-new"))]
+    assert left == []
+    assert "unsaved\n" in world.files(0).values()
+
+
+def test_front_matter_that_each_client_rewrites_is_no_conflict(world: World) -> None:
+    def note(modified: str, session: str, body: str) -> str:
+        return f"---\nmetadata:\n  modified: {modified}\n  originSessionId: {session}\n---\n{body}"
+
+    share(world, n=note("2026-01-01", "s1", "one\n\ntwo\n\nthree\n"))
+    world.save(0, "n.md", note("2026-01-03", "s3", "one\n\ntwo\n\nTHREE\n"))
+    world.store.write("/memories/n.md", note("2026-01-02", "s2", "ONE\n\ntwo\n\nthree\n"))
+    assert became(world.sync(0), "n.md") == {"merged"}
+    assert world.memories()["n.md"] == note("2026-01-03", "s3", "ONE\n\ntwo\n\nTHREE\n")
+
+
+def test_an_index_that_claude_code_cannot_load_is_reported(world: World) -> None:
+    world.save(0, INDEX, "- a line of the index that is long enough\n" * 700)
+    whys = [each.why for each in world.sync(0).outcomes if each.became == "warning"]
+    assert whys == [
+        "it has 700 lines, and Claude Code loads the first 200",
+        "it has 29,400 bytes, and Claude Code loads the first 25,000",
+    ]
+
+
+def test_proposals_are_sent_once(world: World) -> None:
+    world.store.change_settings({"review": ["user:*"]})
+    world.save(0, "a.md", "a\n")
+    store, world.store = world.store, world.store.acting_as("user:u")
+    assert became(world.sync(0), "a.md") == {"proposed"}
+    world.sync(0)
+    (proposal,) = store.review.pending()
+    store.review.refuse([proposal.id], actor="job:review")
+    assert became(world.sync(0), "a.md") == {"proposed"}
+    assert store.review.pending() == []
+    world.save(0, "a.md", "b\n")
+    world.sync(0)
+    (proposal,) = store.review.pending()
+    store.review.accept([proposal.id], actor="job:review")
+    assert world.sync(0).outcomes == ()
+    assert world.memories() == {"a.md": "b\n"}

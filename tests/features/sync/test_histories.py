@@ -1,0 +1,73 @@
+"""Random edits on several directories and a store, with crashes of the synchronisation: both are equal at the end."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.profiles import sized
+
+from .world import World, act, crashing_after
+
+SEEDS = sized(quick=30, long=200, full=2_500)
+BLOCK = 10
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.sync.folder.SETTLE_S", 0.0)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_directories_and_store_become_equal_and_no_text_is_lost(first: int, tmp_path: Path) -> None:
+    """Every text that was saved is in the history, unless a later save replaced it before it was synchronised."""
+    for seed in range(first, first + BLOCK):
+        history(seed, tmp_path / str(seed))
+
+
+def history(seed: int, place: Path) -> None:
+    chosen = random.Random(seed)
+    directories = [place / f"d{number}" for number in range(chosen.choice([2, 2, 3]))]
+    for each in directories:
+        each.mkdir(parents=True)
+    clocks = [chosen.choice([0.0, -3_600.0, -86_400.0]) for _ in directories]
+    with retentive.open("sqlite://") as opened:
+        world = World(opened.store(), directories, place / "states", clocks)
+        for _ in range(chosen.randrange(5, 30)):
+            number = chosen.randrange(len(directories))
+            if chosen.random() < 0.7:
+                before = world.files(number)
+                act(world, chosen, number)
+                replaced_unseen(world, number, before)
+            elif chosen.random() < 0.4:
+                with crashing_after(chosen.randrange(1, 120)):
+                    world.sync(number, confirmed=chosen.random() < 0.7)
+            else:
+                world.sync(number, confirmed=chosen.random() < 0.7)
+        world.converge()
+        lost = world.written - world.history()
+        assert not lost, (seed, lost)
+
+
+def replaced_unseen(world: World, number: int, before: dict[str, str]) -> None:
+    """Texts that a person replaced or deleted before any synchronisation saw them are not ours to keep."""
+    after = world.files(number)
+    kept = world.history() | {text for each in range(len(world.directories)) for text in world.files(each).values()}
+    for name, text in before.items():
+        if after.get(name) != text and text not in kept:
+            world.written.discard(text)
+
+
+def test_the_check_notices_a_lost_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without conflict copies, some history loses a text."""
+    monkeypatch.setattr("retentive.sync.apply.Round._copied", lambda *_: True)
+
+    def all_hold() -> None:
+        for seed in range(100):
+            history(seed, tmp_path / str(seed))
+
+    with pytest.raises(AssertionError):
+        all_hold()

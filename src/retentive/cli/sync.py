@@ -13,7 +13,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 
 if TYPE_CHECKING:
-    from retentive.sync.session import Report, Session
+    from retentive.sync.session import SyncReport, SyncSession
 
 
 @output.command(json='Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round.')
@@ -41,9 +41,9 @@ def sync(
 
     Prints a line for each path: what became of it, where, and why. Exits with status 6 if something needs attention.
     """
-    from retentive.sync.session import Options, opened  # noqa: PLC0415 - slow to import
+    from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import
 
-    options = Options(ignored=ignored, confirmed=confirmed, dry_run=dry_run)
+    options = SyncOptions(ignored=ignored, confirmed=confirmed, dry_run=dry_run)
     with location.created() as store, naming("Directory", directory), opened(store, directory, options) as session:
         if is_watching:
             _watch(session)
@@ -53,7 +53,7 @@ def sync(
         _print(report, dry_run=dry_run)
 
 
-def _watch(session: Session) -> None:
+def _watch(session: SyncSession) -> None:
     from retentive.sync.hints import Hints  # noqa: PLC0415
     from retentive.sync.session import watch  # noqa: PLC0415
 
@@ -62,7 +62,7 @@ def _watch(session: Session) -> None:
         watch(session, hints.wait, partial(_print, dry_run=False, is_last=False))
 
 
-def _print(report: Report, *, dry_run: bool, is_last: bool = True) -> None:
+def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
     if not is_last and not report.outcomes:
         return
     counts = Counter(outcome.became for outcome in report.outcomes)

@@ -19,45 +19,45 @@ from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
 from retentive.store import MemoryStore
 from retentive.sync import texts
-from retentive.sync.folder import Changed, Folder, LocalFile
-from retentive.sync.plan import Step
-from retentive.sync.state import Base, State
+from retentive.sync.folder import FileChanged, Folder, LocalFile
+from retentive.sync.plan import SyncStep
+from retentive.sync.state import Base, SyncState
 from retentive.values.records import Written
 from retentive.values.settings import Settings
 
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
 """Limits of one batch of pushes: those of the store, and half of a body that every server accepts."""
-Became: TypeAlias = Literal[
+SyncBecame: TypeAlias = Literal[
     "pushed", "written", "merged", "conflict", "renamed", "deleted", "held", "refused", "proposed", "skipped", "waits",
     "warning",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SyncOutcome:
     """What became of a path. `side` is where it changed: `store`, `directory`, or empty. `why` explains the rest."""
 
     path: str
-    became: Became
+    became: SyncBecame
     side: str = ""
     why: str = ""
 
 
 @dataclass
-class Round:
+class SyncRound:
     """Both sides as a round found them, and the changes that it makes."""
 
     folder: Folder
     store: MemoryStore
-    state: State
+    state: SyncState
     settings: Settings
     machine: str
     files: Mapping[str, LocalFile]
     memories: Mapping[str, Memory]
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[SyncOutcome] = field(default_factory=list)
     examiner: TextExaminer = field(default_factory=TextExaminer)
 
-    def run(self, steps: Sequence[Step], saved: Callable[[], None]) -> None:
+    def run(self, steps: Sequence[SyncStep], saved: Callable[[], None]) -> None:
         """Apply the steps; call `saved` now and then to save the state."""
         new = [step for step in steps if step.act == "push" and step.path not in self.memories]
         for number, (step, text) in enumerate(self._not_created(new), start=1):
@@ -71,7 +71,7 @@ class Round:
     def _try(self, path: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except (Changed, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
+        except (FileChanged, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
             self._say(path, "waits", "", str(error))  # another program was faster: the next round plans again
         except OSError as error:
             found = os_error(error)
@@ -83,7 +83,7 @@ class Round:
                 raise
             self._say(path, "refused", "", str(error))
 
-    def _apply(self, step: Step) -> None:
+    def _apply(self, step: SyncStep) -> None:
         path = step.path
         base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
         match step.act:
@@ -109,7 +109,7 @@ class Round:
             case _:
                 self._rename(step)
 
-    def _rename(self, step: Step) -> None:
+    def _rename(self, step: SyncStep) -> None:
         base = self.state.bases[step.path]
         if step.act == "rename_memory":
             self._rename_memory(step, base, self.memories[step.path])
@@ -119,17 +119,17 @@ class Round:
         self.state.bases[step.to] = replace(self.state.bases.pop(step.path), stamp=None)
         self._say(step.to, "renamed", "directory", f"from {step.path}")
 
-    def _not_created(self, steps: Iterable[Step]) -> list[tuple[Step, str]]:
+    def _not_created(self, steps: Iterable[SyncStep]) -> list[tuple[SyncStep, str]]:
         """Create many memories at once. Returns those for which it did not succeed, with their texts."""
-        left: list[tuple[Step, str]] = []
-        batch: list[tuple[Step, str]] = []
+        left: list[tuple[SyncStep, str]] = []
+        batch: list[tuple[SyncStep, str]] = []
         size = 0
         for step in steps:
             if self._was_offered(step.path):
                 continue
             try:
                 text = self.folder.text(self.files[step.path])
-            except Changed:
+            except FileChanged:
                 continue
             if batch and (len(batch) == MOST_IN_BATCH or size + len(text) > MOST_BATCH_BYTES):
                 left += self._created(batch)
@@ -138,7 +138,7 @@ class Round:
             size += len(text)
         return left + self._created(batch)
 
-    def _created(self, batch: list[tuple[Step, str]]) -> list[tuple[Step, str]]:
+    def _created(self, batch: list[tuple[SyncStep, str]]) -> list[tuple[SyncStep, str]]:
         if len(batch) < 2 or any(self._secrets(step.path, text) for step, text in batch):
             return batch
         commands = [{"command": "create", "path": step.path, "file_text": text} for step, text in batch]
@@ -159,7 +159,7 @@ class Round:
         self._say(path, "proposed", "store", "it was sent for review")
         return True
 
-    def _push(self, step: Step, text: str) -> None:
+    def _push(self, step: SyncStep, text: str) -> None:
         path, memory = step.path, self.memories.get(step.path)
         if self._was_offered(path):
             return
@@ -228,7 +228,7 @@ class Round:
         """Write the conflict copy. Its name is made of its text, so a copy that exists is this one."""
         try:
             self.folder.write(copy, text, None)
-        except Changed:
+        except FileChanged:
             return False
         return True
 
@@ -242,7 +242,7 @@ class Round:
                 raise
             return None  # it was pruned or redacted
 
-    def _rename_memory(self, step: Step, base: Base, memory: Memory) -> None:
+    def _rename_memory(self, step: SyncStep, base: Base, memory: Memory) -> None:
         written = self.store.rename(step.path, step.to, if_version=memory.version_id)
         if written.is_proposed:
             self._say(step.path, "proposed", "store", f"the rename to {step.to} waits for review")
@@ -270,8 +270,8 @@ class Round:
     def _keep(self, path: str, memory: Memory, file: LocalFile) -> None:
         self.state.bases[path] = Base(memory.version_id, memory.id, memory.sha256, file.sha256, file.stamp)
 
-    def _say(self, path: str, became: Became, side: str = "", why: str = "") -> None:
-        self.outcomes.append(Outcome(path, became, side, why))
+    def _say(self, path: str, became: SyncBecame, side: str = "", why: str = "") -> None:
+        self.outcomes.append(SyncOutcome(path, became, side, why))
 
     def _warn(self, path: str, text: str) -> None:
         for why in texts.warnings(path, text):

@@ -34,7 +34,7 @@ _EMPTY = hashlib.sha256().hexdigest()
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """A file is not as it was when the round began. The next round sees what it is now."""
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class LocalFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class FolderScan:
     """Files by the paths of their memories, and why others are left out. `waiting` may still be written."""
 
     files: Mapping[str, LocalFile]
@@ -84,11 +84,13 @@ class Folder:
         """Patterns of ignored files, a line each."""
         try:
             lines = self._read(IGNORE)[0].decode(errors="replace").splitlines()
-        except (OSError, Changed):
+        except (OSError, FileChanged):
             return ()
         return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
-    def scan(self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int) -> Scan:
+    def scan(
+        self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
+    ) -> FolderScan:
         """Read the directory. A file with the stamp that `known` has for its path has the known sha256.
 
         A file that this object wrote is complete, however new it is.
@@ -124,18 +126,18 @@ class Folder:
                 skipped[path] = "it is not text in UTF-8"
             else:
                 files[path] = LocalFile(name, sha256, stamp)
-        return Scan(files, skipped, frozenset(waiting))
+        return FolderScan(files, skipped, frozenset(waiting))
 
     def text(self, file: LocalFile) -> str:
-        """The text of a scanned file. Raises `Changed`."""
+        """The text of a scanned file. Raises `FileChanged`."""
         with _as_changed():
             data, _ = self._read(file.name)
         if hashlib.sha256(data).hexdigest() != file.sha256:
-            raise Changed
+            raise FileChanged
         return data.decode()
 
     def write(self, path: str, text: str, old: LocalFile | None) -> LocalFile:
-        """Replace the file `old`, or create the file of a path. Raises `Changed` if another text is there."""
+        """Replace the file `old`, or create the file of a path. Raises `FileChanged` if another text is there."""
         name = _name_of(path) if old is None else old.name
         data = text.encode()
         parent, last = os.path.split(name)
@@ -155,7 +157,7 @@ class Folder:
         return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
 
     def delete(self, file: LocalFile) -> None:
-        """Delete a scanned file, and directories that become empty. Raises `Changed`."""
+        """Delete a scanned file, and directories that become empty. Raises `FileChanged`."""
         parent, last = os.path.split(file.name)
         with _as_changed(), self._parent(parent) as directory:
             temporary = self._free_name(ASIDE)
@@ -163,7 +165,7 @@ class Folder:
             if self._sha256_at(temporary, directory) != file.sha256:
                 with suppress(FileExistsError):
                     rename_if_free(temporary, directory, last, directory)
-                raise Changed
+                raise FileChanged
             os.unlink(temporary, dir_fd=directory)
             os.fsync(directory)
         while parent:
@@ -176,7 +178,7 @@ class Folder:
             parent = above
 
     def rename(self, file: LocalFile, path: str) -> None:
-        """Give a scanned file the name of another path. Raises `Changed` if that name exists."""
+        """Give a scanned file the name of another path. Raises `FileChanged` if that name exists."""
         (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
         with (
             _as_changed(),
@@ -190,7 +192,7 @@ class Folder:
         """Contents of the marker file."""
         try:
             return self._read(MARKER)[0]
-        except (OSError, Changed):
+        except (OSError, FileChanged):
             return None
 
     def mark(self, data: bytes) -> None:
@@ -221,16 +223,16 @@ class Folder:
         return found
 
     def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
-        """Exchange a new text with the file, if that still has the expected one. Raises `Changed`."""
+        """Exchange a new text with the file, if that still has the expected one. Raises `FileChanged`."""
         with _as_changed():
             if self._sha256_at(last, directory) != expected:
-                raise Changed
+                raise FileChanged
             if not exchange(temporary, directory, last, directory):
                 os.rename(temporary, last, src_dir_fd=directory, dst_dir_fd=directory)
                 return
             if self._sha256_at(temporary, directory) != expected:
                 exchange(temporary, directory, last, directory)
-                raise Changed
+                raise FileChanged
 
     def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result]]:
         try:
@@ -264,24 +266,24 @@ class Folder:
         return f"{prefix}{secrets.token_hex(8)}"
 
     def _read(self, name: str) -> tuple[bytes, Stamp]:
-        """Bytes of a regular file, and its stamp. Raises OSError, and `Changed` if it changed meanwhile."""
+        """Bytes of a regular file, and its stamp. Raises OSError, and `FileChanged` if it changed meanwhile."""
         parent, last = os.path.split(name)
         with self._parent(parent) as directory:
             descriptor = os.open(last, _READ, dir_fd=directory)
             with open(descriptor, "rb") as file:
                 before = os.fstat(descriptor)
                 if not stat.S_ISREG(before.st_mode):
-                    raise Changed
+                    raise FileChanged
                 data = file.read()
                 if _stamp(os.fstat(descriptor)) != _stamp(before):
-                    raise Changed
+                    raise FileChanged
         return data, _stamp(before)
 
     def _sha256(self, name: str, stamp: Stamp) -> str | None:
         """Hash of a file; None if it changes, empty if it is not text."""
         try:
             data, read = self._read(name)
-        except (OSError, Changed):
+        except (OSError, FileChanged):
             return None
         if read != stamp:
             return None
@@ -352,8 +354,8 @@ def _as_changed() -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError):
-        raise Changed from None
+        raise FileChanged from None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise Changed from None
+            raise FileChanged from None
         raise

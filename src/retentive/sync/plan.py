@@ -29,7 +29,7 @@ MOST_UNCONFIRMED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SyncStep:
     """One act at a path. `to` is the new path of a rename."""
 
     act: Act
@@ -44,7 +44,7 @@ def plan(
     deleted: Iterable[str],
     *,
     confirmed: bool,
-) -> list[Step]:
+) -> list[SyncStep]:
     """Steps for paths of both sides. `deleted` are the ids of memories whose deletion the history of the store has.
 
     An edit wins against a deletion. If more than half of the files are gone, the deletions are held unless `confirmed`.
@@ -58,10 +58,10 @@ def plan(
     for path in sorted({*bases, *files, *memories} - busy):
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
         if act is not None:
-            steps.append(Step(act, path))
+            steps.append(SyncStep(act, path))
     lost = sum(step.act == "delete_memory" for step in steps)
     if not confirmed and lost > max(MOST_UNCONFIRMED, len(bases) // 2):
-        return [Step("hold", step.path) if step.act == "delete_memory" else step for step in steps]
+        return [SyncStep("hold", step.path) if step.act == "delete_memory" else step for step in steps]
     return steps
 
 
@@ -92,20 +92,20 @@ def _both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
 
 def _renamed_memories(
     bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
-) -> list[Step]:
+) -> list[SyncStep]:
     """Files follow memories that were renamed in the store, with the edits that they have."""
     now = {memory.id: path for path, memory in memories.items()}
-    found: list[Step] = []
+    found: list[SyncStep] = []
     for path, base in bases.items():
         to = now.get(base.memory_id, path)
         if to != path and path in files and path not in memories and to not in files and to not in bases:
-            found.append(Step("rename_file", path, to))
+            found.append(SyncStep("rename_file", path, to))
     return _first_of_each(found)
 
 
 def _renamed_files(
     bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
-) -> list[Step]:
+) -> list[SyncStep]:
     """A text that left one path and appeared at another, while the memory did not change, was renamed."""
     gone: defaultdict[str, list[str]] = defaultdict(list)
     for path, base in bases.items():
@@ -117,15 +117,15 @@ def _renamed_files(
         if file.sha256 in gone and path not in bases and path not in memories and path not in busy:
             new[file.sha256].append(path)
     return [
-        Step("rename_memory", gone[sha256][0], paths[0])
+        SyncStep("rename_memory", gone[sha256][0], paths[0])
         for sha256, paths in new.items()
         if len(paths) == len(gone[sha256]) == 1
     ]
 
 
-def _first_of_each(steps: list[Step]) -> list[Step]:
+def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
     seen: set[str] = set()
-    kept: list[Step] = []
+    kept: list[SyncStep] = []
     for step in steps:
         if step.to not in seen:
             seen.add(step.to)

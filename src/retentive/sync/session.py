@@ -14,10 +14,10 @@ from retentive.errors import InvalidInput, NotFound, PermissionDenied, Retentive
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
-from retentive.sync.apply import Outcome, Round
-from retentive.sync.folder import SETTLE_S, Folder, LocalFile, Scan, is_ignored
-from retentive.sync.plan import Step, alike, plan
-from retentive.sync.state import State, opened_state, save, state_folder
+from retentive.sync.apply import SyncOutcome, SyncRound
+from retentive.sync.folder import SETTLE_S, Folder, FolderScan, LocalFile, is_ignored
+from retentive.sync.plan import SyncStep, alike, plan
+from retentive.sync.state import SyncState, opened_state, save, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
@@ -29,7 +29,7 @@ RESCAN_S, POLL_S = 30.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SyncOptions:
     """How to synchronise. `ignored` are patterns beside those of the ignore file, `states` is where state is kept."""
 
     ignored: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SyncReport:
     """Outcomes by path. `is_settled` is false if other programs changed both sides faster than they were read."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SyncOutcome, ...]
     is_settled: bool = True
 
     @property
@@ -54,19 +54,19 @@ class Report:
 
 
 @dataclass
-class Session:
+class SyncSession:
     """A directory and a store while they are synchronised. Made by `opened`."""
 
     folder: Folder
     store: MemoryStore
-    state: State
+    state: SyncState
     settings: Settings
-    options: Options
+    options: SyncOptions
     states: str
 
-    def run(self, progress: Callable[[int], None] = lambda _: None) -> Report:
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> SyncReport:
         """Run rounds until nothing is left to do. Raises `RetentiveError` if the store cannot be reached."""
-        found: dict[tuple[str, ...], Outcome] = {}
+        found: dict[tuple[str, ...], SyncOutcome] = {}
         for _ in range(MOST_ROUNDS):
             scan, outcomes, acted = self._round(dry=self.options.dry_run)
             found = {key: each for key, each in found.items() if each.became != "waits"}
@@ -78,10 +78,10 @@ class Session:
                 time.sleep(SETTLE_S)
         return self._report(found, is_settled=False)
 
-    def _report(self, found: Mapping[tuple[str, ...], Outcome], *, is_settled: bool = True) -> Report:
-        return Report(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
+    def _report(self, found: Mapping[tuple[str, ...], SyncOutcome], *, is_settled: bool = True) -> SyncReport:
+        return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
 
-    def _round(self, *, dry: bool) -> tuple[Scan, list[Outcome], bool]:
+    def _round(self, *, dry: bool) -> tuple[FolderScan, list[SyncOutcome], bool]:
         """One round: what was found, what became of it, and whether something was done."""
         bases = self.state.bases
         ignored = (*self.options.ignored, *self.folder.patterns())
@@ -100,22 +100,22 @@ class Session:
         steps = plan(
             considered, files, memories, self._deleted(considered, files, memories), confirmed=self.options.confirmed
         )
-        outcomes = [Outcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
-        outcomes += [Outcome(path, "skipped", "", "another name differs from it only in case") for path in clash]
+        outcomes = [SyncOutcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
+        outcomes += [SyncOutcome(path, "skipped", "", "another name differs from it only in case") for path in clash]
         if dry:
             return scan, outcomes + [_planned(step) for step in steps], False
         return scan, *self._applied(steps, files, memories, outcomes)
 
     def _applied(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[SyncStep],
         files: Mapping[str, LocalFile],
         memories: Mapping[str, Memory],
-        outcomes: list[Outcome],
-    ) -> tuple[list[Outcome], bool]:
+        outcomes: list[SyncOutcome],
+    ) -> tuple[list[SyncOutcome], bool]:
         before = (dict(self.state.bases), dict(self.state.offered))
         known = len(outcomes)
-        work = Round(
+        work = SyncRound(
             self.folder, self.store, self.state, self.settings, self.options.machine, files, memories, outcomes
         )
         try:
@@ -145,9 +145,9 @@ class Session:
 
 
 @contextmanager
-def opened(store: MemoryStore, directory: str, options: Options | None = None) -> Iterator[Session]:
+def opened(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> Iterator[SyncSession]:
     """Open a directory to synchronise it. Raises `InvalidInput`, `NotFound`, and `Unavailable` if it is in use."""
-    given = options or Options()
+    given = options or SyncOptions()
     states = given.states or state_folder(os.environ)
     path = expanded(directory)
     try:
@@ -161,9 +161,9 @@ def opened(store: MemoryStore, directory: str, options: Options | None = None) -
     try:
         if is_inside(states, path):
             raise InvalidInput("the folder of the state files must not be inside the directory")
-        chosen = Options(given.ignored, given.confirmed, given.dry_run, given.machine or machine_name(), states)
+        chosen = SyncOptions(given.ignored, given.confirmed, given.dry_run, given.machine or machine_name(), states)
         with opened_state(folder, store.id, states, confirmed=given.confirmed) as state:
-            session = Session(folder, store, state, store.settings(), chosen, states)
+            session = SyncSession(folder, store, state, store.settings(), chosen, states)
             if not given.dry_run:
                 folder.clean(partial(_is_stored, store))
             yield session
@@ -171,13 +171,13 @@ def opened(store: MemoryStore, directory: str, options: Options | None = None) -
         folder.close()
 
 
-def sync_once(store: MemoryStore, directory: str, options: Options | None = None) -> Report:
+def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> SyncReport:
     """Make a directory and a store equal, but for what the report says. Safe to call again after a crash."""
     with opened(store, directory, options) as session:
         return session.run()
 
 
-def watch(session: Session, hints: Callable[[float], bool], report: Callable[[Report], None]) -> None:
+def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable[[SyncReport], None]) -> None:
     """Synchronise until `hints` raises. `hints` waits for a time in seconds, and returns true if a file changed.
 
     A hint can be missing or wrong: the directory is scanned anyway from time to time. While the store cannot be
@@ -194,7 +194,7 @@ def watch(session: Session, hints: Callable[[float], bool], report: Callable[[Re
         except RetentiveError as error:
             if not error.retryable:
                 raise
-            report(Report((Outcome(ROOT, "waits", "store", str(error)),)))
+            report(SyncReport((SyncOutcome(ROOT, "waits", "store", str(error)),)))
         if hints(POLL_S):
             scanned = float("-inf")
 
@@ -217,7 +217,7 @@ def is_inside(path: str, directory: str) -> bool:
     return os.path.commonpath([real, above]) == above
 
 
-def _key(outcome: Outcome) -> tuple[str, ...]:
+def _key(outcome: SyncOutcome) -> tuple[str, ...]:
     """A later outcome replaces an earlier one of the same kind; warnings are distinct."""
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
 
@@ -227,22 +227,22 @@ def _is_stored(store: MemoryStore, sha256: str) -> bool:
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 
-def _planned(step: Step) -> Outcome:
+def _planned(step: SyncStep) -> SyncOutcome:
     match step.act:
         case "push":
-            return Outcome(step.path, "pushed", "store")
+            return SyncOutcome(step.path, "pushed", "store")
         case "pull":
-            return Outcome(step.path, "written", "directory")
+            return SyncOutcome(step.path, "written", "directory")
         case "merge":
-            return Outcome(step.path, "merged", "store and directory", "or a conflict, if both changed the same lines")
+            return SyncOutcome(step.path, "merged", "store and directory", "or a conflict, if the lines are the same")
         case "delete_memory":
-            return Outcome(step.path, "deleted", "store")
+            return SyncOutcome(step.path, "deleted", "store")
         case "delete_file":
-            return Outcome(step.path, "deleted", "directory")
+            return SyncOutcome(step.path, "deleted", "directory")
         case "rename_memory":
-            return Outcome(step.to, "renamed", "store", f"from {step.path}")
+            return SyncOutcome(step.to, "renamed", "store", f"from {step.path}")
         case "rename_file":
-            return Outcome(step.to, "renamed", "directory", f"from {step.path}")
+            return SyncOutcome(step.to, "renamed", "directory", f"from {step.path}")
         case "hold":
-            return Outcome(step.path, "held", "", "more than half of the files are gone")
-    return Outcome(step.path, "skipped", "", "both sides are the same")
+            return SyncOutcome(step.path, "held", "", "more than half of the files are gone")
+    return SyncOutcome(step.path, "skipped", "", "both sides are the same")

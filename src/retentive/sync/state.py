@@ -37,7 +37,7 @@ class Base:
 
 
 @dataclass(slots=True)
-class State:
+class SyncState:
     """Bases by path, and `offered`: the sha256 of each file whose text was sent for review."""
 
     token: str
@@ -54,7 +54,7 @@ def state_folder(environment: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[State]:
+def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[SyncState]:
     """The state of a directory and a store, while no other process synchronises them.
 
     Raises `InvalidInput` if the directory was synchronised before and lacks its marker, unless `confirmed`: then it is
@@ -74,7 +74,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
     try:
         if not lock.try_to_acquire():
             raise Unavailable("another process synchronises this directory")
-        state = _load(states, token) or State(token, store_id, directory)
+        state = _load(states, token) or SyncState(token, store_id, directory)
         state.directory = directory
         if folder.marker() is None or token != _marked(folder):
             folder.mark(json.dumps({"sync": token}).encode())
@@ -88,7 +88,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
         os.close(lock.descriptor)
 
 
-def save(state: State, states: str) -> None:
+def save(state: SyncState, states: str) -> None:
     """Write the state; a crash leaves the old or the new one."""
     kept = {"format": _FORMAT, **asdict(state)}
     path = os.path.join(states, f"{state.token}.json")
@@ -121,7 +121,7 @@ def _marked(folder: Folder) -> str | None:
     return token if isinstance(token, str) and token.isalnum() else None
 
 
-def _load(states: str, token: str) -> State | None:
+def _load(states: str, token: str) -> SyncState | None:
     """The state with a token; None if there is none, or it cannot be read: then nothing is known to be synchronised."""
     try:
         with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
@@ -129,7 +129,7 @@ def _load(states: str, token: str) -> State | None:
         if kept.pop("format") != _FORMAT:
             return None
         bases = {path: _base(each) for path, each in kept.pop("bases").items()}
-        return State(**kept, bases=bases)
+        return SyncState(**kept, bases=bases)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -140,7 +140,7 @@ def _base(kept: dict[str, object]) -> Base:
     return Base(**kept, stamp=found)  # type: ignore[arg-type]  # a wrong type is an unreadable state
 
 
-def _all(states: str, store_id: str) -> Iterator[State]:
+def _all(states: str, store_id: str) -> Iterator[SyncState]:
     for name in os.listdir(states):
         found = _load(states, name.removesuffix(".json")) if name.endswith(".json") else None
         if found is not None and found.store_id == store_id:

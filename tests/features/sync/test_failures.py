@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.sync.session import Report
+from retentive.sync.session import SyncReport
 
 from .world import World
 
@@ -32,7 +32,7 @@ def world(store: MemoryStore, tmp_path: Path) -> World:
     return World(store, directories, tmp_path / "states", [0.0, 0.0])
 
 
-def became(report: Report, path: str) -> set[str]:
+def became(report: SyncReport, path: str) -> set[str]:
     return {each.became for each in report.outcomes if each.path == f"/memories/{path}"}
 
 

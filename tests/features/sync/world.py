@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from retentive import MemoryStore, errors
-from retentive.sync.session import Options, Report, sync_once
+from retentive.sync.session import SyncOptions, SyncReport, sync_once
 
 NAMES = ("a.md", "b.md", "MEMORY.md", "notes/c.md", "notes/deep/d.md", "e.md")
 
@@ -58,8 +58,8 @@ class World:
     clocks: list[float]
     written: set[str] = field(default_factory=set)
 
-    def sync(self, number: int, *, confirmed: bool = False) -> Report:
-        given = Options(confirmed=confirmed, machine=f"m{number}", states=str(self.states / str(number)))
+    def sync(self, number: int, *, confirmed: bool = False) -> SyncReport:
+        given = SyncOptions(confirmed=confirmed, machine=f"m{number}", states=str(self.states / str(number)))
         return sync_once(self.store, str(self.directories[number]), given)
 
     def save(self, number: int, name: str, text: str) -> None:

@@ -10,7 +10,7 @@ from mcp import Client, types
 from mcp.client.session import ElicitationFnT
 
 from retentive import MemoryStore
-from retentive.mcp.service import Service
+from retentive.mcp.service import McpService
 from retentive.mcp.stdio import fixed_target
 
 MODES = ("2026-07-28", "legacy")
@@ -32,7 +32,7 @@ async def connected(
     **options: Any,
 ) -> AsyncIterator[Client]:
     """A client of a server for one memory store, over streams in memory."""
-    server = Service(fixed_target(store, one_tool=one_tool)).server()
+    server = McpService(fixed_target(store, one_tool=one_tool)).server()
     async with Client(server, mode=mode, elicitation_callback=asked, **options) as client:
         yield client
 

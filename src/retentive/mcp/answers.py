@@ -24,7 +24,7 @@ _STRING = "a string"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """Result of a tool. `structured` is the same value as the text, for clients that read JSON."""
 
     text: str
@@ -32,23 +32,23 @@ class Answer:
     structured: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, reply: Reply) -> Answer:
+    def of(cls, reply: Reply) -> ToolAnswer:
         """The answer with the text of a reply."""
         return cls(reply.text, reply.is_error)
 
 
-def answered(store: MemoryStore, name: str, work: Callable[[], Answer]) -> Answer:
+def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> ToolAnswer:
     """Run a tool. Errors of the input and of the storage become answers; `name` is that of their audit entries."""
     core = core_of_tree(store)
     try:
         return work()
     except Refused as refusal:
-        return Answer.of(core.refused(name, refusal))
+        return ToolAnswer.of(core.refused(name, refusal))
     except RetentiveError as error:
         if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):  # its reply is that of an erased store
-            return Answer.of(error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),)))
+            return ToolAnswer.of(error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),)))
         text = core.redacted(str(error))
-        return Answer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
+        return ToolAnswer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
 
 
 def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:

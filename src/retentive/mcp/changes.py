@@ -39,7 +39,7 @@ class RunWork(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedMemories:
     """What happened to a memory: its path, an earlier one after a rename, and if the list of memories changed."""
 
     path: str
@@ -100,19 +100,19 @@ class StoreChanges:
         return frozenset(token for token, (_, may_continue) in list(self._listeners.items()) if may_continue())
 
 
-def _events(found: list[Changed], name: str) -> list[ServerEvent]:
+def _events(found: list[ChangedMemories], name: str) -> list[ServerEvent]:
     """One event for each memory, and one if the list of memories is another one."""
     paths = dict.fromkeys(path for each in found for path in (each.path, each.moved_from) if path)
     events: list[ServerEvent] = [ResourceUpdated(uri_of(name, path)) for path in paths]
     return [*events, ResourcesListChanged()] if any(each.lists_differ for each in found) else events
 
 
-def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Changed]]:
+def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[ChangedMemories]]:
     """The position of the newest change, and the changes after another position; none if that is not known yet."""
     if remote_store(store) is not None:
         return _changes_of_server(store, position)
 
-    def read(snapshot: Snapshot) -> tuple[str, list[Changed]]:
+    def read(snapshot: Snapshot) -> tuple[str, list[ChangedMemories]]:
         newest = next(snapshot.versions(limit=1), None)
         if position is None or newest is None or newest.id == position:
             return "" if newest is None else newest.id, []
@@ -124,7 +124,7 @@ def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Change
     return core_of(store).read(read)
 
 
-def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, list[Changed]]:
+def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, list[ChangedMemories]]:
     listed = store.versions(limit=1)
     newest = listed[0].id if listed else ""
     if position is None or newest == position:
@@ -141,5 +141,5 @@ def _moved_on_server(store: MemoryStore, version: Version) -> str | None:
     return None if before is None or before.path == version.path else before.path
 
 
-def _changed(version: Version, moved_from: str | None) -> Changed:
-    return Changed(version.path, moved_from, version.operation != "modified" or moved_from is not None)
+def _changed(version: Version, moved_from: str | None) -> ChangedMemories:
+    return ChangedMemories(version.path, moved_from, version.operation != "modified" or moved_from is not None)

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
-from retentive.mcp.answers import Answer
+from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.tools import EXPECTED_COUNT
 from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of
@@ -69,7 +69,7 @@ def _count(store: MemoryStore, path: MemoryPath) -> int:
 
 async def confirmed(
     ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
-) -> Answer | t.InputRequiredResult | None:
+) -> ToolAnswer | t.InputRequiredResult | None:
     """None if the delete may run. Otherwise the question, or the answer that nothing was deleted."""
     if not _can_ask(ctx):
         return _by_number(params.arguments or {}, asked)
@@ -86,7 +86,7 @@ async def confirmed(
             return _by_number(params.arguments or {}, asked)
     if given.action == "accept" and (given.content or {}).get(_FIELD) is True:
         return None
-    return Answer(f"Error: Nothing was deleted: the user did not confirm to delete {asked.count} memories.", True)
+    return ToolAnswer(f"Error: Nothing was deleted: the user did not confirm to delete {asked.count} memories.", True)
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
@@ -97,10 +97,10 @@ def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
     return has_forms and (ctx.protocol_version >= MODERN or ctx.session.can_send_request)
 
 
-def _by_number(arguments: Arguments, asked: MassDelete) -> Answer | None:
+def _by_number(arguments: Arguments, asked: MassDelete) -> ToolAnswer | None:
     if arguments.get(EXPECTED_COUNT) == asked.count:
         return None
-    return Answer(
+    return ToolAnswer(
         f"Error: Nothing was deleted: {asked.path} contains {asked.count} memories. To delete them all, ask the user"
         f" and repeat the call with {EXPECTED_COUNT} {asked.count}.",
         is_error=True,

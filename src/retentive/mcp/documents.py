@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from retentive.mcp.answers import MAX_REPLY_CHARS, Answer, Arguments, required_text
+from retentive.mcp.answers import MAX_REPLY_CHARS, Arguments, ToolAnswer, required_text
 from retentive.mcp.uris import uri_of
 from retentive.search.results import Hit
 from retentive.store import MemoryStore
@@ -17,7 +17,7 @@ from retentive.values.paths import ROOT
 LIMIT = 10
 
 
-def search(store: MemoryStore, given: Arguments, name: str) -> Answer:
+def search(store: MemoryStore, given: Arguments, name: str) -> ToolAnswer:
     """The memories that answer a query, best first. `name` is that of the store in URIs."""
     found = store.search(required_text(given, "query", "search"), limit=LIMIT)
     return _json({"results": [_result(hit, name) for hit in found.hits]})
@@ -27,7 +27,7 @@ def _result(hit: Hit, name: str) -> dict[str, str]:
     return {"id": hit.memory_id, "title": hit.path.removeprefix(f"{ROOT}/"), "url": uri_of(name, hit.path)}
 
 
-def fetch(store: MemoryStore, given: Arguments, name: str) -> Answer:
+def fetch(store: MemoryStore, given: Arguments, name: str) -> ToolAnswer:
     """The text of a memory, given by its id."""
     memory, text = store.by_id.get(required_text(given, "id", "fetch"))
     found: dict[str, Any] = {
@@ -50,5 +50,5 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _json(value: dict[str, Any]) -> Answer:
-    return Answer(_dumped(value), structured=value)
+def _json(value: dict[str, Any]) -> ToolAnswer:
+    return ToolAnswer(_dumped(value), structured=value)

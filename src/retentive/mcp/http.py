@@ -11,7 +11,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from retentive.mcp.service import Service, Target
+from retentive.mcp.service import McpService, McpTarget
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -29,7 +29,7 @@ class HttpSessions:
     """
 
     def __init__(self, *, keeps_sessions: bool) -> None:
-        self._service = Service(_target_of)
+        self._service = McpService(_target_of)
         self._manager = StreamableHTTPSessionManager(
             self._service.server(),
             stateless=not keeps_sessions,
@@ -49,7 +49,7 @@ class HttpSessions:
         self._is_stopping.set()
         self._service.close()
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send, target: Target, owner: str) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send, target: McpTarget, owner: str) -> None:
         """Answer a request of the caller `owner`, who alone may use the sessions that he begins."""
         scope["state"][_TARGET] = target
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
@@ -92,7 +92,7 @@ class _Stream:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _target_of(ctx: ServerRequestContext[Any, Any]) -> Target:
+def _target_of(ctx: ServerRequestContext[Any, Any]) -> McpTarget:
     assert ctx.request is not None
-    target: Target = ctx.request.scope["state"][_TARGET]
+    target: McpTarget = ctx.request.scope["state"][_TARGET]
     return target

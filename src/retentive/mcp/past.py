@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from retentive.errors import InvalidInput
 from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import MemoryDifference
-from retentive.mcp.answers import Answer, Arguments, number_field, text_field, within_limit
+from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
 from retentive.store import MemoryStore
 from retentive.values import diff
 from retentive.values.paths import visible
@@ -19,17 +19,17 @@ _CHANGE = "a change such as r12 or HEAD, or the id of a version"
 _UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "changed": "reverted"}
 
 
-def history(store: MemoryStore, given: Arguments) -> Answer:
+def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
     """The changes of the store or of a path, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
     found = list(_versions(store, path, before, limit + 1))
     if not found:
-        return Answer("No changes." if before is None else "No earlier changes.")
+        return ToolAnswer("No changes." if before is None else "No earlier changes.")
     lines = [_line(version) for version in found[:limit]]
     if len(found) > limit:
         lines.append(f'[Next: memory_history with before "{found[limit - 1].id}".]')
-    return Answer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
+    return ToolAnswer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
 
 
 def _versions(store: MemoryStore, path: str | None, before: str | None, limit: int) -> Iterator[Version]:
@@ -60,7 +60,7 @@ def _line(version: Version) -> str:
     )
 
 
-def difference(store: MemoryStore, given: Arguments) -> Answer:
+def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
     """The difference that a change made, or between two versions."""
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
@@ -76,7 +76,7 @@ def difference(store: MemoryStore, given: Arguments) -> Answer:
     if found.hidden:
         parts.append(f"[{found.hidden} memories are hidden.]")
     hint = "[Cut to fit. Name a path, or the ids of two versions.]"
-    return Answer(within_limit("".join(parts).rstrip("\n") or "No differences.", hint))
+    return ToolAnswer(within_limit("".join(parts).rstrip("\n") or "No differences.", hint))
 
 
 def _unified(found: MemoryDifference) -> str:
@@ -89,14 +89,14 @@ def _unified(found: MemoryDifference) -> str:
     return f"renamed {visible(found.old.path)} to {visible(found.new.path)}\n"
 
 
-def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> Answer:
+def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswer:
     """Undo a change of the caller. Later changes of other lines are kept."""
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
     outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
     if outcome.conflicts:
         reasons = [f"{visible(each.path)}: {each.reason}" for each in outcome.conflicts]
-        return Answer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
-    return Answer("\n".join(_done(store, outcome)))
+        return ToolAnswer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
+    return ToolAnswer("\n".join(_done(store, outcome)))
 
 
 def _done(store: MemoryStore, outcome: RestoreOutcome) -> Iterator[str]:

@@ -18,10 +18,10 @@ from mcp.shared.subscriptions import ResourceUpdated
 from retentive import __version__
 from retentive.errors import RetentiveError
 from retentive.mcp import resources
-from retentive.mcp.answers import Answer
+from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.confirmation import confirmed, mass_delete
-from retentive.mcp.tools import ONE_TOOL, ONE_TOOL_ONLY, TOOLS, ToolCall, ToolSpec, deletes, run
+from retentive.mcp.tools import ONE_TOOL, ONE_TOOL_ONLY, TOOLS, McpCall, ToolSpec, deletes, run
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RunCall(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class McpTarget:
     """The memory store of one request, its name in URIs, and what the caller may do."""
 
     store: MemoryStore
@@ -75,10 +75,10 @@ def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
     return ONE_TOOL_ONLY if one_tool else TOOLS
 
 
-class Service:
+class McpService:
     """Handlers of the protocol. `target_of` finds the memory store of a request. Raises `MCPError`."""
 
-    def __init__(self, target_of: Callable[[Context], Target]) -> None:
+    def __init__(self, target_of: Callable[[Context], McpTarget]) -> None:
         self._target_of = target_of
         self._listening: weakref.WeakSet[ListenHandler] = weakref.WeakSet()
         self._subscribed: OrderedDict[tuple[str, str], Callable[[], None]] = OrderedDict()
@@ -125,15 +125,15 @@ class Service:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         writes = tool.writes(arguments)
         if not target.allows(writes=writes):
-            return _result(Answer(f"Error: the key needs the scope {'write' if writes else 'read'}", is_error=True))
+            return _result(ToolAnswer(f"Error: the key needs the scope {'write' if writes else 'read'}", is_error=True))
         try:
-            call = ToolCall(target.store, target.name, arguments, _call_id(ctx))
+            call = McpCall(target.store, target.name, arguments, _call_id(ctx))
         except ValueError as error:
-            return _result(Answer(f"Error: {error}", is_error=True))
+            return _result(ToolAnswer(f"Error: {error}", is_error=True))
         try:
             return await _called(ctx, params, target, tool, call)
         except RetentiveError as error:  # no thread was free, or the call took too long
-            return _result(Answer(f"Error: {error}", is_error=True))
+            return _result(ToolAnswer(f"Error: {error}", is_error=True))
 
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
         """A page of the memories."""
@@ -190,7 +190,7 @@ class Service:
 
 
 async def _called(
-    ctx: Context, params: t.CallToolRequestParams, target: Target, tool: ToolSpec, call: ToolCall
+    ctx: Context, params: t.CallToolRequestParams, target: McpTarget, tool: ToolSpec, call: McpCall
 ) -> t.CallToolResult | t.InputRequiredResult:
     """Run a tool, after the question if it deletes many memories."""
     asked = None
@@ -199,7 +199,7 @@ async def _called(
     if asked is not None:
         refusal = await confirmed(ctx, params, asked)
         if refusal is not None:
-            return _result(refusal) if isinstance(refusal, Answer) else refusal
+            return _result(refusal) if isinstance(refusal, ToolAnswer) else refusal
         await ctx.session.report_progress(0, asked.count, f"Deleting {asked.count} memories")
     writes = tool.writes(call.arguments)
     is_quick = tool.name == "memory_view" or (not writes and tool.name == ONE_TOOL)
@@ -212,7 +212,7 @@ async def _called(
 class _Bus:
     """The changes of a store for one stream."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: McpTarget) -> None:
         self._target = target
 
     async def publish(self, event: ServerEvent) -> None:
@@ -223,7 +223,7 @@ class _Bus:
         return self._target.changes().subscribe(listener, self._target.may_continue)
 
 
-async def _begin(target: Target) -> None:
+async def _begin(target: McpTarget) -> None:
     _check_read(target)
     try:
         await target.changes().begin()
@@ -231,17 +231,17 @@ async def _begin(target: Target) -> None:
         raise MCPError(t.INTERNAL_ERROR, str(error)) from None
 
 
-async def _read(target: Target, work: Callable[[], T]) -> T:
+async def _read(target: McpTarget, work: Callable[[], T]) -> T:
     _check_read(target)
     return await _found(target, work)
 
 
-def _check_read(target: Target) -> None:
+def _check_read(target: McpTarget) -> None:
     if not target.may_read:
         raise MCPError(t.INVALID_REQUEST, "the key needs the scope read")
 
 
-async def _found(target: Target, work: Callable[[], T]) -> T:
+async def _found(target: McpTarget, work: Callable[[], T]) -> T:
     try:
         return await target.run(work, is_read=True)
     except RetentiveError as error:
@@ -272,7 +272,7 @@ def _described(tool: ToolSpec, *, overwrites: bool) -> t.Tool:
     )
 
 
-def _result(answer: Answer) -> t.CallToolResult:
+def _result(answer: ToolAnswer) -> t.CallToolResult:
     structured = None if answer.structured is None else dict(answer.structured)
     content: list[t.ContentBlock] = [t.TextContent(type="text", text=answer.text)]
     return t.CallToolResult(content=content, structured_content=structured, is_error=answer.is_error)

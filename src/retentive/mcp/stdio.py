@@ -16,7 +16,7 @@ from anyio import to_thread
 from mcp.server.stdio import stdio_server
 
 from retentive.mcp.changes import StoreChanges
-from retentive.mcp.service import INTEGRATION, Service, Target, tools_of
+from retentive.mcp.service import INTEGRATION, McpService, McpTarget, tools_of
 from retentive.remote import is_remote
 from retentive.store import MemoryStore
 
@@ -33,7 +33,7 @@ def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
 
 
 async def _serve(store: MemoryStore, one_tool: bool) -> None:
-    server = Service(fixed_target(store, one_tool=one_tool)).server()
+    server = McpService(fixed_target(store, one_tool=one_tool)).server()
     lines = cast("anyio.AsyncFile[str]", _lines(sys.stdin.fileno()))  # only iterated
     async with stdio_server(stdin=lines) as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
@@ -71,7 +71,9 @@ def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractE
             return
 
 
-def fixed_target(store: MemoryStore, *, one_tool: bool = False) -> Callable[[ServerRequestContext[Any, Any]], Target]:
+def fixed_target(
+    store: MemoryStore, *, one_tool: bool = False
+) -> Callable[[ServerRequestContext[Any, Any]], McpTarget]:
     """The one memory store of all requests. A quick read of local storage takes less time than waking a thread."""
     is_local = not is_remote(store)
     name = store.key or store.id
@@ -83,5 +85,5 @@ def fixed_target(store: MemoryStore, *, one_tool: bool = False) -> Callable[[Ser
 
     opened = store.through(INTEGRATION)
     changes = StoreChanges(opened, name, to_thread.run_sync)
-    target = Target(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))
+    target = McpTarget(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))
     return lambda _: target

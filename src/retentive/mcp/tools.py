@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from retentive.integrations import function_tool, search_tool
 from retentive.mcp import documents, past
-from retentive.mcp.answers import Answer, Arguments, answered, view_within_limit
+from retentive.mcp.answers import Arguments, ToolAnswer, answered, view_within_limit
 from retentive.store import MemoryStore
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class McpCall:
     """A call: the store, its name in URIs, the arguments, and the durable id of the call if the client has one."""
 
     store: MemoryStore
@@ -23,7 +23,7 @@ class ToolCall:
     call_id: str | None = None
 
 
-Run: TypeAlias = Callable[[ToolCall], Answer]
+RunMcpTool: TypeAlias = Callable[[McpCall], ToolAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ToolSpec:
     title: str
     description: str
     properties: Mapping[str, Any]
-    run: Run = field(repr=False)
+    run: RunMcpTool = field(repr=False)
     required: tuple[str, ...] = ()
     read_only: bool = False
     destructive: bool = False
@@ -74,44 +74,44 @@ def deletes(name: str, arguments: Arguments) -> bool:
     return name == "memory_delete" or (name == ONE_TOOL and arguments.get("command") == "delete")
 
 
-def _command(command: str, call: ToolCall) -> Answer:
+def _command(command: str, call: McpCall) -> ToolAnswer:
     """Run a memory command. The name of the tool decides which: an argument `command` has no effect."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
-    return Answer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
+    return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
 
 
-def _view(call: ToolCall) -> Answer:
+def _view(call: McpCall) -> ToolAnswer:
     answer = _command("view", call)
     return replace(answer, text=view_within_limit(answer.text, "memory_view"))
 
 
-def _any_command(call: ToolCall) -> Answer:
+def _any_command(call: McpCall) -> ToolAnswer:
     command = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
-    answer = Answer.of(call.store.execute(command, tool_use_id=call.call_id))
+    answer = ToolAnswer.of(call.store.execute(command, tool_use_id=call.call_id))
     return replace(answer, text=view_within_limit(answer.text, "view"))
 
 
-def _search(call: ToolCall) -> Answer:
-    return Answer.of(search_tool.search_reply(call.store, call.arguments))
+def _search(call: McpCall) -> ToolAnswer:
+    return ToolAnswer.of(search_tool.search_reply(call.store, call.arguments))
 
 
-def _history(call: ToolCall) -> Answer:
+def _history(call: McpCall) -> ToolAnswer:
     return past.history(call.store, call.arguments)
 
 
-def _diff(call: ToolCall) -> Answer:
+def _diff(call: McpCall) -> ToolAnswer:
     return past.difference(call.store, call.arguments)
 
 
-def _undo(call: ToolCall) -> Answer:
+def _undo(call: McpCall) -> ToolAnswer:
     return past.undo(call.store, call.arguments, call.call_id)
 
 
-def _documents(call: ToolCall) -> Answer:
+def _documents(call: McpCall) -> ToolAnswer:
     return documents.search(call.store, call.arguments, call.store_name)
 
 
-def _fetch(call: ToolCall) -> Answer:
+def _fetch(call: McpCall) -> ToolAnswer:
     return documents.fetch(call.store, call.arguments, call.store_name)
 
 
@@ -278,6 +278,6 @@ AUDITED = {"memory_search": "search", "search": "search", "fetch": "read", "memo
 """Names of the operations of tools in the audit log."""
 
 
-def run(tool: ToolSpec, call: ToolCall) -> Answer:
+def run(tool: ToolSpec, call: McpCall) -> ToolAnswer:
     """Run a tool. Every error of the input or the storage is an answer."""
     return answered(call.store, AUDITED.get(tool.name, "command"), lambda: tool.run(call))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from retentive.mcp.changes import StoreChanges
     from retentive.mcp.http import HttpSessions
-    from retentive.mcp.service import Target
+    from retentive.mcp.service import McpTarget
     from retentive.server.application import Server
 
 T = TypeVar("T")
@@ -108,8 +108,8 @@ class McpEndpoint:
 
         return store.through(INTEGRATION)
 
-    def _target(self, caller: Caller, store: MemoryStore) -> Target:
-        from retentive.mcp.service import Target  # noqa: PLC0415 - as above
+    def _target(self, caller: Caller, store: MemoryStore) -> McpTarget:
+        from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above
 
         async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
             try:
@@ -120,7 +120,7 @@ class McpEndpoint:
                 self._server.hub.wake(store.id)
             return found
 
-        return Target(
+        return McpTarget(
             store,
             store.key or store.id,
             run,

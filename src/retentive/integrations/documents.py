@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from retentive.engine.listings import ListedMemory
-from retentive.errors import Conflict, Damaged, InvalidInput, NotFound, Refused
+from retentive.errors import Conflict, Damaged, InvalidInput, Refused
 from retentive.search.analysis import normal
 from retentive.search.index import scanned
 from retentive.search.query import Query, check_text
@@ -116,7 +116,7 @@ def until_no_conflict(work: Callable[[], T]) -> T:
     for _ in range(_ATTEMPTS - 1):
         try:
             return work()
-        except (Conflict, NotFound):
+        except Conflict:
             continue
     return work()
 

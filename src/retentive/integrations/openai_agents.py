@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs the OpenAI Agents SDK: {pip_install('openai-agents')}") from error
 
-from retentive.errors import NotFound
+from retentive.errors import Conflict, NotFound
 from retentive.integrations import search_tool as search
 from retentive.integrations.documents import (
     acting,
@@ -146,7 +146,10 @@ class MemorySession:
         path = self._newest()
         if path is None:
             return None
-        memory, text = self._store.load(path)
+        try:
+            memory, text = self._store.load(path)
+        except NotFound:
+            raise Conflict("the newest items were removed meanwhile") from None
         *rest, last = _lines(text)
         if rest:
             self._store.write(path, "".join(f"{line}\n" for line in rest), if_version=memory.version_id)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from agents import TResponseInputItem
 from anthropic import Anthropic, AsyncAnthropic
+from langgraph.store.base import PutOp
 
 import retentive
 from retentive import AsyncMemoryTool, MemorySearchTool, MemoryStore, MemoryTool, errors
+from retentive.integrations.langgraph import LangGraphStore
+from retentive.integrations.openai_agents import MemorySession
 from retentive.testing.scripted_claude import scripted_claude
 from support.http_api import Api
 from support.scripts import SCRIPTS
@@ -63,3 +67,30 @@ def test_the_tool_runner_of_the_sdk(api: Api, store: MemoryStore, kind: type[Ant
 
             asyncio.run(run())
     assert "Ada" in "".join(store.read(each.path) for each in store.memories())
+
+
+def test_the_store_of_langgraph(store: MemoryStore, local: MemoryStore) -> None:
+    """Writes of a batch are one change; searches, listings and deletions read the server."""
+    ours = LangGraphStore(store)
+    ours.batch([PutOp(("docs",), str(n), {"text": f"refund\n{n}", "n": n}) for n in range(100)])
+    ours.batch([PutOp(("docs",), "7", None), PutOp(("docs",), "none", None), PutOp(("other", "x"), "k", {})])
+    assert len({version.revision for version in local.versions()}) == 2
+    assert len(ours.search(("docs",), query="refunds", limit=200)) == 99
+    assert [item.key for item in ours.search((), filter={"n": {"$lt": 9}}, offset=7)] == ["8"]
+    assert ours.get(("docs",), "7") is None
+    assert ours.list_namespaces() == [("docs",), ("other", "x")]
+
+
+def test_the_session_of_openai_agents(store: MemoryStore, local: MemoryStore) -> None:
+    """Objects on the server and beside it share a session, also after a conflict."""
+
+    async def main() -> tuple[list[TResponseInputItem | None], list[TResponseInputItem]]:
+        there, here = MemorySession("s", store), MemorySession("s", local)
+        for n in range(3):
+            await asyncio.gather(*(each.add_items([{"role": "user", "content": str(n)}]) for each in (there, here)))
+        popped = [await there.pop_item(), await here.pop_item()]
+        return popped, await there.get_items()
+
+    popped, left = asyncio.run(main())
+    assert popped == [{"role": "user", "content": "2"}] * 2
+    assert left == [{"role": "user", "content": str(n)} for n in (0, 0, 1, 1)]

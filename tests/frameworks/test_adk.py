@@ -134,12 +134,24 @@ def test_entries_are_written_and_replaced() -> None:
 def test_a_search_takes_sentences_and_returns_the_best() -> None:
     with retentive.open("sqlite://") as opened:
         service = AdkMemoryService(opened, limit=2)
-        texts = ["Refunds take a week", "I want a refund in euros", "The weather is fine", "euros"]
+        texts = ["Refunds take a week", "I want a refund in euros", "The weather is fine", f"refund {'of it ' * 99}"]
         asyncio.run(service.add_session_to_memory(session([event(f"e{n}", each) for n, each in enumerate(texts)])))
         response = asyncio.run(service.search_memory(**ANN, query='How is "my refund" paid? -weekly by:me'))
         assert sorted(str(each.id) for each in response.memories) == ["e0", "e1"]
         for query in ("", "  ", "???", "author timestamp role"):
             assert asyncio.run(found(service, query)) == []
+
+
+def test_a_deletion_takes_the_whole_id() -> None:
+    """In all sessions, and nothing whose id only contains it."""
+    with retentive.open("sqlite://") as opened:
+        service = AdkMemoryService(opened)
+        for session_id in ("e1", "s2"):
+            events = [event(each, "tea") for each in ("e1", "e11", "s")]
+            asyncio.run(service.add_session_to_memory(session(events, session_id)))
+        for memory_id in ("e1", "unknown", "a/b", ""):
+            asyncio.run(service.delete_memory(**ANN, memory_id=memory_id))
+        assert asyncio.run(found(service, "tea")) == ["e11 user tea"] * 2 + ["s user tea"] * 2
 
 
 def test_users_are_apart_and_a_search_creates_no_store() -> None:

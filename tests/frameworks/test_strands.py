@@ -166,6 +166,16 @@ def test_results_equal_those_of_the_repository_in_files(steps: list[tuple[Any, .
                 assert result(ours, step) == result(model, step)
 
 
+@pytest.mark.parametrize(("limit", "offset"), [(2, 1), (None, 3), (9, 0), (0, 0), (3, 9)])
+def test_messages_come_in_pages(store: MemoryStore, limit: int | None, offset: int) -> None:
+    ours = MemorySessionRepository(store)
+    ours.create_agent("s", SessionAgent("a", {}, {}))
+    for n in range(12):
+        ours.create_message("s", "a", SessionMessage({"role": "user", "content": []}, n))
+    expected = list(range(12))[offset:][:limit]
+    assert [each.message_id for each in ours.list_messages("s", "a", limit, offset)] == expected
+
+
 def converse(repository: SessionRepository, said: str, *calls: object) -> Agent:
     """Continue the session `s1` in a new agent."""
     tools: list[Any] = [memory_tool("sqlite://")]

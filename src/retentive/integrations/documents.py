@@ -46,7 +46,7 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
     """The value as JSON. Raises `InvalidInput` if reading it would not give an equal value."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
-        is_equal = _is_same(json.loads(text), value)
+        is_equal = json.loads(text) == value
     except (TypeError, ValueError, RecursionError):
         is_equal = False
     if not is_equal:
@@ -54,15 +54,6 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
             "the value must be JSON: texts, finite numbers, true, false, null, lists, and dicts with texts as keys"
         )
     return text
-
-
-def _is_same(one: object, other: object) -> bool:
-    """Equality that also tells apart `True`, 1 and 1.0, as JSON does. A member of a `StrEnum` is a text."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return (type(one) is type(other) or (isinstance(one, str) and isinstance(other, str))) and one == other
 
 
 def json_object(path: str, text: str) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from retentive.integrations.documents import (
     json_text,
     memories_below,
     segment,
-    until_no_conflict,
 )
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
 from retentive.integrations.memory import ActorLike, Place, open_memory
@@ -176,16 +175,11 @@ class MemorySessionRepository(SessionRepository):
         self._store.write(path, json_text(value))
 
     def _update(self, path: str, value: dict[str, Any]) -> None:
-        def update() -> None:
-            try:
-                memory, text = self._store.load(path)
-            except NotFound:
-                raise SessionException(f"{path} does not exist") from None
-            created = {name: each for name, each in json_object(path, text).items() if name == "created_at"}
-            kept = created if "created_at" in value else {}
-            self._store.write(path, json_text({**value, **kept}), if_version=memory.version_id)
-
-        until_no_conflict(update)
+        found = self._read(path)
+        if found is None:
+            raise SessionException(f"{path} does not exist")
+        kept = {name: found[name] for name in ("created_at",) if name in found and name in value}
+        self._write(path, {**value, **kept})
 
 
 def _directory(session_id: str) -> str:

@@ -108,6 +108,16 @@ def test_comparisons_leave_out_items_without_the_field(bound: dict[str, Any]) ->
     assert [plain(each) for each in ours.batch([op])] == model.results([op])
 
 
+@pytest.mark.parametrize("options", [{}, {"filter": {"even": True}}, {"query": "tea"}])
+def test_pages_of_a_search_are_parts_of_the_whole(store: MemoryStore, options: dict[str, Any]) -> None:
+    ours = LangGraphStore(store)
+    ours.batch([PutOp(("a",), f"{n:02}", {"even": n % 2 == 0, "text": "tea " * n}) for n in range(12)])
+    whole = [item.key for item in ours.search((), limit=ALL, **options)]
+    assert len(whole) == {0: 12, 1: 6}["filter" in options] - ("query" in options)
+    pages = [ours.search((), limit=2, offset=offset, **options) for offset in range(0, 14, 2)]
+    assert [item.key for page in pages for item in page] == whole
+
+
 def test_times_are_those_of_the_memory(store: MemoryStore) -> None:
     ours = LangGraphStore(store)
     ours.put(("users", "ann"), "likes", {"food": "rice"})

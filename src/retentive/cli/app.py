@@ -92,7 +92,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         return INTERRUPTED
     except click.ClickException as error:
-        return _report(error, given)
+        status = _report(error, given)
+        return 0 if given[:1] == ["hook"] else status  # Claude Code takes status 2 of a hook as an order to stop
 
 
 def _report(error: click.ClickException, given: Sequence[str]) -> int:

@@ -111,6 +111,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "exec": ("""echo '{"command": "view", "path": "/memories"}' | retentive exec""",),
     "sync": ("retentive --at https://memory.example.com --store notes sync ~/notes", "retentive sync ~/notes --watch"),
     "mcp": ("claude mcp add memory -- retentive --at ~/memory mcp",),
+    "hook": ("""echo '{"session_id": "s1"}' | retentive --store team hook session-start""",),
     "chat": (
         "retentive chat",
         'retentive chat "What do you know about refunds?"',

@@ -119,6 +119,7 @@ SEVERAL = {
     "chat": "an agent: each call of the tool is an operation",
     "serve": "a server: each request is an operation",
     "sync": "each change of a memory is an operation",
+    "hook": "a reader and a process that synchronises: each view is an operation",
     "mcp": "a server: each call of a tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
 }

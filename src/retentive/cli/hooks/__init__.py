@@ -1,0 +1,1 @@
+"""`retentive hook`: answers the hooks of the Claude Code plugin (`plugins/retentive`)."""

@@ -1,0 +1,209 @@
+"""`hook`: the command that the hooks of the Claude Code plugin run. It never fails a session."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from subprocess import Popen
+
+import click
+
+from retentive.cli import output
+from retentive.cli.exits import EXITS
+from retentive.cli.hooks import digest, push
+from retentive.cli.hooks.session import (
+    OPTION,
+    Session,
+    as_id,
+    configured,
+    directory_of,
+    forget_seen,
+    is_below,
+    last_seen,
+    log,
+    read_session,
+    remember_seen,
+)
+from retentive.cli.location import Location
+from retentive.errors import NotFound
+from retentive.store import MemoryStore
+
+PULL_S, TELL_S = 3.0, 2.0
+"""Longest waits for the synchronisation, and for the memory store. The process that synchronises runs on."""
+MAX_VERSIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook with its session, location and directory. The directory is None if none is synchronised."""
+
+    session: Session
+    location: Location
+    directory: str | None
+
+    @property
+    def actor(self) -> str:
+        """The actor of the session's own changes."""
+        return f"session:{self.session.id}"
+
+    def start(self) -> Popen[bytes] | None:
+        """Start to synchronise the directory."""
+        return None if self.directory is None else push.start(self.location, self.directory)
+
+    def synchronise(self) -> int | None:
+        """Synchronise within `PULL_S`. Returns the exit status; None if it runs on, or there is no directory."""
+        process = self.start()
+        return None if process is None or not push.is_done(process, PULL_S) else process.returncode
+
+    def asked(self, question: Callable[[MemoryStore], str]) -> str:
+        """Ask the memory store within `TELL_S`. Empty if it does not exist. Raises what the question raises."""
+        context = click.get_current_context()
+        found: list[str | BaseException] = []
+
+        def ask() -> None:
+            try:
+                with context.scope(cleanup=False), self.location.existing() as store:
+                    found.append(question(store))
+            except NotFound:
+                found.append("")
+            except BaseException as error:  # raised in the other thread
+                found.append(error)
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(TELL_S)
+        answer = found[0] if found else TimeoutError(f"the memory store did not answer within {TELL_S:g} s")
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def _session_start(hook: Hook) -> dict[str, object]:
+    before = _index_file(hook.directory)
+    status = hook.synchronise()
+    text = hook.asked(lambda store: _digest(store, hook, before))
+    answer = _context("SessionStart", text)
+    if status not in {None, 0, 6}:
+        meaning = next((row.meaning for row in EXITS if row.status == status), f"exit status {status}")
+        answer["systemMessage"] = f"retentive: the notes were not synchronised. {meaning}"
+    return answer
+
+
+def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
+    versions = store.versions(limit=MAX_VERSIONS)
+    remember_seen(hook.session, versions[0].id if versions else "")
+    listing = digest.listed(store.execute({"command": "view", "path": "/memories"}).text)
+    index = store.execute({"command": "view", "path": digest.INDEX})
+    return digest.digest(
+        hook.location.store_key,
+        listing=listing,
+        index=[] if index.is_error else digest.new_lines(index.text, before),
+        changes=digest.change_lines(versions, actor=hook.actor, since=None)[: digest.MAX_CHANGES],
+        conflicts=[line.partition("\t")[2] for line in listing if ".conflict-" in line],
+    )
+
+
+def _index_file(directory: str | None) -> str:
+    """The index as the session has read it: Claude Code reads it before it runs hooks."""
+    if directory is None:
+        return ""
+    try:
+        with open(os.path.join(directory, "MEMORY.md"), encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 20)
+    except OSError:
+        return ""
+
+
+def _prompt(hook: Hook) -> dict[str, object]:
+    text = hook.asked(lambda store: _later_changes(store, hook))
+    if text:
+        hook.synchronise()
+    return _context("UserPromptSubmit", text)
+
+
+def _later_changes(store: MemoryStore, hook: Hook) -> str:
+    versions, since = store.versions(limit=MAX_VERSIONS), last_seen(hook.session)
+    remember_seen(hook.session, versions[0].id if versions else "")
+    return "" if since is None else digest.told(digest.change_lines(versions, actor=hook.actor, since=since))
+
+
+def _edited(hook: Hook) -> None:
+    if hook.directory is not None and is_below(hook.session.file_path, hook.directory):
+        hook.synchronise()
+
+
+def _stopped(hook: Hook) -> None:
+    hook.synchronise()
+
+
+def _session_end(hook: Hook) -> None:
+    hook.start()
+    forget_seen(hook.session)
+
+
+def _context(event: str, text: str) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else {}
+
+
+ANSWERS: Mapping[str, Callable[[Hook], dict[str, object] | None]] = {
+    "session-start": _session_start,
+    "prompt": _prompt,
+    "edited": _edited,
+    "stop": _stopped,
+    "pre-compact": _stopped,
+    "session-end": _session_end,
+}
+_OWN = ("push", "mcp")
+"""Not hooks: the process that synchronises, and the MCP server of the plugin."""
+
+
+@output.command("hook")
+@click.argument("event", type=click.Choice([*ANSWERS, *_OWN]))
+def hook(location: Location, event: str) -> None:
+    """Answer a hook of Claude Code. The plugin runs this command; the input of the hook is JSON on standard input.
+
+    The settings of the plugin choose the memory store, and the directory that is kept equal to it; without one, it is
+    the autoMemoryDirectory of your settings. The session is the actor of all changes.
+
+    \b
+    session-start  synchronise, and print a digest of the memory store
+    prompt         print what others changed since
+    edited         synchronise, if the edited file is in the directory
+    stop, pre-compact, session-end  synchronise
+    push           synchronise, as the process that the hooks start
+    mcp            serve the tools, as `retentive mcp`
+
+    A hook prints JSON or nothing, and exits with status 0. Errors are in $XDG_STATE_HOME/retentive/hooks/hook.log.
+    """
+    if token := os.environ.get(f"{OPTION}TOKEN"):
+        os.environ["RETENTIVE_API_KEY"] = token
+    if event == "mcp":
+        from retentive.cli.mcp import serve  # noqa: PLC0415 - only the server needs it
+
+        session_id = as_id(os.environ.get("CLAUDE_CODE_SESSION_ID"))
+        click.get_current_context().obj = configured(location, os.environ, session_id)
+        click.get_current_context().invoke(serve, one_tool=False)
+        return
+    try:
+        _answer(location, event)
+    except click.exceptions.Exit:
+        raise
+    except Exception as error:  # whatever went wrong, the session goes on
+        said = str(error).partition("\n")[0]
+        log(f"{event}: {type(error).__name__}: {said}")
+        if event == "session-start":
+            output.write_line(output.to_json({"systemMessage": f"retentive: {said}"}))
+
+
+def _answer(location: Location, event: str) -> None:
+    directory = directory_of(os.environ)
+    if event == "push":
+        status = 0 if directory is None else push.push(configured(location, os.environ, ""), directory)
+        raise click.exceptions.Exit(status)
+    session = read_session(sys.stdin.buffer)
+    known = configured(location, os.environ, session.id)
+    if answer := ANSWERS[event](Hook(session, known, directory)):
+        output.write_line(output.to_json(answer))

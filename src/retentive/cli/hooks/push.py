@@ -1,0 +1,94 @@
+"""Synchronise the directory of notes in a process that outlives the hook and the session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import redirect_stderr
+from hashlib import sha256
+from io import StringIO
+
+from retentive.cli.exits import status_of
+from retentive.cli.hooks.session import OPTION, log, state_folder
+from retentive.cli.location import Location
+from retentive.storage.disk import make_directory
+from retentive.storage.lock_file import LockFile
+
+PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+"""Pauses before the next try, while the store is not available."""
+MAX_TURN_S = 120.0
+_MAIN = "from retentive.cli import main; raise SystemExit(main())"
+
+
+def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
+    """Start to synchronise, in a session of its own with closed streams: Claude Code kills the processes of a hook."""
+    make_directory(directory)
+    settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory}
+    environment = os.environ | {f"{OPTION}{name}": value for name, value in settings.items()}
+    if location.keys is not None:
+        environment["RETENTIVE_KEYS_FILE"] = os.path.abspath(location.keys)
+    actor = [] if location.actor is None else ["--actor", location.actor]
+    return subprocess.Popen(  # noqa: S603 - this program itself
+        [sys.executable, "-c", _MAIN, "hook", "push", *actor],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait for the process. False if it runs on."""
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def push(location: Location, directory: str) -> int:
+    """Synchronise, and return the exit status. Does nothing if another process waits to do the same: it sees all edits.
+
+    One process synchronises a directory at a time, and one waits for it.
+    """
+    name = os.path.join(state_folder(), sha256(os.path.realpath(directory).encode()).hexdigest()[:16])
+    waiting, running = LockFile(f"{name}.waiting"), LockFile(f"{name}.running")
+    try:
+        if not waiting.try_to_acquire():
+            return 0
+        last = time.monotonic() + MAX_TURN_S
+        while not running.try_to_acquire():
+            if time.monotonic() > last:
+                log("push: another process did not end; not synchronised")
+                return status_of("unavailable")
+            time.sleep(0.05)
+        waiting.release()
+        return _tried(location, directory)
+    finally:
+        for lock in (waiting, running):
+            lock.close()
+
+
+def _tried(location: Location, directory: str) -> int:
+    for pause in (*PAUSES_S, None):
+        status, said = synchronised(location, directory)
+        log(f"push: status {status}: {said}")
+        if status != status_of("unavailable") or pause is None:
+            break
+        time.sleep(pause)
+    return status
+
+
+def synchronised(location: Location, directory: str) -> tuple[int, str]:
+    """Run `retentive sync` in this process. Returns its exit status and the first line of its messages."""
+    from retentive.cli.app import run  # noqa: PLC0415 - imports this command
+
+    given = {"--at": location.url, "--store": location.store_key, "--actor": location.actor, "--keys": location.keys}
+    options = [part for name, value in given.items() if value is not None for part in (name, value)]
+    with redirect_stderr(StringIO()) as messages:
+        status = run([*options, "sync", directory])
+    lines = [line for line in messages.getvalue().splitlines() if not line.startswith(("Directory: ", "Location: "))]
+    return status, lines[-1] if lines else ""

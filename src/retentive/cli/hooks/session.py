@@ -1,0 +1,144 @@
+"""The session of Claude Code that a hook belongs to: its input, the settings of the plugin, and files of its state."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import IO
+
+from retentive.cli.location import Location
+from retentive.storage.disk import FILE_MODE, make_directory
+
+MAX_INPUT_BYTES = 64 << 20  # the input of an edit has the text of the file
+MAX_LOG_BYTES = 256 << 10
+OPTION = "CLAUDE_PLUGIN_OPTION_"
+"""Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
+_SETTINGS = (("at", "LOCATION"), ("store", "STORE"))
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a hook says. `id` is empty if it could not be the name of a file and of an actor."""
+
+    id: str = ""
+    file_path: str = ""
+
+
+def read_session(stream: IO[bytes]) -> Session:
+    """Parse the input of a hook. Anything but the expected JSON gives an empty session."""
+    try:
+        given = json.loads(stream.read(MAX_INPUT_BYTES))
+    except (ValueError, OSError):
+        return Session()
+    if not isinstance(given, dict):
+        return Session()
+    tool_input = given.get("tool_input")
+    path = tool_input.get("file_path") if isinstance(tool_input, dict) else None
+    return Session(as_id(given.get("session_id")), path if isinstance(path, str) else "")
+
+
+def as_id(given: object) -> str:
+    """A session id; empty if it is not one."""
+    return given if isinstance(given, str) and _ID.fullmatch(given) else ""
+
+
+def configured(location: Location, environment: Mapping[str, str], session_id: str) -> Location:
+    """The location with the settings of the plugin, and the session as the actor. Typed options win."""
+    at, store = ("" if name in location.typed else environment.get(f"{OPTION}{of}") for name, of in _SETTINGS)
+    return replace(
+        location,
+        url=at or location.url,
+        store_key=store or location.store_key,
+        actor=location.actor or (f"session:{session_id}" if session_id else None),
+    )
+
+
+def directory_of(environment: Mapping[str, str]) -> str | None:
+    """The directory to synchronise: that of the plugin's settings, or `autoMemoryDirectory` of the user's settings.
+
+    Settings of a project are not read: a repository from elsewhere could name a directory with private files.
+    """
+    given = environment.get(f"{OPTION}DIRECTORY") or _auto_memory_directory(environment)
+    if not given:
+        return None
+    path = os.path.expanduser(given)
+    return os.path.normpath(path) if os.path.isabs(path) else None
+
+
+def _auto_memory_directory(environment: Mapping[str, str]) -> str | None:
+    folder = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    try:
+        with open(os.path.join(folder, "settings.json"), encoding="utf-8") as file:
+            settings = json.load(file)
+    except (OSError, ValueError):
+        return None
+    found = settings.get("autoMemoryDirectory") if isinstance(settings, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def is_below(path: str, directory: str) -> bool:
+    """True if the path is in the directory, also through symbolic links."""
+    try:
+        above = os.path.realpath(directory)
+        return os.path.commonpath([above, os.path.realpath(path)]) == above
+    except (OSError, ValueError):  # not absolute, or with a null byte
+        return False
+
+
+def state_folder() -> str:
+    """Folder of the log and the state of hooks. It is created."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    folder = os.path.join(home, "retentive", "hooks")
+    make_directory(folder)
+    return folder
+
+
+def last_seen(session: Session) -> str | None:
+    """Id of the newest version that the session was told of."""
+    if not session.id:
+        return None
+    with suppress(OSError), open(_seen_file(session), encoding="utf-8") as file:
+        return file.read(100)
+    return None
+
+
+def remember_seen(session: Session, version_id: str) -> None:
+    """Save the id of the newest version that the session was told of."""
+    if session.id:
+        path = _seen_file(session)
+        with _opened(f"{path}.new", os.O_TRUNC) as file:
+            file.write(version_id)
+        os.replace(f"{path}.new", path)
+
+
+def forget_seen(session: Session) -> None:
+    """Remove the saved id."""
+    if session.id:
+        with suppress(FileNotFoundError):
+            os.unlink(_seen_file(session))
+
+
+def log(text: str) -> None:
+    """Append a line to the log of hooks. Never raises: a hook must not fail because of its log."""
+    with suppress(OSError):
+        path = os.path.join(state_folder(), "hook.log")
+        with suppress(FileNotFoundError):
+            if os.stat(path).st_size > MAX_LOG_BYTES:
+                os.replace(path, f"{path}.1")
+        line = text.replace("\n", " ").encode("ascii", "backslashreplace").decode()
+        with _opened(path, os.O_APPEND) as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {line}\n")
+
+
+def _seen_file(session: Session) -> str:
+    return os.path.join(state_folder(), f"{session.id}.seen")
+
+
+def _opened(path: str, flags: int) -> IO[str]:
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | flags, FILE_MODE), "w", encoding="utf-8")

@@ -14,7 +14,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-long test-full test-clusters test-frameworks lint types format docs bench clean
+.PHONY: run demo test test-long test-full test-clusters test-frameworks lint types format docs bundles bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
 run: $(DEMO)
@@ -64,6 +64,10 @@ docs: $(STAMP)
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
+
+# The bundle for MCP clients and the entry of the MCP registry, in dist/, and the version of the plugin.
+bundles:
+	$(PYTHON) scripts/bundles.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py

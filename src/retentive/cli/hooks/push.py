@@ -19,6 +19,8 @@ from retentive.storage.lock_file import LockFile
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 """Pauses before the next try, while the store is not available."""
 MAX_TURN_S = 120.0
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Processes that may run on. Without a reference, Python warns of them."""
 _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 
 
@@ -30,7 +32,7 @@ def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
     if location.keys is not None:
         environment["RETENTIVE_KEYS_FILE"] = os.path.abspath(location.keys)
     actor = [] if location.actor is None else ["--actor", location.actor]
-    return subprocess.Popen(  # noqa: S603 - this program itself
+    process = subprocess.Popen(  # noqa: S603 - this program itself
         [sys.executable, "-c", _MAIN, "hook", "push", *actor],
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -38,6 +40,8 @@ def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    _STARTED.append(process)
+    return process
 
 
 def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:

@@ -16,7 +16,7 @@ from retentive.values.paths import ROOT
 RECORD_KINDS: tuple[str, ...] = (
     "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
-    "store.event", "store.head", "swept", "tombstone",
+    "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
 )  # fmt: skip
 """Kinds of records that are copied with a memory store. New kinds of `Transaction.put_record` must be added here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)

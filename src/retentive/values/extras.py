@@ -5,7 +5,9 @@ from __future__ import annotations
 EXTRAS = {
     "adk": ("google-adk>=2.13,<3",),
     "anthropic": ("anthropic>=2.11,<3",),
+    "claude-agent": ("claude-agent-sdk>=0.2.187,<0.3", "mcp>=2.3,<3"),
     "crypto": ("cryptography>=45",),
+    "deepagents": ("deepagents>=0.7.32,<0.8",),
     "guards": ("google-re2>=1.1",),
     "langchain": ("langchain>=1.4,<2", "langchain-anthropic>=1.7,<2"),
     "langgraph": ("langgraph>=1.2,<2", "langgraph-checkpoint>=4.3,<5"),

@@ -27,6 +27,7 @@ Clock: TypeAlias = Callable[[], float]
 
 DEFAULT_WORKSPACE = "wrkspc_default"
 """Workspace of the memory stores that name no other. Keys of stores are unique in a workspace."""
+TRANSCRIPT, TRANSCRIPT_PART = "transcript", "transcript.part"
 SYSTEM_STORE = "memstore_system"
 """Id of the memory store that holds the records of a location (`place_records.py`)."""
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)

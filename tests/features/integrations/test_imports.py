@@ -43,6 +43,7 @@ LAYERS: list[set[str]] = [
     {"testing"},
     {"mcp"},
     {"sync"},
+    {"claude_agent"},
     {"server"},
     {"cli"},  # `demo` runs the scripted Claude
 ]
@@ -60,7 +61,15 @@ DRIVERS = {
     "google": {"integrations/adk.py"},
     "strands": {"integrations/strands.py"},
     "pydantic_ai": {"integrations/pydantic_ai.py"},
-    "anyio": {"aio.py", "remote/client.py", "integrations/anthropic", "agent", "mcp", "server/application.py"},
+    "anyio": {
+        "aio.py",
+        "remote/client.py",
+        "integrations/anthropic",
+        "agent",
+        "mcp",
+        "claude_agent.py",
+        "server/application.py",
+    },
     "click": {"cli"},
     "rich": {"cli"},
     "re2": {"redaction", "search/literal.py"},
@@ -68,6 +77,8 @@ DRIVERS = {
     "starlette": {"testing/scripted_claude", "server"},
     "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py", "server/supervisor.py"},
     "mcp": {"mcp", "server/mcp.py"},
+    "deepagents": {"integrations/deepagents.py"},
+    "claude_agent_sdk": {"claude_agent.py"},
     "watchfiles": {"sync/hints.py"},
     "joserfc": {"server/oauth.py", "server/jwks.py"},
     "prometheus_client": {"server/metrics.py"},

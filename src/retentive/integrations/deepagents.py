@@ -1,0 +1,215 @@
+"""Backend of deepagents over a memory store: `MemoryBackend`, for a route of `CompositeBackend`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from retentive.values.extras import pip_install
+
+try:
+    from deepagents.backends import utils
+    from deepagents.backends.protocol import (
+        BackendProtocol,
+        DeleteResult,
+        EditResult,
+        FileDownloadResponse,
+        FileInfo,
+        FileUploadResponse,
+        GlobResult,
+        GrepResult,
+        LsResult,
+        ReadResult,
+        WriteResult,
+    )
+except ImportError as error:
+    raise ImportError(f"this module needs deepagents: {pip_install('deepagents')}") from error
+
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly, RetentiveError
+from retentive.integrations.documents import acting, memories_below, until_no_conflict
+from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+
+if TYPE_CHECKING:
+    from deepagents.backends.protocol import FileData
+
+    from retentive.storage.contract import Memory
+
+
+class MemoryBackend(BackendProtocol):
+    """Files of a deep agent as memories: `/a.md` is `/memories/a.md`. Threads and processes may share it.
+
+    Use it as a route, `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`, and not
+    as the default, which also gets large results of tools. Nothing raises but what is not an error of the call:
+    mistakes and storage failures are results, with the sentence of the reply. An edit is made on the newest text.
+    """
+
+    def __init__(self, memory: Place | MemoryStore, *, store: str | None = None, actor: ActorLike = None) -> None:
+        """Open the memory store. Raises `InvalidInput`, and the errors of storage."""
+        self._store = acting(open_memory(memory, store, method="batch")[0], "deepagents", actor)
+
+    def ls(self, path: str) -> LsResult:
+        """Files and directories of a directory, with their sizes; directories end with a slash."""
+        base = _path(path)
+        try:
+            found = self._store.memories(base)
+        except NotFound:
+            return LsResult(entries=[])
+        except RetentiveError as error:
+            return LsResult(error=str(error))
+        files = [_info(each) for each in found if "/" not in each.path.removeprefix(f"{base}/") and each.path != base]
+        deeper = (each.path.removeprefix(f"{base}/") for each in found if each.path.count("/") > _depth(base))
+        names = {path.split("/")[0] for path in deeper}
+        directories = [FileInfo(path=f"{_name(base).rstrip('/')}/{name}/", is_dir=True) for name in names]
+        return LsResult(entries=sorted([*files, *directories], key=lambda each: each["path"]))
+
+    def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+        """Lines of a file. Line ends are shown as LF."""
+        try:
+            memory, text = self._store.load(_path(file_path))
+        except RetentiveError as error:
+            return ReadResult(error=str(error))
+        return utils.slice_read_response(_data(memory, text), offset, limit)
+
+    def write(self, file_path: str, content: str) -> WriteResult:
+        """Create a file, or replace its text."""
+        try:
+            self._store.write(_path(file_path), content)
+        except RetentiveError as error:
+            return WriteResult(error=str(error))
+        return WriteResult(path=file_path)
+
+    def edit(
+        self,
+        file_path: str,
+        old_string: str,
+        new_string: str,
+        replace_all: bool = False,
+    ) -> EditResult:
+        """Replace a text that occurs once, or everywhere. If another agent was faster, edit its text."""
+
+        def edit() -> EditResult:
+            memory, text = self._store.load(_path(file_path))
+            found = utils.perform_string_replacement(text, old_string, new_string, replace_all)
+            if isinstance(found, str) and "\r\n" in text and "\n" in old_string.replace("\r\n", ""):
+                old, new = (each.replace("\r\n", "\n").replace("\n", "\r\n") for each in (old_string, new_string))
+                found = utils.perform_string_replacement(text, old, new, replace_all)
+            if isinstance(found, str):
+                return EditResult(error=found)
+            self._store.write(memory.path, found[0], if_version=memory.version_id)
+            return EditResult(path=file_path, occurrences=found[1])
+
+        try:
+            return until_no_conflict(edit)
+        except RetentiveError as error:
+            return EditResult(error=str(error))
+
+    def delete(self, file_path: str) -> DeleteResult:
+        """Delete a file, or a directory with all below it."""
+        try:
+            self._store.delete(_path(file_path))
+        except RetentiveError as error:
+            return DeleteResult(error=str(error))
+        return DeleteResult(path=file_path)
+
+    def grep(
+        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
+    ) -> GrepResult:
+        """Lines that contain a text, in the files at or below a path."""
+        try:
+            files = self._files(path)
+        except RetentiveError as error:
+            return GrepResult(error=str(error))
+        return utils.grep_matches_from_files(files, pattern, path or "/", glob, max_count=max_count)
+
+    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
+        """Files whose names match a pattern, newest first."""
+        base = "/" if path is None else f"/{path.strip('/')}"
+        try:
+            is_match = utils.compile_grep_include_glob(pattern)
+            found = self._memories(base)
+        except (RetentiveError, ValueError) as error:
+            return GlobResult(error=str(error))
+        below = base.rstrip("/") + "/"
+        matching = [each for each in found if is_match(_name(each.path).removeprefix(below).removeprefix("/"))]
+        matching.sort(key=lambda each: each.updated_at, reverse=True)
+        return GlobResult(matches=[_info(each) for each in matching])
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        """Save files that are text in UTF-8; each by itself."""
+        return [FileUploadResponse(path=path, error=self._uploaded(path, content)) for path, content in files]
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        """The bytes of files."""
+        return [self._downloaded(path) for path in paths]
+
+    def _uploaded(self, path: str, content: bytes) -> str | None:
+        try:
+            self._store.write(_path(path), content.decode())
+        except UnicodeDecodeError:
+            return "the file is not text in UTF-8"
+        except RetentiveError as error:
+            return _code(error)
+        return None
+
+    def _downloaded(self, path: str) -> FileDownloadResponse:
+        try:
+            return FileDownloadResponse(path=path, content=self._store.read(_path(path)).encode())
+        except NotFound:
+            is_directory = bool(self._memories(path))
+            return FileDownloadResponse(path=path, error="is_directory" if is_directory else "file_not_found")
+        except RetentiveError as error:
+            return FileDownloadResponse(path=path, error=_code(error))
+
+    def _memories(self, path: str) -> list[Memory]:
+        """The memory at a path, or those below it."""
+        base = _path(path)
+        with suppress(NotFound):
+            if base != ROOT:
+                return [self._store.load(base)[0]]
+        with suppress(NotFound):
+            return self._store.memories(base)
+        return []
+
+    def _files(self, path: str | None) -> dict[str, FileData]:
+        """The file at a path, or those below it."""
+        base = _path(path or "/")
+        found: list[tuple[Memory, str]] = []
+        with suppress(NotFound):
+            found = list(memories_below(self._store, base))
+        if not found and base != ROOT:
+            with suppress(NotFound):
+                found = [self._store.load(base)]
+        return {_name(memory.path): _data(memory, text) for memory, text in found}
+
+
+def _path(name: str) -> str:
+    """Path of the memory of a file."""
+    return f"{ROOT}/{name.strip('/')}".rstrip("/")
+
+
+def _name(path: str) -> str:
+    """Name of the file of a memory."""
+    return path.removeprefix(ROOT) or "/"
+
+
+def _depth(base: str) -> int:
+    return base.count("/") + 1
+
+
+def _info(memory: Memory) -> FileInfo:
+    changed = memory.updated_at.isoformat()
+    return FileInfo(path=_name(memory.path), is_dir=False, size=memory.size_bytes, modified_at=changed)
+
+
+def _data(memory: Memory, text: str) -> FileData:
+    created, changed = memory.created_at.isoformat(), memory.updated_at.isoformat()
+    return {"content": text, "encoding": "utf-8", "created_at": created, "modified_at": changed}
+
+
+def _code(error: RetentiveError) -> str:
+    """The code of the protocol for an error, or its sentence."""
+    if isinstance(error, ReadOnly | PermissionDenied):
+        return "permission_denied"
+    return "invalid_path" if isinstance(error, InvalidInput) and error.code == "invalid_path" else str(error)

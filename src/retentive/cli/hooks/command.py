@@ -16,7 +16,7 @@ from retentive.cli.exits import EXITS
 from retentive.cli.hooks import digest, push
 from retentive.cli.hooks.session import (
     OPTION,
-    Session,
+    HookSession,
     as_id,
     configured,
     directory_of,
@@ -40,7 +40,7 @@ MAX_VERSIONS = 100
 class Hook:
     """A hook with its session, location and directory. The directory is None if none is synchronised."""
 
-    session: Session
+    session: HookSession
     location: Location
     directory: str | None
 

@@ -23,24 +23,24 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class HookSession:
     """What a hook says. `id` is empty if it could not be the name of a file and of an actor."""
 
     id: str = ""
     file_path: str = ""
 
 
-def read_session(stream: IO[bytes]) -> Session:
+def read_session(stream: IO[bytes]) -> HookSession:
     """Parse the input of a hook. Anything but the expected JSON gives an empty session."""
     try:
         given = json.loads(stream.read(MAX_INPUT_BYTES))
     except (ValueError, OSError):
-        return Session()
+        return HookSession()
     if not isinstance(given, dict):
-        return Session()
+        return HookSession()
     tool_input = given.get("tool_input")
     path = tool_input.get("file_path") if isinstance(tool_input, dict) else None
-    return Session(as_id(given.get("session_id")), path if isinstance(path, str) else "")
+    return HookSession(as_id(given.get("session_id")), path if isinstance(path, str) else "")
 
 
 def as_id(given: object) -> str:
@@ -99,7 +99,7 @@ def state_folder() -> str:
     return folder
 
 
-def last_seen(session: Session) -> str | None:
+def last_seen(session: HookSession) -> str | None:
     """Id of the newest version that the session was told of."""
     if not session.id:
         return None
@@ -108,7 +108,7 @@ def last_seen(session: Session) -> str | None:
     return None
 
 
-def remember_seen(session: Session, version_id: str) -> None:
+def remember_seen(session: HookSession, version_id: str) -> None:
     """Save the id of the newest version that the session was told of."""
     if session.id:
         path = _seen_file(session)
@@ -117,7 +117,7 @@ def remember_seen(session: Session, version_id: str) -> None:
         os.replace(f"{path}.new", path)
 
 
-def forget_seen(session: Session) -> None:
+def forget_seen(session: HookSession) -> None:
     """Remove the saved id."""
     if session.id:
         with suppress(FileNotFoundError):
@@ -136,7 +136,7 @@ def log(text: str) -> None:
             file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {line}\n")
 
 
-def _seen_file(session: Session) -> str:
+def _seen_file(session: HookSession) -> str:
     return os.path.join(state_folder(), f"{session.id}.seen")
 
 

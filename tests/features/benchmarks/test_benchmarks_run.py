@@ -81,6 +81,17 @@ def test_startup_measures_import_and_view(tmp_path: Path) -> None:
     assert any(record["module"].startswith("retentive.") for record in imports["records"])
 
 
+@pytest.mark.long
+def test_the_mcp_server_is_measured_beside_an_import(tmp_path: Path) -> None:
+    script("mcp_server.py", "--tiny", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    starts, views = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert [record["what"] for record in starts["records"]] == [
+        "python -c 'import mcp'",
+        "retentive mcp, to its first answer",
+    ]
+    assert views["records"][0]["p50_ms"] > 0
+
+
 def test_figures_reach_the_readme(tmp_path: Path) -> None:
     """A run replaces its own table in the page and keeps all other tables."""
     page = tmp_path / "README.md"

@@ -28,6 +28,7 @@ LATER_MS, VIEW_MS = 400.0, 3.0
 IMPORT = "python -c 'import mcp'"
 FIRST = "retentive mcp, to its first answer"
 _COMMAND = "import sys; from retentive.cli import main; sys.exit(main())"  # as the installed script
+_IMPORT = [sys.executable, "-c", "import mcp; print(flush=True)"]  # its end takes time too, which does not count
 _PATH = "/memories/note.md"
 _HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
 
@@ -84,8 +85,10 @@ def starts(command: Sequence[str], environment: Mapping[str, str], runs: int) ->
     with steps(runs + 1, "start") as step:
         for _ in range(runs + 1):
             began = perf_counter_ns()
-            subprocess.run([sys.executable, "-c", "import mcp"], check=True, env=environment)
-            taken[IMPORT].append(perf_counter_ns() - began)
+            with subprocess.Popen(_IMPORT, stdout=subprocess.PIPE, env=environment) as process:
+                assert process.stdout is not None
+                process.stdout.readline()
+                taken[IMPORT].append(perf_counter_ns() - began)
             began = perf_counter_ns()
             with running(command, environment) as server:
                 server.call("memory_view", path=_PATH)
@@ -96,7 +99,7 @@ def starts(command: Sequence[str], environment: Mapping[str, str], runs: int) ->
     verdict = judged(later, LATER_MS, at_most=True)
     rows = [
         (IMPORT, duration(times[IMPORT]), "", ""),
-        (FIRST, duration(times[FIRST]), f"{duration(later)} later", verdict),
+        (FIRST, duration(times[FIRST]), f"{later:+.0f} ms", verdict),
     ]
     records: list[dict[str, object]] = [
         {"what": IMPORT, "median_ms": times[IMPORT]},

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from jsonschema import Draft202012Validator
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import retentive
 from retentive.server.application import Server, application, server_of
@@ -121,19 +122,33 @@ def _operation(method: str, path: str) -> Any:
     return next((found.get(method.lower()) for pattern, found in _patterns() if pattern.fullmatch(path)), None)
 
 
+def with_key(app: ASGIApp, key: str) -> ASGIApp:
+    """The application, whose requests all have a key."""
+
+    async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
+        added = {"headers": [*scope["headers"], (b"x-api-key", key.encode())]} if scope["type"] == "http" else {}
+        await app({**scope, **added}, receive, send)
+
+    return keyed
+
+
 @contextmanager
 def serving(
     opened: retentive.Retentive,
     *,
     http: type[HttpProtocol] = HttpProtocol,
     tls: Mapping[str, Any] | None = None,
+    adds_key: bool = False,
     **options: Any,
 ) -> Iterator[Api]:
-    """Serve an open location on the loopback interface while the block runs. The key is that of an admin."""
+    """Serve an open location on the loopback interface while the block runs. The key is that of an admin.
+
+    With `adds_key`, each request gets this key, for programs that send none.
+    """
     place = ServedPlace(opened)
     served = server_of(place, **options)
-    app = application(served)
     key = place.keys.create("admin of the tests", scopes=("admin",))
+    app = with_key(application(served), key.text) if adds_key else application(served)
     listener = socket.create_server((HOST, 0))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
     config = uvicorn.Config(

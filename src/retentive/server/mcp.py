@@ -49,6 +49,7 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # RFC 9110, section 5.5
         request = Request(scope, receive)
         try:
             caller = await self._server.admitted(request, MCP)

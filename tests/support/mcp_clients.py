@@ -10,8 +10,7 @@ from mcp import Client, types
 from mcp.client.session import ElicitationFnT
 
 from retentive import MemoryStore
-from retentive.mcp.service import McpService
-from retentive.mcp.stdio import fixed_target
+from retentive.mcp.stdio import service_of
 
 MODES = ("2026-07-28", "legacy")
 COMMAND_TOOLS = {f"memory_{name}" for name in ("view", "create", "str_replace", "insert", "delete", "rename")}
@@ -32,7 +31,7 @@ async def connected(
     **options: Any,
 ) -> AsyncIterator[Client]:
     """A client of a server for one memory store, over streams in memory."""
-    server = McpService(fixed_target(store, one_tool=one_tool)).server()
+    server = service_of(store, one_tool=one_tool).server()
     async with Client(server, mode=mode, elicitation_callback=asked, **options) as client:
         yield client
 

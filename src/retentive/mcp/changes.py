@@ -71,7 +71,7 @@ class StoreChanges:
             raise MCPError(INTERNAL_ERROR, "Too many subscriptions")
         token = object()
         self._listeners[token] = listener, may_continue
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._poll())
 
         def unsubscribe() -> None:

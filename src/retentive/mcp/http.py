@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_SESSIONS = 1_000
 IDLE_S = 1_800.0
+MAX_BODY_BYTES = 64 << 20
+"""More than the server takes, which has checked the size of each body."""
 _TARGET = "retentive.mcp.target"
 
 
@@ -35,6 +37,7 @@ class HttpSessions:
             stateless=not keeps_sessions,
             session_idle_timeout=IDLE_S if keeps_sessions else None,
             max_sessions=MAX_SESSIONS,
+            max_request_body_size=MAX_BODY_BYTES,
         )
         self._is_stopping = asyncio.Event()
 

@@ -92,6 +92,7 @@ def _decoded(cursor: str) -> ListingCursor:
         found = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii")))
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(each, str) for each in found):
+    is_pair = isinstance(found, list) and len(found) == 2
+    if not is_pair or not all(isinstance(each, str) and each.isprintable() for each in found):
         raise InvalidInput("it must be the next cursor of an earlier page")
     return ListingCursor(*found)

@@ -37,7 +37,9 @@ INTEGRATION = "mcp"
 INSTRUCTIONS = """\
 Files below /memories that persist across conversations. View /memories or search before you start a task, and record \
 what will matter later: decisions, preferences, and what you learned. Keep one topic per file, and correct what is \
-outdated instead of adding to it. All changes are versioned: memory_history lists them, memory_undo reverts your own."""
+outdated instead of adding to it."""
+PAST = " All changes are versioned: memory_history lists them, memory_undo reverts your own."
+"""The end of the instructions, unless there is only one tool."""
 CALL_IDS = ("claudecode/toolUseId", "retentive/idempotencyKey")
 """Names in `_meta` of ids that a client keeps when it repeats a call. Ids of JSON-RPC restart with each connection."""
 MAX_CALL_ID_CHARS = 255
@@ -78,8 +80,9 @@ def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
 class McpService:
     """Handlers of the protocol. `target_of` finds the memory store of a request. Raises `MCPError`."""
 
-    def __init__(self, target_of: Callable[[Context], McpTarget]) -> None:
+    def __init__(self, target_of: Callable[[Context], McpTarget], *, instructions: str = INSTRUCTIONS + PAST) -> None:
         self._target_of = target_of
+        self._instructions = instructions
         self._listening: weakref.WeakSet[ListenHandler] = weakref.WeakSet()
         self._subscribed: OrderedDict[tuple[str, str], Callable[[], None]] = OrderedDict()
         self._sending: set[asyncio.Task[None]] = set()
@@ -90,7 +93,7 @@ class McpService:
             "retentive",
             version=__version__,
             title="Memory",
-            instructions=INSTRUCTIONS,
+            instructions=self._instructions,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,

@@ -16,7 +16,7 @@ from anyio import to_thread
 from mcp.server.stdio import stdio_server
 
 from retentive.mcp.changes import StoreChanges
-from retentive.mcp.service import INTEGRATION, McpService, McpTarget, tools_of
+from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget, tools_of
 from retentive.remote import is_remote
 from retentive.store import MemoryStore
 
@@ -33,7 +33,7 @@ def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
 
 
 async def _serve(store: MemoryStore, one_tool: bool) -> None:
-    server = McpService(fixed_target(store, one_tool=one_tool)).server()
+    server = service_of(store, one_tool=one_tool).server()
     lines = cast("anyio.AsyncFile[str]", _lines(sys.stdin.fileno()))  # only iterated
     async with stdio_server(stdin=lines) as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
@@ -69,6 +69,13 @@ def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractE
         except (RuntimeError, CancelledError):  # the loop has ended
             passed_on.close()
             return
+
+
+def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
+    """Handlers for one memory store."""
+    return McpService(
+        fixed_target(store, one_tool=one_tool), instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST
+    )
 
 
 def fixed_target(

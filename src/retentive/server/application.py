@@ -42,6 +42,7 @@ from retentive.server.routes import Route
 from retentive.server.table import ROUTES
 from retentive.server.telemetry import Telemetry
 from retentive.server.workers import Workers
+from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 
 try:
@@ -135,7 +136,8 @@ class Server:
             request.path_params,
         )
         if route.method == "POST":
-            fields |= read_fields(route.body, read_object(await self._body(request, call, reserve)))
+            store = (lambda: call.store) if "memory_store_id" in call.ids else None
+            fields |= read_fields(route.body, read_object(await self.read_body(request, caller.key, store, reserve)))
         if route.method != "GET":
             call = replace(call, request=read_request_key(request.headers, call, fields))
         work = partial(call.answered_by, route.handler, fields)
@@ -167,11 +169,17 @@ class Server:
             await self.workers.run(partial(_note_use, self.place, record))
         return Caller(record, named_actor(request.headers, record))
 
-    async def _body(self, request: Request, call: RouteCall, reserve: Callable[[int], None]) -> bytes:
-        """Body of a request. Raises `HttpError` 413 if it is too long."""
+    async def read_body(
+        self,
+        request: Request,
+        key: KeyRecord,
+        store: Callable[[], MemoryStore] | None,
+        reserve: Callable[[int], None],
+    ) -> bytes:
+        """Body of a request to a memory store, or to none. Raises `HttpError` 413 if it is too long."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
-        own = call.caller.key.max_body_bytes or MAX_BODY_BYTES
+        own = key.max_body_bytes or MAX_BODY_BYTES
         limit, found, size, is_asked, more = min(own, MIN_BODY_BYTES), bytearray(), 0, False, True
         while more and size - len(found) < MAX_DISCARDED_BYTES:
             message = await request.receive()
@@ -180,7 +188,7 @@ class Server:
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
             if size > limit and not is_asked:
-                limit, is_asked = min(own, await self.workers.run(partial(_body_limit, call))), True
+                limit, is_asked = min(own, await self.workers.run(partial(_body_limit, store))), True
             if size <= limit:
                 reserve(len(piece))
                 found += piece
@@ -243,11 +251,11 @@ def _note_use(place: ServedPlace, record: KeyRecord) -> None:
         LOG.warning("the time of the last use of %s was not stored", record.id)
 
 
-def _body_limit(call: RouteCall) -> int:
-    """Limit of the body for the memory store of the call: escapes can make a text six times longer."""
-    if "memory_store_id" not in call.ids:
+def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
+    """Limit of the body for a memory store: escapes can make a text six times longer."""
+    if store is None:
         return MIN_BODY_BYTES
-    longest = call.store.settings().max_memory_bytes
+    longest = store().settings().max_memory_bytes
     return MAX_BODY_BYTES if longest == 0 else min(MAX_BODY_BYTES, max(MIN_BODY_BYTES, ESCAPED * longest))
 
 

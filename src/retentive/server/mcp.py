@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from retentive.errors import NotFound, OutcomeUnknown, Unavailable
+from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.credentials import MCP
-from retentive.server.errors import HttpError, forbidden
+from retentive.server.errors import HttpError, api_error, forbidden
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from retentive.mcp.changes import StoreChanges
     from retentive.mcp.http import HttpSessions
@@ -52,17 +52,24 @@ class McpEndpoint:
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # RFC 9110, section 5.5
         request = Request(scope, receive)
         try:
-            caller = await self._server.admitted(request, MCP)
-            _check_origin(request)
-            if not (caller.key.allows("read") or caller.key.allows("write")):
-                raise forbidden("the key needs the scope read or write")
-            sessions = await self._running()
-            store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
-        except HttpError as error:
-            await self._server.refusal(scope, error, challenge=MCP)(scope, receive, send)
-            return
+            with self._server.bodies.reserved() as reserve:
+                await self._answer(request, reserve, send)
+        except (HttpError, RetentiveError) as error:
+            found = error if isinstance(error, HttpError) else api_error(error)
+            await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
+
+    async def _answer(self, request: Request, reserve: Callable[[int], None], send: Send) -> None:
+        """Answer a request of a caller who may do so. Before the answer begins, raises `HttpError`."""
+        caller = await self._server.admitted(request, MCP)
+        _check_origin(request)
+        if not (caller.key.allows("read") or caller.key.allows("write")):
+            raise forbidden("the key needs the scope read or write")
+        sessions = await self._running()
+        store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
+        body = await self._server.read_body(request, caller.key, lambda: store, reserve)
         owner = f"{caller.key.id} {caller.actor} {store.id}"
-        await sessions.answer(scope, receive, send, self._target(caller, store), owner)
+        messages = _again(body, request.receive)
+        await sessions.answer(request.scope, messages, send, self._target(caller, store), owner)
 
     def stop(self) -> None:
         """End the streams of events. May be called from any thread and from a signal handler."""
@@ -113,10 +120,7 @@ class McpEndpoint:
         from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above
 
         async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
-            try:
-                found = await self._server.workers.run(work, is_quick=is_quick)
-            except HttpError as error:
-                raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
+            found = await self._run(work, is_read=is_read, is_quick=is_quick)
             if not is_read:
                 self._server.hub.wake(store.id)
             return found
@@ -131,16 +135,33 @@ class McpEndpoint:
             may_continue=partial(self._server.place.keys.is_active, caller.key),
         )
 
+    async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
+        """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if it takes too long."""
+        try:
+            return await self._server.workers.run(work, is_quick=is_quick)
+        except HttpError as error:
+            raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
+
     def _changes_of(self, store: MemoryStore) -> StoreChanges:
         """The changes of a store, which all its listeners share."""
         from retentive.mcp.changes import StoreChanges  # noqa: PLC0415 - as above
 
         found = self._changes.get(store.id)
         if found is None:
-            found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._server.workers.run)
+            found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._run)
             if len(self._changes) > _MAX_WATCHED:  # its listeners keep it
                 self._changes.popitem(last=False)
         return found
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The messages of a request whose body was read."""
+    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return read.pop() if read else await receive()
+
+    return next_message
 
 
 def _new_sessions(keeps_sessions: bool) -> HttpSessions:

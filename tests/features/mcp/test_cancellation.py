@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 
 from retentive import MemoryStore
-from retentive.mcp.service import Service
+from retentive.mcp.service import McpService
 from retentive.mcp.stdio import fixed_target
 from support.mcp_clients import MODES
 
@@ -88,7 +88,7 @@ def test_a_client_cancels_a_call(store: MemoryStore, mode: str) -> None:
                 was_cancelled.set()
 
         target = replace(fixed_target(store)(None), run=never_ends)  # type: ignore[arg-type]  # as above
-        async with Client(Service(lambda _: target).server(), mode=mode) as client:
+        async with Client(McpService(lambda _: target).server(), mode=mode) as client:
             call: asyncio.Future[Any] = asyncio.ensure_future(client.call_tool("memory_search", {"query": "tea"}))
             await asyncio.wait_for(has_begun.wait(), WAIT_S)
             call.cancel()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from mcp import Client, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
 import retentive
+from retentive.server.limits import Buckets, RateLimits
 from support.http_api import Api, serving
 from support.mcp_clients import MODES, agree, reply_of
 
@@ -87,8 +87,9 @@ def test_the_url_or_the_key_names_the_store(api: Api) -> None:
     assert api.place.opened.store().memories() == []
 
 
-@pytest.mark.parametrize("store", ["none", "memstore_" + "0" * 32, "memstore_system", "default"])
+@pytest.mark.parametrize("store", ["none", "memstore_" + "0" * 32, "memstore_system", "default", "xtheirs"])
 def test_a_store_that_the_key_does_not_see_is_missing(api: Api, store: str) -> None:
+    api.place.opened.store("xtheirs", workspace="wrkspc_theirs")
     key = api.with_key("read", "write", stores=("team", "x*"))
     found = key.post(f"/mcp?store={store}", {})
     assert (found.status, found.error["message"]) == (
@@ -147,13 +148,9 @@ def test_a_page_of_another_site_is_refused(api: Api, origin: str, host: str | No
 
 
 def test_a_session_belongs_to_its_key(api: Api) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    begun = api.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
-    session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    assert api.post("/mcp", ping, **headers, **session).status == 200
-    assert api.with_key("read").send("POST", "/mcp", json.dumps(ping).encode(), {**headers, **session}).status == 404
+    ping, headers = {"jsonrpc": "2.0", "id": 2, "method": "ping"}, begun(api)
+    assert api.post("/mcp", ping, **headers).status == 200
+    assert api.with_key("read").post("/mcp", ping, **headers).status == 404
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -204,8 +201,7 @@ def test_changes_are_heard_until_the_key_is_revoked(api: Api, mode: str) -> None
     assert asyncio.run(run()) == ["memory://default/a.md"]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_server_that_stops_ends_the_streams(tmp_path: Path, mode: str) -> None:
+def test_a_server_that_stops_ends_the_streams(tmp_path: Path) -> None:
     """Otherwise it would wait for its clients as long as a stop may take."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
         opened.store().create(A, "x")
@@ -213,15 +209,11 @@ def test_a_server_that_stops_ends_the_streams(tmp_path: Path, mode: str) -> None
         server = api.server
 
         async def run() -> None:
-            async with client_of(api, mode=mode) as client:
-                if mode == "legacy":
-                    await client.list_tools()
-                    server.stop()
-                    return
-                async with client.listen(resource_subscriptions=["memory://default/a.md"]) as events:
-                    server.stop()
-                    async with asyncio.timeout(WAIT_S):
-                        assert [event async for event in events] == []
+            uris = ["memory://default/a.md"]
+            async with client_of(api) as client, client.listen(resource_subscriptions=uris) as events:
+                server.stop()
+                async with asyncio.timeout(WAIT_S):
+                    assert [event async for event in events] == []
 
         asyncio.run(run())
 
@@ -278,3 +270,53 @@ def test_spaces_around_the_value_of_a_header_do_not_count(api: Api) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     for name, status in (("  memory_view \t", 200), ("memory_create", 400)):
         assert api.post("/mcp", message, **headers, mcp_name=name).status == status
+
+
+def begun(api: Api) -> dict[str, str]:
+    """Headers of a session of the revision 2025-06-18."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    answer = api.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, **headers)
+    return {**headers, "mcp-session-id": answer.headers["mcp-session-id"]}
+
+
+def test_a_server_that_stops_ends_the_stream_of_a_session(api: Api) -> None:
+    assert api.server is not None
+    headers = {"authorization": f"Bearer {api.key}", **begun(api)}
+    with httpx2.Client(timeout=WAIT_S) as http, http.stream("GET", f"{api.url}/mcp", headers=headers) as answer:
+        assert answer.status_code == 200
+        api.server.stop()
+        assert answer.read() == b""
+
+
+def test_requests_count_for_the_rate_of_the_key(tmp_path: Path) -> None:
+    (tmp_path / "rates").touch()
+    limits = RateLimits(Buckets(f"{tmp_path}/rates"), "1/h")
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, limits=limits) as api:
+        opened.store()
+        found = [api.post("/mcp", {}, content_type="application/json").status for _ in range(2)]
+    assert found == [406, 429]
+
+
+def test_bodies_have_the_limit_of_the_key(api: Api) -> None:
+    key = api.with_key("write", max_body_bytes=300)
+    found = key.post("/mcp", {"x": "x" * 300}, **begun(api))
+    assert (found.status, found.error["message"]) == (413, "the body must have at most 300 bytes")
+
+
+def test_long_memories_fit_into_a_body(api: Api) -> None:
+    """A JSON escape makes a character six times longer."""
+    text = "\x01" * 710_000
+    api.place.opened.store().change_settings({"max_memory_bytes": 1_000_000})
+
+    async def run() -> tuple[str, bool]:
+        async with client_of(api) as client:
+            return await reply_of(client, "memory_create", {"path": A, "file_text": text})
+
+    assert asyncio.run(run()) == (f"File created successfully at: {A}", False)
+    assert api.place.opened.store().read(A) == text
+
+
+@pytest.mark.parametrize("store", ["%00", "x" * 999], ids=["control character", "long"])
+def test_an_invalid_name_of_a_store_is_refused(api: Api, store: str) -> None:
+    assert api.post(f"/mcp?store={store}", {}).status == 400

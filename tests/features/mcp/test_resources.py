@@ -87,7 +87,9 @@ def test_other_uris_are_not_found(store: MemoryStore, mode: str, uri: str) -> No
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "bnVsbA==", "WyJhIl0=", "WyJhIiwgMV0="])
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "bnVsbA==", "WyJhIl0=", "WyJhIiwgMV0=", "WyJcdTAwMDAiLCAiIl0=", "WyJcdWQ4MDAiLCAiIl0="]
+)
 def test_an_invalid_cursor_is_an_error(store: MemoryStore, cursor: str) -> None:
     async def run() -> None:
         async with connected(store) as client:

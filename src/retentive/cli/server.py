@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -81,7 +82,7 @@ def serve(location: Location, **given: Any) -> None:
     except ImportError as error:
         raise InvalidInput(str(error)) from None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
-    options = ServeOptions(location.url, key_file=key_file, **given)
+    options = ServeOptions(location.url, key_file=key_file, pages=_pages(given["console"]), **given)
 
     def on_start(started: server.Started) -> None:
         if started["first_key"] is not None:
@@ -90,6 +91,13 @@ def serve(location: Location, **given: Any) -> None:
 
     on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a file with the log has JSON only
     server.serve(options, on_start=on_start, on_progress=on_progress)
+
+
+def _pages(is_wanted: bool) -> str | None:
+    """Name of the function that makes the routes of the console, if its packages are installed."""
+    if not is_wanted or any(find_spec(name) is None for name in ("jinja2", "markdown_it", "nh3")):
+        return None
+    return "retentive.console.web:routes"
 
 
 @output.group("keys", default="list")

@@ -310,8 +310,10 @@ def server_of(
     return Server(place, workers, Hub(workers.run), telemetry, limits or RateLimits(), tokens=tokens, is_alone=is_alone)
 
 
-def application(server: Server, *, on_stop: Callable[[], None] | None = None) -> ASGIApp:
-    """The ASGI application. `on_stop` is called after the last request."""
+def application(
+    server: Server, *, on_stop: Callable[[], None] | None = None, more: Iterable[BaseRoute] = ()
+) -> ASGIApp:
+    """The ASGI application, with more routes than those of the API. `on_stop` is called after the last request."""
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
@@ -322,6 +324,7 @@ def application(server: Server, *, on_stop: Callable[[], None] | None = None) ->
         HttpRoute("/metrics", server.measured),
         HttpRoute("/openapi.json", _described),
         HttpRoute(MCP, server.mcp),
+        *more,
     ]
     if server.tokens is not None:
         routes += [HttpRoute(METADATA + path, server.described_resource) for path in ("", MCP)]

@@ -43,6 +43,8 @@ class ServeOptions:
     key_file: str | None = None
     bucket_file: str | None = None
     """File of `Buckets`, which the parent process creates for its workers."""
+    pages: str | None = None
+    """Function that makes more routes, as `module:name`. It gets the server and the options."""
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8080, "Port; 0 is a free one.", high=MAX_PORT)
     workers: int = option(1, "Number of processes.", low=1, high=64)
@@ -57,6 +59,8 @@ class ServeOptions:
     webhooks_to_private: bool = option(False, "Send webhooks to private addresses too, and without TLS.")
     oauth: str | None = option(None, "Issuers of OAuth tokens, as TOML (docs/server-security.md).", metavar="FILE")
     insecure_no_tls: bool = option(False, "Allow an address of other machines without TLS.")
+    console: bool = option(True, "Serve the web console at /console, if its extra is installed.")
+    console_hosts: str | None = option(None, "Host names of the console, separated by commas.", metavar="NAMES")
     metrics: bool = option(True, "Answer GET /metrics, for Prometheus, without a key.")
     request_log: bool = option(True, "Log each request as a line of JSON on standard error.")
 

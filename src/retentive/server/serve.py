@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
 
@@ -23,11 +24,12 @@ from retentive.values.extras import pip_install
 
 try:
     import uvicorn
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
-from retentive.server.application import application, server_of
+from retentive.server.application import Server, application, server_of
 from retentive.server.background import start
 from retentive.server.limits import Buckets, RateLimits, bucket_file
 from retentive.server.protocol import HttpProtocol
@@ -126,7 +128,16 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
     served = server_of(place, workers, limits, telemetry, _tokens(options), is_alone=options.workers == 1)
-    return application(served, on_stop=stop)
+    return application(served, on_stop=stop, more=_more_routes(served, options))
+
+
+def _more_routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
+    """Routes of a layer above this one, which names the function that makes them."""
+    if options.pages is None:
+        return []
+    module, _, name = options.pages.partition(":")
+    found: list[BaseRoute] = getattr(import_module(module), name)(server, options)
+    return found
 
 
 def _tokens(options: ServeOptions) -> Tokens | None:

@@ -6,6 +6,7 @@ EXTRAS = {
     "adk": ("google-adk>=2.13,<3",),
     "anthropic": ("anthropic>=2.11,<3",),
     "claude-agent": ("claude-agent-sdk>=0.2.187,<0.3", "mcp>=2.3,<3"),
+    "console": ("jinja2>=3.1", "markdown-it-py>=4", "nh3>=0.3"),
     "crypto": ("cryptography>=45",),
     "deepagents": ("deepagents>=0.7.32,<0.8",),
     "guards": ("google-re2>=1.1",),

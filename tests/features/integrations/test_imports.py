@@ -45,6 +45,7 @@ LAYERS: list[set[str]] = [
     {"sync"},
     {"claude_agent"},
     {"server"},
+    {"console"},
     {"cli"},  # `demo` runs the scripted Claude
 ]
 DRIVERS = {
@@ -74,13 +75,16 @@ DRIVERS = {
     "rich": {"cli"},
     "re2": {"redaction", "search/literal.py"},
     "pytest": {"testing/backend_suite", "testing/pytest_plugin.py"},
-    "starlette": {"testing/scripted_claude", "server"},
+    "starlette": {"testing/scripted_claude", "server", "console/web.py"},
     "uvicorn": {"testing/scripted_claude", "server/serve.py", "server/protocol.py", "server/supervisor.py"},
     "mcp": {"mcp", "server/mcp.py"},
     "deepagents": {"integrations/deepagents.py"},
     "claude_agent_sdk": {"claude_agent.py"},
     "watchfiles": {"sync/hints.py"},
     "joserfc": {"server/oauth.py", "server/jwks.py"},
+    "jinja2": {"console/rendering.py"},
+    "markdown_it": {"console/markdown.py"},
+    "nh3": {"console/markdown.py"},
     "prometheus_client": {"server/metrics.py"},
     "opentelemetry": {"server/tracing.py"},
 }

@@ -1,0 +1,125 @@
+"""Differences of two texts as rows for a page, with the changed words marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
+
+from markupsafe import Markup
+
+from retentive.console.visible import Span, marked
+from retentive.history.differences import MemoryDifference
+from retentive.values import diff
+
+MAX_ROWS = 2_000
+"""Rows of one memory that a page shows."""
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_BLANK = re.compile(r"\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line. `kind` is `context`, `removed`, `added`, or `fold` for unchanged lines that are left out."""
+
+    kind: str
+    html: Markup
+    old: int | None = None
+    new: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The difference of one memory, as a page shows it."""
+
+    path: str
+    rows: tuple[Row, ...]
+    old_id: str = ""
+    new_id: str = ""
+    memory_id: str = ""
+    note: str = ""
+    is_cut: bool = False
+
+    @property
+    def added(self) -> int:
+        """Number of added lines."""
+        return sum(row.kind == "added" for row in self.rows)
+
+    @property
+    def removed(self) -> int:
+        """Number of removed lines."""
+        return sum(row.kind == "removed" for row in self.rows)
+
+    @property
+    def pairs(self) -> list[tuple[Row | None, Row | None]]:
+        """The rows side by side."""
+        found: list[tuple[Row | None, Row | None]] = []
+        for is_changed, group in groupby(self.rows, key=lambda row: row.kind in {"removed", "added"}):
+            rows = list(group)
+            if is_changed:
+                old = [row for row in rows if row.kind == "removed"]
+                new = [row for row in rows if row.kind == "added"]
+                found += zip_longest(old, new)
+            else:
+                found += [(row, row) for row in rows]
+        return found
+
+
+def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Shown:
+    """The difference of two texts; None is a text that does not exist."""
+    lines = diff.unified(old, new, old_name="old", new_name="new")
+    rows = tuple(_rows(lines))
+    return Shown(path, rows[:MAX_ROWS], note=note, is_cut=len(rows) > MAX_ROWS)
+
+
+def of_memory(found: MemoryDifference) -> Shown:
+    """The difference of two versions."""
+    made = shown(found.path, found.old_text, found.new_text, note=found.reason or _note(found))
+    known = found.new or found.old
+    return replace(
+        made,
+        old_id="" if found.old is None else found.old.id,
+        new_id="" if found.new is None else found.new.id,
+        memory_id="" if known is None else known.memory_id,
+    )
+
+
+def _note(found: MemoryDifference) -> str:
+    if found.new is not None and found.new.operation == "deleted":
+        return "deleted"
+    if found.old is None or found.old.operation == "deleted":
+        return "created"
+    if found.new is not None and found.new.path != found.old.path:
+        return f"renamed from {found.old.path}"
+    return ""
+
+
+def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[Row]:
+    old = new = 1
+    for line in lines:
+        if line.kind == "hunk":
+            found = _HUNK.match(line.text)
+            assert found is not None
+            start = int(found[1]) + (found[2] == "0")
+            if start > old:
+                count = start - old
+                yield Row("fold", Markup("{} unchanged line{}").format(count, "s" if count > 1 else ""))
+            old, new = start, int(found[3]) + (found[4] == "0")
+        elif line.kind != "header":
+            html = marked(line.text, _joined(line.text, line.marks), "b")
+            if not line.newline:
+                html += Markup(' <i class="box">no newline at the end</i>')
+            yield Row(line.kind, html, None if line.kind == "added" else old, None if line.kind == "removed" else new)
+            old, new = old + (line.kind != "added"), new + (line.kind != "removed")
+
+
+def _joined(text: str, marks: Sequence[Span]) -> list[Span]:
+    """Marks with those joined that have only blanks between them."""
+    found: list[Span] = []
+    for start, end in marks:
+        if found and _BLANK.fullmatch(text, found[-1][1], start):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found

@@ -1,0 +1,178 @@
+"""Settings, usage, audit log, export, API keys and health."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import retentive
+from retentive.audit.chain import Head
+from retentive.console.pages.stores import fullness
+from retentive.console.visits import Answer, Download, Page, Redirect, Visit, number
+from retentive.errors import Conflict, InvalidInput, RetentiveError
+from retentive.history.reads import LogFilter
+from retentive.server.calls import RouteCall, Streamed
+from retentive.server.errors import invalid
+from retentive.server.handlers import administration, keys
+from retentive.server.keys import SCOPES
+from retentive.values.settings import DEFAULTS, Settings
+
+DAYS = 30
+ENTRIES = 200
+_HEAD_CHARS = 100
+
+
+def call_of(visit: Visit, **ids: str) -> RouteCall:
+    """The same request to the HTTP API, whose rules are those of its handlers."""
+    return RouteCall(visit.place, visit.caller, visit.method, "/console", ids=ids)
+
+
+def settings(visit: Visit) -> Answer:
+    """The settings; with POST, changed ones. Each value is JSON; an empty one restores the default."""
+    if visit.method == "POST":
+        visit.need("admin")
+        visit.check_key()
+        present = visit.store.settings()
+        changes = {
+            name: value for name, value in _typed(visit).items() if value is None or value != _plain(present, name)
+        }
+        visit.store.change_settings(changes)
+        return Redirect(visit.url("settings"))
+    found = visit.store.settings()
+    rows = [
+        {
+            "name": each.name,
+            "text": each.metadata["text"],
+            "value": json.dumps(_plain(found, each.name)),
+            "is_default": _plain(found, each.name) == _plain(DEFAULTS, each.name),
+        }
+        for each in dataclasses.fields(Settings)
+    ]
+    return Page("settings.html", {"rows": rows, "area": "settings"}, title="Settings")
+
+
+def _plain(found: Settings, name: str) -> object:
+    return json.loads(json.dumps(getattr(found, name)))
+
+
+def _typed(visit: Visit) -> dict[str, object]:
+    """Values of the form. Raises `HttpError` 400 for one that is not JSON."""
+    found: dict[str, object] = {}
+    for each in dataclasses.fields(Settings):
+        if each.name not in visit.form:
+            continue
+        text = visit.given(each.name).strip()
+        try:
+            found[each.name] = json.loads(text) if text else None
+        except (ValueError, RecursionError):
+            raise invalid(f'{each.name}: the value must be JSON, such as 10, true or ["session:*"]') from None
+    return found
+
+
+def stats(visit: Visit) -> Answer:
+    """Limits, and the changes of the last days."""
+    now = datetime.now(UTC)
+    page = visit.store.history.page(only=LogFilter(since=now - timedelta(days=DAYS)), limit=5_000)
+    by_day = Counter((now - each.version.created_at).days for each in page.items)
+    most = max(by_day.values(), default=1)
+    days = [
+        {
+            "at": now - timedelta(days=ago),
+            "count": by_day[ago],
+            "height": 100 * by_day[ago] // most,
+            "x": DAYS - 1 - ago,
+        }
+        for ago in reversed(range(DAYS))
+    ]
+    values = {
+        "settings": visit.store.settings(),
+        "days": days,
+        "actors": Counter(str(each.version.actor or "") for each in page.items).most_common(10),
+        "is_cut": page.next is not None,
+        "full": fullness(visit.info, visit.store.settings()),
+    }
+    return Page("stats.html", {**values, "area": "stats"}, title="Usage")
+
+
+def audit(visit: Visit) -> Answer:
+    """The newest entries of the audit log, and its verification."""
+    log, verified = visit.store.audit, None
+    expect = visit.query.get("expect", "").strip()[:_HEAD_CHARS]
+    if visit.query.get("verify") == "1":
+        verified = log.verify(expect=[Head.parse(expect)] if expect else [])
+    entries = list(log.entries())[-ENTRIES:][::-1]
+    values = {"entries": entries, "verified": verified, "expect": expect, "is_on": visit.store.settings().audit}
+    return Page("audit.html", {**values, "area": "audit"}, title="Audit log")
+
+
+def export(visit: Visit) -> Answer:
+    """The memories with their history, as an archive."""
+    found = administration.export_store(call_of(visit, memory_store_id=visit.info.id), format="tar.gz")
+    assert isinstance(found, Streamed)
+    return Download(f"{visit.info.id}.tar.gz", found.pieces, found.media_type)
+
+
+def list_keys(visit: Visit) -> Answer:
+    """The API keys of the workspace."""
+    return _keys(visit, None)
+
+
+def _keys(visit: Visit, made: object) -> Answer:
+    found = keys.list_api_keys(
+        call_of(visit),
+        after_id=None,
+        before_id=None,
+        created_by_user_id=None,
+        limit=1_000,
+        status=None,
+        workspace_id=None,
+    )
+    return Page("keys.html", {"keys": found["data"], "made": made, "scopes": SCOPES}, title="API keys")
+
+
+def create_key(visit: Visit) -> Answer:
+    """Create a key, and show its text once."""
+    visit.check_key()
+    days = number(visit.given("days").strip(), 1, 36_500, 0)
+    principal = visit.given("user").strip()
+    made = keys.create_api_key(
+        call_of(visit),
+        name=visit.given("name").strip(),
+        scopes=tuple(visit.form.get("scope", ())),
+        stores=tuple(visit.given("stores").split()) or None,
+        act_as=tuple(visit.given("act_as").split()) or None,
+        principal={"type": "user_actor", "user_id": principal} if principal else None,
+        expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,
+        rate_limit=visit.given("rate").strip() or None,
+        max_body_bytes=None,
+    )
+    return _keys(visit, made)
+
+
+def archive_key(visit: Visit) -> Answer:
+    """Revoke a key."""
+    visit.check_key()
+    call = call_of(visit, api_key_id=visit.given("id"))
+    try:
+        keys.update_api_key(call, name=None, status="archived", rate_limit=None)
+    except Conflict:
+        raise InvalidInput("the key was changed meanwhile; open the page again") from None
+    return Redirect("/console/keys")
+
+
+def health(visit: Visit) -> Answer:
+    """Stores of the workspace that need a person, and the version of the server."""
+    troubled = []
+    found = visit.place.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
+    for info in filter(visit.caller.sees, found.items):
+        try:
+            store = visit.opened(info)
+            full = fullness(info, store.settings())
+            if full >= 90:
+                troubled.append((info, f"{full} % of a limit"))
+        except RetentiveError as error:
+            troubled.append((info, error.code))
+    values = {"troubled": troubled, "version": retentive.__version__, "count": len(found.items)}
+    return Page("health.html", values, title="Health")

@@ -1,0 +1,103 @@
+"""Activity of a store, and differences of versions, of changes and of actors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+
+from retentive.console.differences import of_memory
+from retentive.console.visits import Answer, Page, Visit, not_found
+from retentive.errors import NotFound
+from retentive.history.differences import Differences
+from retentive.history.reads import LogFilter
+from retentive.server.errors import invalid
+from retentive.server.objects import VERSION_ID
+from retentive.storage.contract import Operation, Version
+from retentive.values.paths import ROOT
+
+VERSIONS = 100
+FILES = 100
+"""Memories whose differences one page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive changes of one actor through one integration, newest first."""
+
+    actor: str
+    integration: str
+    session: str
+    versions: tuple[Version, ...]
+
+
+def show_versions(visit: Visit) -> Answer:
+    """The difference of two versions."""
+    old, _, new = visit.ids["pair"].partition("..")
+    if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):
+        raise not_found("memory version")
+    try:
+        found = visit.store.history.differences(since=old, until=new)
+    except NotFound:
+        raise not_found("memory version") from None
+    return _page(visit, found, heading="Compare two versions")
+
+
+def show_change(visit: Visit) -> Answer:
+    """The difference that one change made, named by its revision or by the id of a version."""
+    try:
+        found = visit.store.history.differences(change=visit.ids["revision"])
+    except NotFound:
+        raise not_found("change") from None
+    return _page(visit, found, heading=f"Change {visit.ids['revision'][-12:]}", change=visit.ids["revision"])
+
+
+def show_actor(visit: Visit) -> Answer:
+    """The differences that all changes of an actor made."""
+    actor = visit.ids["actor"]
+    only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
+    return _page(visit, visit.store.history.differences(only=only), heading="What this actor did", actor=actor)
+
+
+def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> Page:
+    shown = [of_memory(each) for each in found.found[:FILES]]
+    values = {
+        "heading": heading,
+        "files": shown,
+        "total": len(found.found),
+        "hidden": found.hidden,
+        "changes": found.changes,
+        "change": change,
+        "actor": actor,
+        "is_pattern": any(char in actor for char in "*?"),
+        "is_split": visit.query.get("view") != "unified",
+        "area": "activity",
+    }
+    return Page("diff.html", values, title=heading)
+
+
+def show_activity(visit: Visit) -> Answer:
+    """The changes of a store, newest first, grouped by actor."""
+    asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
+    if asked["operation"] not in {"", "created", "modified", "deleted"}:
+        raise invalid("operation: must be created, modified or deleted")
+    operation: Operation | None = asked["operation"] or None  # type: ignore[assignment] # checked above
+    only = LogFilter(actor=asked["actor"] or None, operation=operation, since=time_of(asked["since"]))
+    path = asked["path"]
+    if path and not path.startswith(ROOT):
+        path = f"{ROOT}/{path.lstrip('/')}"
+    found = visit.store.history.page(path or None, only=only, after=visit.query.get("after"), limit=VERSIONS)
+    versions = [each.version for each in found.items]
+    runs = [Run(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
+    values = {"runs": runs, "following": found.next, "asked": asked, "area": "activity"}
+    return Page("activity.html", values, title="Activity")
+
+
+def _origin(version: Version) -> tuple[str, str, str]:
+    made = version.provenance
+    return str(version.actor or ""), made.integration, made.session
+
+
+def time_of(text: str) -> datetime | None:
+    """A time that a person typed, such as `2d`."""
+    return parsetime_of(text, datetime.now(UTC)) if text else None

@@ -1,0 +1,164 @@
+"""One memory: rendered, raw, with the author of each line, and its history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from retentive.by_id import read_memory
+from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
+from retentive.console.pages.tree import parsed, parts, read, side
+from retentive.console.visible import boxed
+from retentive.console.visits import Answer, Download, Page, Redirect, Visit, not_found, number, page_path
+from retentive.engine.queries import load
+from retentive.errors import NotFound
+from retentive.history.history import BlameLine
+from retentive.server.objects import VERSION_ID
+from retentive.storage.contract import Memory, Version
+from retentive.store import core_of
+from retentive.values.paths import MemoryPath
+
+LINES = 2_000
+VERSIONS = 50
+MARKDOWN = re.compile(r".*\.(md|markdown|mdx?)", re.IGNORECASE | re.DOTALL)
+VIEWS = ("rendered", "raw", "blame", "history")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page, with its author in blame."""
+
+    number: int
+    html: Markup
+    by: Version | None = None
+    is_first: bool = False
+
+
+def show_memory(visit: Visit) -> Answer:
+    """A memory in one of its views."""
+    path, at = parsed(visit.memory_path), visit.query.get("at", "")
+    try:
+        memory, text = read(visit, load(path))
+    except NotFound:
+        return _gone(visit, path)
+    core_of(visit.store).accesses.note(visit.store.id, memory)
+    view = _view(visit, memory)
+    newest = visit.store.history.page(memory_id=memory.id, limit=6)
+    values = {
+        "path": path.text,
+        "parts": parts(path.text),
+        "memory": memory,
+        "version": next((each.version for each in newest.items if each.version.id == memory.version_id), None),
+        "newest": [each.version for each in newest.items],
+        "view": view,
+        "at": at,
+        "line_count": text.count("\n") + (not text.endswith("\n") and text != ""),
+        "levels": side(visit, path.text),
+        **_content(visit, memory, text, view),
+    }
+    return Page("memory.html", {**values, "area": "tree"}, title=path.text)
+
+
+def _view(visit: Visit, memory: Memory) -> str:
+    wanted = visit.query.get("view", "")
+    if wanted in VIEWS[1:] and not (wanted == "blame" and visit.query.get("at")):
+        return wanted
+    can_render = MARKDOWN.fullmatch(memory.path) is not None and memory.size_bytes <= MAX_RENDERED_BYTES
+    return "rendered" if can_render else "raw"
+
+
+def _content(visit: Visit, memory: Memory, text: str, view: str) -> dict[str, object]:
+    if view == "rendered":
+        return {"html": rendered(text, visit.url("m"))}
+    if view == "history":
+        after = visit.query.get("after")
+        found = visit.store.history.page(memory_id=memory.id, limit=VERSIONS, after=after)
+        return {"versions": [each.version for each in found.items], "following": found.next}
+    first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
+    lines = _blamed(visit.store.history.blame(memory.path)) if view == "blame" else _raw(text)
+    shown = lines[first - 1 : first - 1 + LINES]
+    return {"lines": shown, "first": first, "total": len(lines), "last": first - 1 + len(shown)}
+
+
+def _raw(text: str) -> list[Line]:
+    rows = text.split("\n")
+    if rows[-1] == "":
+        rows.pop()
+    return [Line(at, boxed(row)) for at, row in enumerate(rows, start=1)]
+
+
+def _blamed(lines: Sequence[BlameLine]) -> list[Line]:
+    found, before = list[Line](), ""
+    for each in lines:
+        html = boxed(each.text.removesuffix("\n"))
+        found.append(Line(each.number, html, each.version, each.version.id != before))
+        before = each.version.id
+    return found
+
+
+def _gone(visit: Visit, path: MemoryPath) -> Answer:
+    """The page for a path without a memory: its last versions, if it had one."""
+    if visit.query.get("at"):
+        raise not_found("memory")
+    versions = visit.store.history.log(path.text, limit=20)
+    if not versions:
+        raise not_found("memory")
+    values = {"path": path.text, "parts": parts(path.text), "versions": versions, "area": "tree"}
+    return Page("gone.html", values, 404, title=path.text)
+
+
+def by_id(visit: Visit) -> Answer:
+    """Redirect from the id of a memory, which survives renames."""
+    try:
+        found, _ = core_of(visit.store).peek(read_memory(visit.ids["memory_id"]))
+    except NotFound:
+        raise not_found("memory") from None
+    return Redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
+
+
+def show_version(visit: Visit) -> Answer:
+    """One version with its text."""
+    version, text = _version(visit)
+    lines = [] if text is None else _raw(text)
+    first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
+    shown = lines[first - 1 : first - 1 + LINES]
+    values = {
+        "version": version,
+        "path": version.path,
+        "parts": parts(version.path),
+        "lines": shown,
+        "first": first,
+        "last": first - 1 + len(shown),
+        "total": len(lines),
+        "has_text": text is not None,
+        "at": "",
+    }
+    return Page("version.html", {**values, "area": "tree"}, title=f"Version {version.id[-8:]}")
+
+
+def download(visit: Visit) -> Answer:
+    """The text of a version as a file, which a browser saves and never shows."""
+    version, text = _version(visit)
+    if text is None:
+        raise not_found("text")
+    return Download(version.path.rpartition("/")[2] or "memory.txt", iter([text.encode()]))
+
+
+def compare(visit: Visit) -> Answer:
+    """Redirect to the difference of two chosen versions."""
+    old, new = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
+    if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):
+        raise not_found("memory version")
+    return Redirect(visit.url("diff", f"{old}..{new}"))
+
+
+def _version(visit: Visit) -> tuple[Version, str | None]:
+    if not VERSION_ID.fullmatch(visit.ids["version_id"]):
+        raise not_found("memory version")
+    try:
+        return visit.store.history.show(visit.ids["version_id"])
+    except NotFound:
+        raise not_found("memory version") from None

@@ -1,0 +1,75 @@
+"""Sensitive values, redaction of versions, and erasure of memories, with proof."""
+
+from __future__ import annotations
+
+from retentive.by_id import read_memory
+from retentive.console.visits import Answer, Page, Redirect, Visit, not_found
+from retentive.errors import NotFound
+from retentive.server.errors import invalid
+from retentive.server.objects import VERSION_ID
+from retentive.storage.contract import Memory
+from retentive.store import core_of
+
+VERSIONS = 1_000
+
+
+def sensitive(visit: Visit) -> Answer:
+    """The kinds of sensitive values and their places, after a scan that a person started. Never the values."""
+    visit.need("read")
+    findings = visit.store.scan() if visit.query.get("scan") == "1" else None
+    return Page("sensitive.html", {"findings": findings, "area": "sensitive"}, title="Sensitive values")
+
+
+def redact(visit: Visit) -> Answer:
+    """The question; with POST and the typed word, removal of the text of one version."""
+    version_id = visit.given("version") or visit.query.get("version", "")
+    if not VERSION_ID.fullmatch(version_id):
+        raise not_found("memory version")
+    if visit.method != "POST":
+        return Page("redact.html", {"version_id": version_id, "area": "sensitive"}, title="Redact")
+    if visit.given("typed").strip() != "redact":
+        raise invalid("type the word redact to confirm; nothing was removed")
+    visit.check_key()
+    try:
+        visit.store.history.redact([version_id])
+    except NotFound:
+        raise not_found("memory version") from None
+    return Redirect(visit.url("sensitive"))
+
+
+def erase(visit: Visit) -> Answer:
+    """The check before an erasure; with POST, the typed sentence and the key, the erasure and its proof."""
+    visit.need("read")
+    memory_id = visit.given("id") or visit.query.get("id", "")
+    versions = visit.store.history.log(memory_id=memory_id, limit=VERSIONS) if memory_id else []
+    if not versions:
+        raise not_found("memory")
+    names = list(dict.fromkeys(each.path for each in versions if each.path))
+    try:
+        present: Memory | None = core_of(visit.store).peek(read_memory(memory_id))[0]
+    except NotFound:
+        present = None
+    if visit.method != "POST":
+        found = {"memory_id": memory_id, "versions": versions, "names": names, "present": present}
+        return Page("erase.html", {**found, "area": "sensitive"}, title="Erase")
+    if visit.given("typed").strip() != "erase 1 memory":
+        raise invalid("type `erase 1 memory` to confirm; nothing was removed")
+    visit.check_key()
+    removed = visit.store.history.erase(memory_id=memory_id)
+    values = {
+        "memory_id": memory_id,
+        "count": removed.versions,
+        "is_pending": removed.pending,
+        "left": len(visit.store.history.log(memory_id=memory_id, limit=1)),
+        "is_found": _is_found(visit, memory_id),
+        "head": visit.store.audit.verify().head if visit.store.settings().audit else None,
+    }
+    return Page("erased.html", {**values, "area": "sensitive"}, title="Erased")
+
+
+def _is_found(visit: Visit, memory_id: str) -> bool:
+    try:
+        core_of(visit.store).peek(read_memory(memory_id))
+    except NotFound:
+        return False
+    return True

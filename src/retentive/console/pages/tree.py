@@ -1,0 +1,119 @@
+"""Directories, now and at a moment."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
+from retentive.console.visits import Answer, Page, Redirect, Visit, not_found, page_path, tool_path
+from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
+from retentive.engine.operation import ReadOperation
+from retentive.engine.queries import load
+from retentive.errors import CursorExpired, NotFound, Refused
+from retentive.history.reads import AsOf
+from retentive.server.errors import invalid
+from retentive.server.objects import moment
+from retentive.store import core_of
+from retentive.values.pages import ListPage
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.replies import REPLIES
+
+R = TypeVar("R")
+ROWS = 500
+SIDE_ROWS = 200
+
+
+def parsed(path: str) -> MemoryPath:
+    """A path of the URL. Raises `HttpError` 400."""
+    try:
+        found = MemoryPath.parse(path)
+    except Refused as refusal:
+        raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
+    if found.text != path:
+        raise invalid("the path must be in NFC, without empty names", "invalid_path")
+    return found
+
+
+def read(visit: Visit, operation: ReadOperation[R]) -> R:
+    """The result of a read, now or at the moment in the URL."""
+    at = visit.query.get("at")
+    return core_of(visit.store).found(operation if not at else AsOf(operation, moment(at)))
+
+
+def listed(
+    visit: Visit, path: MemoryPath, limit: int, cursor: ListingCursor | None = None
+) -> ListPage[Listed, ListingCursor]:
+    """One level of a directory."""
+    return read(visit, ListMemories(path, 1, cursor, limit, False))
+
+
+def side(visit: Visit, path: str) -> list[dict[str, object]]:
+    """The levels of the tree from the root to the directory of a path, for the list beside the page."""
+    levels: list[dict[str, object]] = []
+    above = [ROOT, *MemoryPath.known(path).ancestors] if path != ROOT else [ROOT]
+    for depth, each in enumerate(above):
+        found = listed(visit, MemoryPath.known(each), SIDE_ROWS)
+        entries = [
+            {"path": item.path.rstrip("/"), "is_directory": True}
+            if isinstance(item, ListedDirectory)
+            else {"path": item.memory.path, "is_directory": False}
+            for item in found.items
+        ]
+        levels.append({"path": each, "entries": entries, "has_more": found.next is not None, "depth": depth})
+    return levels
+
+
+def show_directory(visit: Visit) -> Answer:
+    """A directory with its memories and directories, and its index.md below."""
+    path = parsed(visit.memory_path)
+    at = visit.query.get("at", "")
+    pin, _, last = visit.query.get("after", "").partition(":")
+    try:
+        found = listed(visit, path, ROWS, ListingCursor(pin, last) if pin else None)
+    except CursorExpired:
+        raise invalid("the listing has changed; open the directory again", "cursor_expired") from None
+    except NotFound:
+        found = ListPage[Listed, ListingCursor](())
+    if not found.items and not path.is_root and not pin:
+        return _memory_instead(visit, path, at)
+    index, text = f"{path.text}/index.md", None
+    sizes = {each.memory.path: each.memory.size_bytes for each in found.items if isinstance(each, ListedMemory)}
+    if sizes.get(index, MAX_RENDERED_BYTES) < MAX_RENDERED_BYTES:
+        _, raw = read(visit, load(MemoryPath.known(index)))
+        text = rendered(raw, visit.url("m"))
+    values = {
+        "path": path.text,
+        "parts": parts(path.text),
+        "items": found.items,
+        "following": None if found.next is None else f"{found.next.pin}:{found.next.last}",
+        "levels": side(visit, path.text + "/-"),
+        "index": text,
+        "at": at,
+        "settings": visit.store.settings(),
+    }
+    return Page("tree.html", {**values, "area": "tree"}, title=path.text)
+
+
+def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> Answer:
+    try:
+        read(visit, load(path))
+    except NotFound:
+        raise not_found("directory") from None
+    return Redirect(visit.url("m", page_path(path.text), at=at))
+
+
+def root(visit: Visit) -> Answer:
+    """Redirect to the root directory."""
+    return Redirect(visit.url("tree", "", at=visit.query.get("at")))
+
+
+def go(visit: Visit) -> Answer:
+    """Redirect to a path that a person typed."""
+    wanted = visit.query.get("path", "").strip().removeprefix(ROOT).strip("/")
+    return Redirect(visit.url("tree", page_path(tool_path(wanted)), at=visit.query.get("at")))
+
+
+def parts(path: str) -> list[tuple[str, str]]:
+    """Names in a path with the path up to each."""
+    names = path.split("/")[2:]
+    return [(name, "/".join([ROOT, *names[: at + 1]])) for at, name in enumerate(names)]

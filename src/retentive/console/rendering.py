@@ -1,0 +1,111 @@
+"""Templates and what they use: paths, actors, times and sizes. Every stored text is escaped, hidden characters too."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import resources
+from zlib import crc32
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from retentive.console.visible import boxed, plain
+from retentive.console.visits import page_path
+from retentive.storage.contract import Actor
+from retentive.values.paths import ROOT
+
+STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
+_COLOURS = 8
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates. Values are escaped, and before that hidden characters are replaced, unless they are markup."""
+    found = Environment(
+        loader=PackageLoader("retentive.console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "who": who,
+        "when": when,
+        "size": size,
+        "path": page_path,
+        "inner": inner,
+        "boxed": boxed,
+        "verbatim": escape,
+        "short": lambda text: text[:8],
+    }
+    found.globals |= {"static": static_url}
+    return found
+
+
+def _shown(value: object) -> object:
+    if value is None:
+        return ""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def colour(actor: str) -> int:
+    """Colour of an actor, the same on all pages."""
+    return crc32(actor.encode("utf-8", "replace")) % _COLOURS
+
+
+def who(actor: Actor | str | None) -> Markup:
+    """An actor: the shape shows its kind, the colour which one it is."""
+    if actor is None or actor == "":
+        return Markup('<span class="who">unknown</span>')
+    text = str(actor)
+    kind = _KINDS.get(text.partition(":")[0], "job")
+    return Markup('<span class="who {} c{}"><bdi>{}</bdi></span>').format(kind, colour(text), boxed(text))
+
+
+def when(at: datetime | str | None) -> Markup:
+    """A time, short, with the exact one in the attribute."""
+    if not at:
+        return Markup("")
+    exact = datetime.fromisoformat(at) if isinstance(at, str) else at
+    exact, now = exact.astimezone(UTC), datetime.now(UTC)
+    if exact.date() == now.date():
+        text = f"{exact:%H:%M}"
+    else:
+        text = f"{exact.day} {exact:%b}" + ("" if exact.year == now.year else f" {exact.year}")
+    iso = exact.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(iso, text)
+
+
+def size(count: int | None) -> str:
+    """A number of bytes, such as `1.5 KB`."""
+    if count is None:
+        return ""
+    if count < 1_000:
+        return f"{count} B"
+    for unit in ("KB", "MB", "GB"):
+        count_in = count / 1_000
+        if count_in < 1_000 or unit == "GB":
+            return f"{count_in:.1f} {unit}"
+        count = int(count_in)
+    return ""
+
+
+def inner(text: str) -> str:
+    """A path without `/memories/`."""
+    return text.removeprefix(ROOT).lstrip("/") or "/"
+
+
+@lru_cache
+def static_file(name: str) -> bytes:
+    """Content of a static file."""
+    return resources.files("retentive.console").joinpath("static", name).read_bytes()
+
+
+@lru_cache
+def static_url(name: str) -> str:
+    """URL of a static file. It changes with the content, so browsers may keep the file."""
+    return f"/console/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"

@@ -1,0 +1,198 @@
+"""Sign-ins: a random token in a cookie, of which only the hash is stored, tied to the API key."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from retentive.errors import NotFound
+from retentive.server.key_store import KeyStore
+from retentive.server.keys import SCOPES, KeyRecord
+
+KIND = "console_session"
+IDLE_S, LONGEST_S = 3_600, 12 * 3_600
+SEEN_EVERY_S = 60
+"""The time of the last request is stored once a minute."""
+CODE_S, CODE_TRIES = 60, 5
+LOCAL = "apikey_local"
+_ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+_MASK_CHARS = 16
+_MAX_FAILURES = 10
+
+
+class Records(Protocol):
+    """Where sign-ins are stored, as in `PlaceRecords`."""
+
+    def get(self, kind: str, key: str) -> str | None:
+        """Value of a record."""
+
+    def put(self, kind: str, key: str, value: str | None) -> None:
+        """Write a record; None removes it."""
+
+    def list(self, kind: str) -> list[tuple[str, str]]:
+        """Keys and values of the records of a kind."""
+
+
+class InProcess:
+    """Records that end with the process, for the console of a local place."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], str] = {}
+
+    def get(self, kind: str, key: str) -> str | None:
+        """Value of a record."""
+        return self._found.get((kind, key))
+
+    def put(self, kind: str, key: str, value: str | None) -> None:
+        """Write a record; None removes it."""
+        if value is None:
+            self._found.pop((kind, key), None)
+        else:
+            self._found[kind, key] = value
+
+    def list(self, kind: str) -> list[tuple[str, str]]:
+        """Keys and values of the records of a kind."""
+        return [(key, value) for (known, key), value in self._found.items() if known == kind]
+
+
+@dataclass
+class OneTimeCode:
+    """Code that a person types once, within a minute, to sign in to a local place as an actor."""
+
+    actor: str
+    text: str = field(default_factory=lambda: "".join(secrets.choice(_ALPHABET) for _ in range(8)))
+    made: float = field(default_factory=time.monotonic)
+    tries: int = 0
+
+    def accepts(self, given: str, now: float) -> bool:
+        """Return whether this is the code; it is accepted once. Five wrong codes make it invalid."""
+        self.tries += 1
+        plain = given.strip().upper().replace("-", "")
+        is_right = hmac.compare_digest(plain.encode("utf-8", "replace"), self.text.encode())
+        if not is_right or self.tries > CODE_TRIES or not 0 <= now - self.made <= CODE_S:
+            return False
+        self.tries = CODE_TRIES
+        return True
+
+
+class Sessions:
+    """The sign-ins of a server. Threads may share it."""
+
+    def __init__(
+        self, keys: KeyStore, records: Records, code: OneTimeCode | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._keys = keys
+        self._records = records
+        self._code = code
+        self._clock = clock
+        self._failures: list[float] = []
+
+    @property
+    def is_local(self) -> bool:
+        """True if people sign in with a one-time code."""
+        return self._code is not None
+
+    @property
+    def is_blocked(self) -> bool:
+        """True after ten failures within a minute in this process."""
+        now = self._clock()
+        self._failures = [at for at in self._failures if now - 60 < at <= now]
+        return len(self._failures) >= _MAX_FAILURES
+
+    def authenticated(self, given: str) -> KeyRecord | None:
+        """The key with this text, or the key of a local place for the one-time code."""
+        if self._code is not None:
+            found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
+        else:
+            found = self._keys.authenticated(given.strip())
+        if found is None:
+            self._failures.append(self._clock())
+        return found
+
+    def is_own_key(self, record: KeyRecord, given: str) -> bool:
+        """Return whether this is the text of the key, which a person types again before an irreversible change."""
+        if self._code is not None:
+            return True
+        if self.is_blocked:
+            return False
+        found = self._keys.authenticated(given.strip())
+        if found is None or found.id != record.id:
+            self._failures.append(self._clock())
+            return False
+        return True
+
+    def begin(self, record: KeyRecord) -> str:
+        """Sign in. Returns a new token; nothing of an earlier sign-in is used."""
+        now, token = self._clock(), secrets.token_urlsafe(32)
+        for name, value in self._records.list(KIND):
+            if not _is_valid(json.loads(value), now):
+                self._records.put(KIND, name, None)
+        self._records.put(KIND, _digest(token), json.dumps({"key": record.id, "since": now, "seen": now}))
+        return token
+
+    def found(self, token: str) -> KeyRecord | None:
+        """The key of a sign-in, if both are still valid."""
+        name = _digest(token)
+        text = self._records.get(KIND, name)
+        if text is None:
+            return None
+        known, now = json.loads(text), self._clock()
+        if not _is_valid(known, now):
+            self._records.put(KIND, name, None)
+            return None
+        record = self._record(known["key"])
+        if record is not None and now - known["seen"] > SEEN_EVERY_S:
+            self._records.put(KIND, name, json.dumps({**known, "seen": now}))
+        return record
+
+    def end(self, token: str) -> None:
+        """Sign out."""
+        self._records.put(KIND, _digest(token), None)
+
+    def _record(self, key_id: str) -> KeyRecord | None:
+        if self._code is not None:
+            return _local(self._code.actor)
+        try:
+            record = self._keys.get(key_id)
+        except NotFound:
+            return None
+        return record if record.status_at(self._keys.now()) == "active" else None
+
+
+def form_token(secret: str, mask: str = "") -> str:
+    """CSRF token of a cookie, masked anew in each page, so that compression reveals nothing about it."""
+    mask = mask or secrets.token_hex(_MASK_CHARS // 2)
+    return mask + hmac.new(secret.encode(), b"form" + mask.encode(), "sha256").hexdigest()
+
+
+def is_form_token(secret: str, given: str) -> bool:
+    """Return whether a form has the token of the cookie."""
+    return given.isascii() and hmac.compare_digest(given, form_token(secret, given[:_MASK_CHARS] or "-"))
+
+
+def _is_valid(known: dict[str, float], now: float) -> bool:
+    return now - known["seen"] <= IDLE_S and now - known["since"] <= LONGEST_S
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def _local(actor: str) -> KeyRecord:
+    """The key of a local place. Its owner may do everything with the files anyway."""
+    return KeyRecord(
+        id=LOCAL,
+        name="this machine",
+        digest="",
+        partial_key_hint="",
+        workspace_id="wrkspc_default",
+        scopes=SCOPES,
+        created_at="1970-01-01T00:00:00+00:00",
+        principal=actor,
+    )

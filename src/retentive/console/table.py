@@ -1,0 +1,79 @@
+"""The table of all pages and actions, with the scope that each needs: that of the same operation in the HTTP API."""
+
+from __future__ import annotations
+
+from retentive.console.pages import (
+    administration,
+    changes,
+    editing,
+    finding,
+    history,
+    memory,
+    privacy,
+    review,
+    stores,
+    tree,
+)
+from retentive.console.visits import PageRoute
+
+_STORE = "/s/{store_id}"
+_PATH = "{path:path}"
+
+READING = (
+    PageRoute("GET", "/", "read", stores.list_stores),
+    PageRoute("GET", "/k/{key:path}", "read", stores.by_key),
+    PageRoute("GET", _STORE, "read", tree.root),
+    PageRoute("GET", f"{_STORE}/go", "read", tree.go),
+    PageRoute("GET", f"{_STORE}/tree", "read", tree.root),
+    PageRoute("GET", f"{_STORE}/tree/{_PATH}", "read", tree.show_directory),
+    PageRoute("GET", f"{_STORE}/m/{_PATH}", "read", memory.show_memory),
+    PageRoute("GET", f"{_STORE}/id/{{memory_id}}", "read", memory.by_id),
+    PageRoute("GET", f"{_STORE}/v/{{version_id}}", "read", memory.show_version),
+    PageRoute("GET", f"{_STORE}/v/{{version_id}}/download", "read", memory.download),
+    PageRoute("GET", f"{_STORE}/compare", "read", memory.compare),
+    PageRoute("GET", f"{_STORE}/diff/{{pair}}", "read", history.show_versions),
+    PageRoute("GET", f"{_STORE}/change/{{revision}}", "read", history.show_change),
+    PageRoute("GET", f"{_STORE}/by/{{actor:path}}", "read", history.show_actor),
+    PageRoute("GET", f"{_STORE}/activity", "read", history.show_activity),
+    PageRoute("GET", f"{_STORE}/search", "read", finding.search),
+    PageRoute("POST", f"{_STORE}/search", "read", finding.search),
+    PageRoute("GET", f"{_STORE}/settings", "read", administration.settings),
+    PageRoute("GET", f"{_STORE}/stats", "read", administration.stats),
+)
+WRITING = tuple(
+    PageRoute(method, f"{_STORE}/{path}", "write", handler)
+    for path, handler in {
+        f"edit/{_PATH}": editing.edit,
+        "new": editing.create,
+        f"move/{_PATH}": editing.rename,
+        f"delete/{_PATH}": editing.delete,
+        "undo": changes.undo,
+        "restore": changes.restore,
+    }.items()
+    for method in ("GET", "POST")
+)
+REVIEWING = (
+    PageRoute("GET", f"{_STORE}/review", "review", review.queue),
+    PageRoute("GET", f"{_STORE}/review/{{proposal_id}}", "review", review.proposal),
+    PageRoute("POST", f"{_STORE}/decide", "review", review.decide),
+    PageRoute("GET", f"{_STORE}/trust", "review", review.trust),
+    PageRoute("POST", f"{_STORE}/trust/confirm", "review", review.confirm),
+    PageRoute("POST", f"{_STORE}/trust/quarantine", "admin", review.quarantine),
+)
+REMOVING = (
+    PageRoute("GET", f"{_STORE}/sensitive", "erase", privacy.sensitive),
+    PageRoute("GET", f"{_STORE}/redact", "erase", privacy.redact),
+    PageRoute("POST", f"{_STORE}/redact", "erase", privacy.redact),
+    PageRoute("GET", f"{_STORE}/erase", "erase", privacy.erase),
+    PageRoute("POST", f"{_STORE}/erase", "erase", privacy.erase),
+)
+ADMINISTERING = (
+    PageRoute("POST", f"{_STORE}/settings", "admin", administration.settings),
+    PageRoute("GET", f"{_STORE}/audit", "admin", administration.audit),
+    PageRoute("GET", f"{_STORE}/export", "admin", administration.export),
+    PageRoute("GET", "/keys", "admin", administration.list_keys),
+    PageRoute("POST", "/keys/create", "admin", administration.create_key),
+    PageRoute("POST", "/keys/archive", "admin", administration.archive_key),
+    PageRoute("GET", "/health", "admin", administration.health),
+)
+PAGES: tuple[PageRoute, ...] = (*READING, *WRITING, *REVIEWING, *REMOVING, *ADMINISTERING)

@@ -1,0 +1,152 @@
+"""The arguments and results of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+from urllib.parse import quote, urlencode
+
+from retentive.console.sessions import Sessions
+from retentive.errors import NotFound
+from retentive.server.calls import Caller, ServedPlace
+from retentive.server.errors import HttpError, forbidden, invalid, missing
+from retentive.server.keys import Scope
+from retentive.storage.contract import StoreInfo
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+
+BASE = "/console"
+INTEGRATION = "console"
+"""Name of the console in audit logs and in the provenance of versions."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request of a person who is signed in."""
+
+    place: ServedPlace
+    sessions: Sessions
+    caller: Caller
+    method: str
+    ids: Mapping[str, str]
+    query: Mapping[str, str]
+    form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def info(self) -> StoreInfo:
+        """The memory store of the URL. Raises `HttpError` 404 also for one that the key may not see."""
+        try:
+            found = self.place.info(self.ids["store_id"])
+        except NotFound:
+            raise missing("memory store") from None
+        if not self.caller.sees(found):
+            raise missing("memory store")
+        return found
+
+    @cached_property
+    def store(self) -> MemoryStore:
+        """The open memory store of the URL. Raises `HttpError` like `info`."""
+        return self.opened(self.info)
+
+    def opened(self, info: StoreInfo) -> MemoryStore:
+        """A memory store that the key may see. Changes are those of the key."""
+        return self.place.store(info.id, self.caller.actor)[1].through(INTEGRATION)
+
+    def can(self, scope: Scope) -> bool:
+        """Return whether the key has a scope."""
+        return self.caller.key.allows(scope)
+
+    def need(self, scope: Scope) -> None:
+        """Raise `HttpError` 403 without the scope."""
+        if not self.can(scope):
+            raise forbidden(f"the key needs the scope {scope}")
+
+    def given(self, name: str, default: str = "") -> str:
+        """Value of a field of the form."""
+        return next(iter(self.form.get(name, ())), default)
+
+    def check_key(self) -> None:
+        """Raise `HttpError` 403 unless the person typed the key again."""
+        if not self.sessions.is_own_key(self.caller.key, self.given("key")):
+            raise forbidden("the API key that you typed is not the one you signed in with, so nothing was changed")
+
+    @property
+    def memory_path(self) -> str:
+        """Path of the memory or directory in the URL."""
+        return tool_path(self.ids.get("path", ""))
+
+    def url(self, *parts: str, **query: str | int | None) -> str:
+        """URL of a page of the memory store."""
+        return store_url(self.info.id, *parts, **query)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer in HTML: a template and its values."""
+
+    template: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    status: int = 200
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """The page to open after a change (303). Always a URL of the console."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file for the browser to save; it is never shown."""
+
+    name: str
+    pieces: Iterator[bytes]
+    media_type: str = "text/plain; charset=utf-8"
+
+
+Answer: TypeAlias = "Page | Redirect | Download"
+Handler: TypeAlias = Callable[[Visit], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """One page or action below `/console`. The key needs the scope."""
+
+    method: str
+    path: str
+    scope: Scope
+    handler: Handler
+
+
+def tool_path(path: str) -> str:
+    """Path of the tool for the path in a URL."""
+    return f"{ROOT}/{path}".rstrip("/")
+
+
+def page_path(text: str) -> str:
+    """Path in the URL for a path of the tool, encoded segment by segment."""
+    return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
+
+
+def store_url(store_id: str, *parts: str, **query: str | int | None) -> str:
+    """URL of a page of a memory store. The parts are encoded already."""
+    asked = {name: value for name, value in query.items() if value not in {None, ""}}
+    return "/".join([BASE, "s", store_id, *parts]) + (f"?{urlencode(asked)}" if asked else "")
+
+
+def number(text: str, low: int, high: int, default: int) -> int:
+    """A number of the query. Raises `HttpError` 400."""
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
+        raise invalid(f"a number from {low} to {high} is needed in the address")
+    return int(text)
+
+
+def not_found(what: str) -> HttpError:
+    """The error for something that does not exist."""
+    return missing(what)

@@ -6,7 +6,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from jsonschema import Draft202012Validator
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import retentive
@@ -138,6 +139,7 @@ def serving(
     *,
     http: type[HttpProtocol] = HttpProtocol,
     tls: Mapping[str, Any] | None = None,
+    more: Callable[[Server], Iterable[BaseRoute]] = lambda _: (),
     adds_key: bool = False,
     **options: Any,
 ) -> Iterator[Api]:
@@ -148,7 +150,8 @@ def serving(
     place = ServedPlace(opened)
     served = server_of(place, **options)
     key = place.keys.create("admin of the tests", scopes=("admin",))
-    app = with_key(application(served), key.text) if adds_key else application(served)
+    made = application(served, more=more(served))
+    app = with_key(made, key.text) if adds_key else made
     listener = socket.create_server((HOST, 0))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
     config = uvicorn.Config(

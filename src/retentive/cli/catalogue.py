@@ -61,6 +61,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "migrate": ("transfer", "Copy memory stores to another location"),
     },
     "Serve other machines": {
+        "console": ("console", "Open the web console of a location"),
         "serve": ("server", "Serve the memory stores over HTTP"),
         "keys": ("server", "Create, list and revoke API keys of the server"),
         "webhooks": ("webhooks", "List webhook endpoints, and retry dead deliveries"),

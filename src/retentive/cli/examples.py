@@ -9,6 +9,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "retentive serve",
         "retentive serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem",
     ),
+    "console": ("retentive console", "retentive --at ./agent-memory console --no-browser"),
     "keys": ("retentive keys new writer", "retentive keys list"),
     "keys new": (
         "retentive keys new writer",

@@ -153,6 +153,11 @@ class Location:
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found
 
+    @property
+    def actor_name(self) -> str:
+        """The given actor, or the user of this machine. Raises `InvalidInput`."""
+        return str(as_actor(self.actor or _login()))
+
     def given_keys(self) -> Keys | None:
         """The keys from the option or the environment. Raises `InvalidInput`."""
         if self.keys is None and os.environ.get(KEYS_VARIABLE):

@@ -82,7 +82,7 @@ def serve(location: Location, **given: Any) -> None:
     except ImportError as error:
         raise InvalidInput(str(error)) from None
     key_file = location.keys if os.environ.get(KEYS_VARIABLE) else location.key_file
-    options = ServeOptions(location.url, key_file=key_file, pages=_pages(given["console"]), **given)
+    options = ServeOptions(location.url, key_file=key_file, pages=_pages(is_wanted=given["console"]), **given)
 
     def on_start(started: server.Started) -> None:
         if started["first_key"] is not None:
@@ -93,7 +93,7 @@ def serve(location: Location, **given: Any) -> None:
     server.serve(options, on_start=on_start, on_progress=on_progress)
 
 
-def _pages(is_wanted: bool) -> str | None:
+def _pages(*, is_wanted: bool) -> str | None:
     """Name of the function that makes the routes of the console, if its packages are installed."""
     if not is_wanted or any(find_spec(name) is None for name in ("jinja2", "markdown_it", "nh3")):
         return None

@@ -101,6 +101,18 @@ def from_environment() -> ASGIApp:
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 
+def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None]) -> None:
+    """Serve an open location to this machine, with more routes, in this process until SIGTERM or Ctrl-C."""
+    options = ServeOptions("", port=0)
+    server = server_of(ServedPlace(opened), telemetry=Telemetry())
+    with _listen(options) as listener:
+        running = OneProcess(_config(application(server, more=make(server)), options), lambda _: None)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, running.handle_exit)
+        on_start(options.address(listener.getsockname()[1]))
+        running.run(sockets=[listener])
+
+
 def _keys(options: ServeOptions) -> Keys | None:
     if options.key_file is None and os.environ.get("RETENTIVE_KEYS"):
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography

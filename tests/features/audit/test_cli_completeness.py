@@ -120,6 +120,7 @@ SEVERAL = {
     "serve": "a server: each request is an operation",
     "sync": "each change of a memory is an operation",
     "hook": "a reader and a process that synchronises: each view is an operation",
+    "console": "a server: each page and action is an operation",
     "mcp": "a server: each call of a tool is an operation",
     "demo": "agents, in processes of their own, on a store of its own",
 }

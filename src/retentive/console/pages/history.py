@@ -11,6 +11,7 @@ from retentive.console.visits import Answer, Page, Visit, not_found
 from retentive.errors import NotFound
 from retentive.history.differences import Differences
 from retentive.history.reads import LogFilter
+from retentive.history.revisions import parse_time
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Operation, Version
@@ -100,4 +101,7 @@ def _origin(version: Version) -> tuple[str, str, str]:
 
 def time_of(text: str) -> datetime | None:
     """A time that a person typed, such as `2d`."""
-    return parsetime_of(text, datetime.now(UTC)) if text else None
+    try:
+        return parse_time(text, datetime.now(UTC)) if text else None
+    except ValueError:
+        raise invalid("since: must be a time such as 2026-11-20 14:00, yesterday or 2d") from None

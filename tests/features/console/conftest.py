@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.console.web import console
+from support.console import Person
+from support.http_api import Api, serving
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A server with its console, over SQLite, and the key of an admin."""
+    path: Path = tmp_path_factory.mktemp("console") / "memory.db"
+    with (
+        retentive.open(f"sqlite:///{path}") as opened,
+        serving(opened, more=lambda server: console(server, hosts=frozenset({"memory.example"})).routes()) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
+def store(api: Api, request: pytest.FixtureRequest) -> MemoryStore:
+    """A memory store with a small history, new for each test."""
+    made = api.place.opened.store(request.node.nodeid[-250:])
+    made.create("/memories/notes/a.md", "# Notes\n\none\ntwo\nthree\n", actor="session:s1")
+    made.edit("/memories/notes/a.md", "two", "2", actor="session:s2")
+    made.create("/memories/b.txt", "plain\n", actor="user:ann")
+    return made
+
+
+@pytest.fixture(scope="module")
+def person(api: Api) -> Iterator[Person]:
+    """An admin who is signed in."""
+    made = Person(api)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at(store: MemoryStore) -> str:
+    """Path of the memory store in the console."""
+    return f"/console/s/{store.id}"

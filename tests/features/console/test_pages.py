@@ -1,0 +1,308 @@
+"""Pages of the console: what they show, and what their forms do."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.console.web import MAX_FIELDS
+from support.console import Person
+from support.http_api import Api
+
+
+def test_the_list_of_stores_shows_sizes_and_the_last_actor(person: Person, store: MemoryStore) -> None:
+    assert store.key is not None
+    page = person.get(f"/console/?q={store.key[-40:]}")
+    assert store.key in page.text
+    assert "user:ann" in page.text
+    assert f"/console/s/{store.id}/tree/" in page.links
+    assert "No store matches" in person.get("/console/?q=unknown-store").text
+    assert person.get(f"/console/k/{store.key}").url.endswith(f"{store.id}/tree/")
+
+
+def test_a_directory_lists_one_level_and_renders_its_index(person: Person, store: MemoryStore, at: str) -> None:
+    store.create("/memories/index.md", "# Start *here*\n", actor="user:ann")
+    page = person.get(f"{at}/tree/")
+    assert "Start here" in page.text
+    assert {f"{at}/m/b.txt", f"{at}/tree/notes"} <= set(page.links)
+    assert f"{at}/m/notes/a.md" in person.get(f"{at}/tree/notes").links
+    assert person.get(f"{at}/tree/b.txt").url.endswith("/m/b.txt")
+    assert person.get(f"{at}/go?path=notes/a.md").url.endswith("/m/notes/a.md")
+
+
+def test_the_views_of_a_memory(person: Person, at: str) -> None:
+    rendered = person.get(f"{at}/m/notes/a.md")
+    assert "<h1>Notes</h1>" in rendered.body
+    assert "# Notes" not in rendered.text
+    assert "# Notes" in person.get(f"{at}/m/notes/a.md?view=raw").text
+    blame = person.get(f"{at}/m/notes/a.md?view=blame").text.partition("with their authors")[2]
+    assert blame.index("session:s1") < blame.index("# Notes") < blame.index("session:s2 ")
+    history = person.get(f"{at}/m/notes/a.md?view=history")
+    assert "r2 modified through python" in history.text
+    assert "plain" in person.get(f"{at}/m/b.txt").text
+
+
+def test_past_states_and_links_that_stay(person: Person, store: MemoryStore, at: str) -> None:
+    versions = store.versions("/memories/notes/a.md")
+    past = person.get(f"{at}/m/notes/a.md?view=raw&at=r1")
+    assert "two" in past.text
+    assert "This is the past" in past.text
+    assert "Edit" not in past.text.split("Restore")[0].split("r1")[-1]
+    assert "b.txt" not in person.get(f"{at}/tree/?at=r1").text
+    assert "two" in person.get(f"{at}/v/{versions[1].id}").text
+    store.rename("/memories/notes/a.md", "/memories/c.md")
+    assert person.get(f"{at}/id/{versions[0].memory_id}").url.endswith("/m/c.md")
+    gone = person.get(f"{at}/m/notes/a.md")
+    assert (gone.status, "Its history is kept" in gone.text) == (404, True)
+
+
+def test_a_difference_marks_words(person: Person, store: MemoryStore, at: str) -> None:
+    new, old = (each.id for each in store.versions("/memories/notes/a.md"))
+    for url in (
+        f"{at}/change/r2",
+        f"{at}/diff/{old}..{new}",
+        f"{at}/by/session:s2",
+        f"{at}/compare?old={new}&new={old}",
+    ):
+        page = person.get(url)
+        assert "removed two" in page.text
+        assert "added 2" in page.text
+    store.write("/memories/b.txt", "plain words here\n", actor="user:ann")
+    assert "<b>words here</b>" in person.get(f"{at}/change/r4?view=unified").body
+
+
+def test_an_undo_shows_what_happens_and_then_does_it(person: Person, store: MemoryStore, at: str) -> None:
+    preview = person.get(f"{at}/undo?actor=session:s2")
+    assert "nothing has happened yet" in preview.text
+    assert store.read("/memories/notes/a.md").split() == ["#", "Notes", "one", "2", "three"]
+    done = person.submit(f"{at}/undo?actor=session:s2", "/undo")
+    assert "undo of" in done.text
+    assert store.read("/memories/notes/a.md").split() == ["#", "Notes", "one", "two", "three"]
+    newest = store.versions("/memories/notes/a.md")[0]
+    assert newest.provenance.integration == "console"
+    again = person.submit(f"{at}/undo?change={newest.id}", "/undo")
+    assert again.status == 200
+    assert "2" in store.read("/memories/notes/a.md")
+
+
+def test_an_undo_with_later_changes_asks_for_a_choice(person: Person, store: MemoryStore, at: str) -> None:
+    preview = person.get(f"{at}/undo?change=r1")
+    assert "1 memory was changed afterwards" in preview.text
+    assert not [form for form in preview.forms if form[0] == "post" and form[1].endswith("/undo")]
+    person.submit(f"{at}/undo?change=r1&mode=force", "/undo")
+    assert [each.path for each in store.memories()] == ["/memories/b.txt"]
+
+
+def test_a_change_during_the_preview_stops_the_undo(person: Person, store: MemoryStore, at: str) -> None:
+    fields = person.get(f"{at}/undo?change=r3").form("/undo")
+    store.write("/memories/b.txt", "other\n", actor="session:s3")
+    answer = person.post(f"{at}/undo", fields)
+    assert (answer.status, "changed while the preview was open" in answer.text) == (409, True)
+    assert store.read("/memories/b.txt") == "other\n"
+
+
+def test_a_restore_brings_back_an_earlier_state(person: Person, store: MemoryStore, at: str) -> None:
+    person.submit(f"{at}/restore?path=/memories&to=r1", "/restore")
+    assert [each.path for each in store.memories()] == ["/memories/notes/a.md"]
+    assert "two" in store.read("/memories/notes/a.md")
+
+
+def test_an_edit_has_a_precondition(person: Person, store: MemoryStore, at: str) -> None:
+    page = person.get(f"{at}/edit/notes/a.md")
+    fields = page.form("/edit/")
+    assert fields["text"] == store.read("/memories/notes/a.md")
+    saved = person.post(f"{at}/edit/notes/a.md", {**fields, "text": fields["text"].replace("\n", "\r\n") + "four\r\n"})
+    assert saved.url.endswith("/m/notes/a.md")
+    assert store.read("/memories/notes/a.md").endswith("three\nfour\n")
+    conflict = person.post(f"{at}/edit/notes/a.md", {**fields, "text": "# Mine\n\none\n2\nthree\n"})
+    assert conflict.status == 409
+    merged = conflict.form("/edit/")
+    assert merged["text"] == "# Mine\n\none\n2\nthree\nfour\n"
+    assert "four" in store.read("/memories/notes/a.md")
+    person.post(f"{at}/edit/notes/a.md", merged)
+    assert store.read("/memories/notes/a.md") == merged["text"]
+
+
+def test_an_edit_of_overlapping_lines_keeps_the_typed_text(person: Person, store: MemoryStore, at: str) -> None:
+    fields = person.get(f"{at}/edit/b.txt").form("/edit/")
+    store.write("/memories/b.txt", "theirs\n")
+    conflict = person.post(f"{at}/edit/b.txt", {**fields, "text": "mine\n"})
+    assert conflict.form("/edit/")["text"] == "mine\n"
+    assert "theirs" in conflict.text
+    assert store.read("/memories/b.txt") == "theirs\n"
+
+
+@pytest.mark.parametrize("text", ["\n\nfirst lines are empty\n", "a\r\nb\r\n", "<b>&amp;\u202e\n", "no end"])
+def test_a_text_survives_the_form(person: Person, store: MemoryStore, at: str, text: str) -> None:
+    store.create("/memories/t.txt", text)
+    page = person.get(f"{at}/edit/t.txt")
+    typed = page.body.partition("<textarea")[2].partition(">\n")[2].partition("</textarea>")[0]
+    assert typed.startswith("\n") == text.startswith("\n")
+    person.post(f"{at}/edit/t.txt", {**page.form("/edit/"), "text": text.replace("\r\n", "\n").replace("\n", "\r\n")})
+    assert store.read("/memories/t.txt") == text
+
+
+def test_create_rename_and_delete(person: Person, store: MemoryStore, at: str) -> None:
+    person.submit(f"{at}/new", "/new", path="/memories/new.md", text="hello\r\n")
+    assert store.read("/memories/new.md") == "hello\n"
+    taken = person.submit(f"{at}/new", "/new", path="/memories/new.md", text="x")
+    assert (taken.status, store.read("/memories/new.md")) == (409, "hello\n")
+    person.submit(f"{at}/move/new.md", "/move/", path="/memories/moved.md")
+    assert store.read("/memories/moved.md") == "hello\n"
+    person.submit(f"{at}/delete/moved.md", "/delete/")
+    assert "/memories/moved.md" not in [each.path for each in store.memories()]
+
+
+def test_search_finds_words_and_patterns(person: Person, at: str) -> None:
+    assert "<mark>three</mark>" in person.get(f"{at}/search?q=three").body
+    assert "Nothing found" in person.get(f"{at}/search?q=unheard").text
+    private = person.submit(f"{at}/search", "/search", q="plain")
+    assert "b.txt" in private.text
+    assert "plain" not in private.url
+
+
+def test_a_review_accepts_and_refuses(person: Person, store: MemoryStore, at: str) -> None:
+    store.change_settings({"review": ["session:new"]})
+    for name in ("x", "y", "z"):
+        store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
+    first = store.review.pending()[0]
+    page = person.get(f"{at}/review/{first.id}")
+    assert "created /memories/x.md" in page.text
+    fields = {"csrf": page.form("/decide")["csrf"]}
+    following = person.post(f"{at}/decide", {**fields, "id": first.id, "decision": "accept"})
+    assert following.url.endswith(store.review.pending()[0].id)
+    assert store.read("/memories/x.md") == "x\n"
+    left = [each.id for each in store.review.pending()]
+    person.post(f"{at}/decide", {**fields, "id": left, "decision": "refuse"})
+    assert store.review.pending() == []
+    assert "/memories/y.md" not in [each.path for each in store.memories()]
+
+
+def test_trust_confirms_and_quarantines(person: Person, store: MemoryStore, at: str, api: Api) -> None:
+    store.change_settings({"trust": {"session:*": "unconfirmed"}})
+    page = person.get(f"{at}/trust")
+    assert "/memories/notes/a.md" in page.text
+    person.submit(f"{at}/trust", "/trust/confirm", path="/memories/notes/a.md")
+    assert store.trust.doubted() == []
+    person.submit(f"{at}/trust", "/trust/quarantine", pattern="session:s1")
+    assert store.settings().quarantine == ("session:s1",)
+    fields = {
+        "csrf": person.get(f"{at}/trust").form("/trust/quarantine")["csrf"],
+        "pattern": "session:s1",
+        "release": "1",
+    }
+    assert person.post(f"{at}/trust/quarantine", {**fields, "key": "wrong"}).status == 403
+    person.post(f"{at}/trust/quarantine", {**fields, "key": api.key})
+    assert store.settings().quarantine == ()
+
+
+def test_an_erasure_needs_the_sentence_and_the_key(person: Person, store: MemoryStore, at: str, api: Api) -> None:
+    memory = store.load("/memories/notes/a.md")[0]
+    url = f"{at}/erase?id={memory.id}"
+    assert person.submit(url, "/erase", typed="erase", key=api.key).status == 400
+    assert person.submit(url, "/erase", typed="erase 1 memory", key="wrong").status == 403
+    assert len(store.versions(memory_id=memory.id)) == 2
+    proof = person.submit(url, "/erase", typed="erase 1 memory", key=api.key)
+    assert "Found by its id no Versions left 0" in proof.text
+    assert store.versions(memory_id=memory.id) == []
+    assert person.get(f"{at}/id/{memory.id}").status == 404
+
+
+def test_a_redacted_version_has_no_text(person: Person, store: MemoryStore, at: str, api: Api) -> None:
+    old = store.versions("/memories/notes/a.md")[1]
+    person.submit(f"{at}/redact?version={old.id}", "/redact", typed="redact", key=api.key)
+    assert "was redacted by" in person.get(f"{at}/v/{old.id}").text
+    assert "redacted" in person.get(f"{at}/m/notes/a.md?view=history").text
+
+
+def test_findings_name_kinds_and_never_values(person: Person, store: MemoryStore, at: str) -> None:
+    store.change_settings({"sensitive": "off"})
+    store.create("/memories/k.md", "key AKIAIOSFODNN7EXAMPLQ\n")
+    page = person.get(f"{at}/sensitive?scan=1")
+    assert "/memories/k.md" in page.text
+    assert "AKIA" not in page.body
+
+
+def test_settings_are_json_and_need_the_key(person: Person, store: MemoryStore, at: str, api: Api) -> None:
+    assert person.submit(f"{at}/settings", "/settings", max_memories="5", key="wrong").status == 403
+    assert person.submit(f"{at}/settings", "/settings", max_memories="five", key=api.key).status == 400
+    person.submit(f"{at}/settings", "/settings", max_memories="5", audit="true", key=api.key)
+    assert (store.settings().max_memories, store.settings().audit) == (5, True)
+    person.submit(f"{at}/settings", "/settings", max_memories="", key=api.key)
+    assert store.settings().max_memories == 10_000
+
+
+def test_the_audit_log_has_the_reads_of_the_console(person: Person, store: MemoryStore, at: str) -> None:
+    store.change_settings({"audit": True})
+    person.get(f"{at}/m/b.txt")
+    page = person.get(f"{at}/audit?verify=1")
+    assert "Sound:" in page.text
+    assert "load /memories/b.txt" in page.text
+    assert " console ok" in page.text
+    assert "Not sound" in person.get(f"{at}/audit?verify=1&expect=9:{'0' * 64}").text
+
+
+def test_keys_are_created_once_shown_and_revoked(person: Person, api: Api) -> None:
+    made = person.submit("/console/keys", "/keys/create", name="ci", scope=["read"], key=api.key)
+    text = next(word for word in made.text.split() if word.startswith("rtv_") and len(word) > 50)
+    other = Person(api, text)
+    assert other.get("/console/keys").status == 403
+    record = next(each for each in api.place.keys.all() if each.name == "ci")
+    csrf = person.get("/console/keys").form("/keys/create")["csrf"]
+    person.post("/console/keys/archive", {"csrf": csrf, "id": record.id, "key": api.key})
+    assert other.get("/console/").url.endswith("/console/login")
+    other.close()
+
+
+def test_usage_health_export_and_download(person: Person, store: MemoryStore, at: str) -> None:
+    assert "session:s1" in person.get(f"{at}/stats").text
+    assert "The storage can be read" in person.get("/console/health").text
+    archive = person.http.get(f"{at}/export")
+    assert archive.content[:2] == b"\x1f\x8b"
+    version = store.versions("/memories/b.txt")[0]
+    file = person.http.get(f"{at}/v/{version.id}/download")
+    assert file.text == "plain\n"
+    assert file.headers["content-type"] == "text/plain; charset=utf-8"
+    assert file.headers["content-disposition"].startswith("attachment")
+    assert file.headers["content-security-policy"].startswith("sandbox")
+
+
+def test_activity_groups_and_filters(person: Person, at: str) -> None:
+    page = person.get(f"{at}/activity")
+    assert page.text.index("user:ann") < page.text.index("session:s2") < page.text.index("session:s1")
+    filtered = person.get(f"{at}/activity?actor=session:*&path=notes/&operation=modified").text
+    assert "session:s2" in filtered
+    assert "user:ann through" not in filtered
+
+
+def test_long_texts_are_shown_in_parts(person: Person, store: MemoryStore, at: str) -> None:
+    store.create("/memories/long.txt", "".join(f"row {n}\n" for n in range(1, 5_001)))
+    page = person.get(f"{at}/m/long.txt")
+    assert "Lines 1 to 2000 of 5000" in page.text
+    assert "row 2001" not in page.text
+    following = next(each for each in page.links if "from=2001" in each)
+    assert "row 4000" in person.get(following).text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/m/unknown.md", "/tree/unknown", "/v/memver_1", "/id/x", "/change/r999", "/diff/a..b", "/review/prop_1",
+     "/nothing", "/erase?id=mem_x", "/redact?version=1", "/undo?change=r999", "/v/memver_1/download"],
+)  # fmt: skip
+def test_what_does_not_exist_is_a_page_too(person: Person, at: str, path: str) -> None:
+    page = person.get(at + path)
+    assert (page.status, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", ["/m//a", "/m/..%2fa", "/m/%2e%2e/a", "/undo", "/activity?since=never", "/activity?actor=x",
+             "/tree/?at=never", "/m/b.txt?view=raw&from=0", "/undo?change=r1&mode=x", "/audit?verify=1&expect=x"]
+)  # fmt: skip
+def test_a_malformed_address_is_refused(person: Person, at: str, path: str) -> None:
+    assert person.get(at + path).status in {400, 404}
+
+
+def test_a_form_with_too_many_fields_is_refused(person: Person, at: str) -> None:
+    csrf = person.get(f"{at}/search").form("/search")["csrf"]
+    fields = {"csrf": csrf} | {f"f{n}": "x" for n in range(MAX_FIELDS + 1)}
+    assert person.post(f"{at}/search", fields).status == 400

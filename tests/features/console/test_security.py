@@ -1,0 +1,297 @@
+"""Sign-in, and requests of other sites, other keys and other hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions
+from retentive.console.table import PAGES
+from retentive.console.visits import PageRoute
+from support.console import Person, pages_of
+from support.http_api import Api
+
+SCOPES = ("read", "write", "review", "erase")
+ENDINGS = {
+    "key": "none", "path": "notes/a.md", "memory_id": "mem_0", "version_id": "memver_0", "pair": "a..b",
+    "revision": "r1", "actor": "session:s1", "proposal_id": "prop_0",
+}  # fmt: skip
+
+
+@pytest.fixture
+def reader(api: Api) -> Iterator[Person]:
+    """A person whose key has the scope read."""
+    made = Person(api, api.with_key("read").key)
+    yield made
+    made.close()
+
+
+def url_of(route: PageRoute, store_id: str) -> str:
+    return "/console" + re.sub(
+        r"\{(\w+)(?::path)?\}", lambda found: {"store_id": store_id, **ENDINGS}[found[1]], route.path
+    )
+
+
+def test_every_answer_has_the_headers(person: Person, at: str) -> None:
+    for url in ("/console/", f"{at}/tree/", f"{at}/m/unknown", "/console/login"):
+        headers = person.get(url).headers
+        policy = headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_without_a_sign_in_every_page_leads_to_the_login(api: Api, store: MemoryStore) -> None:
+    stranger = Person(api, signs_in=False)
+    stranger.http.follow_redirects = False
+    for route in PAGES:
+        url = url_of(route, store.id)
+        answer = stranger.get(url) if route.method == "GET" else stranger.post(url, {})
+        assert (answer.status, answer.headers["location"].partition("?")[0]) == (303, "/console/login"), url
+        assert not answer.body
+    stranger.close()
+
+
+@pytest.mark.parametrize("key", ["", "rtv_x", "\u202e", "0" * 200])
+def test_every_failed_sign_in_has_the_same_answer(api: Api, key: str) -> None:
+    stranger = Person(api, signs_in=False)
+    answer = stranger.sign_in(key)
+    assert (answer.status, "This did not work. Check what you typed." in answer.text) == (403, True)
+    assert set(stranger.http.cookies) == {"retentive_form"}
+    stranger.close()
+
+
+def test_many_failed_sign_ins_are_blocked_for_a_minute(api: Api) -> None:
+    now = [1_000.0]
+    sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
+    for _ in range(10):
+        assert sessions.authenticated("rtv_x") is None
+    assert sessions.is_blocked
+    now[0] += 61
+    assert not sessions.is_blocked
+
+
+def test_the_cookie_of_a_sign_in_is_new_and_closed_to_scripts(api: Api) -> None:
+    """Session fixation: a token that was there before the sign-in is not used."""
+    person = Person(api, signs_in=False)
+    person.http.cookies.set("retentive", "chosen-by-an-attacker", domain="127.0.0.1")
+    person.http.follow_redirects = False
+    answer = person.sign_in()
+    cookie = next(each for each in answer.headers.get_list("set-cookie") if each.startswith("retentive="))
+    assert "chosen-by-an-attacker" not in cookie
+    assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+    token = cookie.partition("=")[2].partition(";")[0]
+    stored = api.place.opened.records.list("console_session")
+    assert stored
+    assert token not in str(stored)
+    person.close()
+
+
+def test_another_sign_in_has_another_token(api: Api) -> None:
+    tokens = set()
+    for _ in range(2):
+        person = Person(api)
+        tokens.add(person.http.cookies["retentive"])
+        person.close()
+    assert len(tokens) == 2
+
+
+def test_over_tls_the_cookie_belongs_to_the_host(api: Api) -> None:
+    person = Person(api, signs_in=False)
+    page = person.get("/console/login", host="memory.example")
+    assert page.headers["set-cookie"].startswith("__Host-retentive_form=")
+    assert page.headers["set-cookie"].endswith("Secure")
+    person.close()
+
+
+def test_a_sign_in_ends_after_an_idle_hour_and_after_twelve(api: Api) -> None:
+    now = [1_000.0]
+    sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
+    record = api.place.keys.create("x").record
+    token = sessions.begin(record)
+    for _ in range(12):
+        now[0] += IDLE_S - 60
+        assert sessions.found(token) is not None
+    now[0] = 1_000.0 + LONGEST_S + 1
+    assert sessions.found(token) is None
+    token = sessions.begin(record)
+    now[0] += IDLE_S + 1
+    assert sessions.found(token) is None
+
+
+def test_signing_out_ends_the_session(api: Api) -> None:
+    person = Person(api)
+    token = person.http.cookies["retentive"]
+    fields = person.get("/console/").form("/logout")
+    answer = person.post("/console/logout", fields)
+    assert answer.url.endswith("/console/login")
+    person.http.cookies.set("retentive", token, domain="127.0.0.1")
+    assert person.get("/console/").url.endswith("/console/login")
+    person.close()
+
+
+def test_a_code_works_once_and_for_a_minute() -> None:
+    code = OneTimeCode("user:ann", made=100.0)
+    assert not code.accepts("WRONG", 101)
+    assert code.accepts(f" {code.text[:4].lower()}-{code.text[4:]} ", 159)
+    assert not code.accepts(code.text, 159)
+    assert not OneTimeCode("user:ann", text="ABCDEFGH", made=100.0).accepts("ABCDEFGH", 161)
+    guessed = OneTimeCode("user:ann", text="ABCDEFGH", made=100.0)
+    for _ in range(5):
+        guessed.accepts("AAAAAAAA", 101)
+    assert not guessed.accepts("ABCDEFGH", 101)
+
+
+POSTS = [route for route in PAGES if route.method == "POST"]
+
+
+def test_a_post_needs_the_token_and_the_own_origin(person: Person, store: MemoryStore, api: Api) -> None:
+    before = store.history.newest()
+    token = person.get(f"/console/s/{store.id}/search").form("/search")["csrf"]
+    other = Person(api)
+    foreign = other.get("/console/keys").form("/keys/create")["csrf"]
+    other.close()
+    for url in (url_of(route, store.id) for route in POSTS):
+        refused = [
+            person.post(url, {"x": "1"}),
+            person.post(url, {"csrf": ""}),
+            person.post(url, {"csrf": token[:-1] + ("0" if token[-1] != "0" else "1")}),
+            person.post(url, {"csrf": foreign}),
+            person.post(url, {"csrf": token}, origin="https://evil.example", sec_fetch_site=""),
+            person.post(url, {"csrf": token}, origin="null"),
+            person.post(url, {"csrf": token}, sec_fetch_site="cross-site"),
+            person.post(url, {"csrf": token}, sec_fetch_site="same-site"),
+        ]
+        assert [each.status for each in refused] == [403] * len(refused), url
+    assert store.history.newest() == before
+
+
+def test_a_get_changes_nothing(person: Person, store: MemoryStore) -> None:
+    before = store.history.newest(), store.settings(), len(store.review.decisions())
+    for route in PAGES:
+        if route.method == "GET":
+            person.get(url_of(route, store.id))
+    assert (store.history.newest(), store.settings(), len(store.review.decisions())) == before
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain"])
+def test_a_body_must_be_a_form(person: Person, at: str, kind: str) -> None:
+    answer = person.http.post(
+        f"{at}/search", content=b"csrf=x", headers={"content-type": kind, "origin": person.api.url}
+    )
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["https://evil.example/", "//evil.example/", "/\\evil.example", "/console/\\..\\x", "javascript:alert(1)", "/v1/x",
+     "/console//../../x\n", "https:/console/", "\t//evil.example", "/console@evil.example"],
+)  # fmt: skip
+def test_a_sign_in_leads_to_no_other_site(api: Api, wanted: str) -> None:
+    person = Person(api, signs_in=False)
+    person.http.follow_redirects = False
+    fields = person.get("/console/login").form("/login")
+    answer = person.post("/console/login", {**fields, "key": api.key, "next": wanted})
+    assert (answer.status, answer.headers["location"]) == (303, "/console/")
+    person.close()
+
+
+def test_a_sign_in_leads_to_the_page_that_was_asked_for(api: Api, store: MemoryStore) -> None:
+    person = Person(api, signs_in=False)
+    page = person.get(f"/console/s/{store.id}/m/notes/a.md?view=raw")
+    assert page.url.partition("?")[0].endswith("/login")
+    answer = person.post("/console/login", {**page.form("/login"), "key": api.key})
+    assert answer.url.endswith("/m/notes/a.md?view=raw")
+    person.close()
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "[::1", "localhost.evil", "memory.example.evil"]
+)
+def test_an_unknown_host_name_is_refused(person: Person, host: str, at: str) -> None:
+    for url in ("/console/", f"{at}/m/b.txt", "/console/login"):
+        answer = person.get(url, host=host)
+        assert answer.status == 400
+        assert "plain" not in answer.text
+        assert "set-cookie" not in answer.headers
+
+
+def test_a_store_of_another_key_does_not_exist(api: Api, store: MemoryStore) -> None:
+    """The answer is that for an unknown store, also after the server has opened the store for another key."""
+    other = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
+    token = other.get("/console/keys").form("/keys/create")["csrf"]
+    for route in (each for each in PAGES if "store_id" in each.path):
+        texts = []
+        for store_id in (store.id, "memstore_" + "0" * 32):
+            url = url_of(route, store_id)
+            answer = other.get(url) if route.method == "GET" else other.post(url, {"csrf": token, "key": other.key})
+            assert answer.status in {400, 404}, url
+            texts.append(answer.text)
+        assert texts[0] == texts[1], route
+    other.close()
+
+
+def test_a_key_sees_only_its_stores(api: Api, store: MemoryStore) -> None:
+    assert store.key is not None
+    other = Person(api, api.with_key("read", stores=("memstore_other",)).key)
+    assert store.key not in other.get("/console/").text
+    assert other.get(f"/console/k/{store.key}").status == 404
+    other.close()
+
+
+def test_a_page_needs_its_scope(reader: Person, store: MemoryStore) -> None:
+    token = reader.get("/console/").form("/logout")["csrf"]
+    before = store.history.newest(), store.settings()
+    for route in PAGES:
+        url = url_of(route, store.id)
+        answer = reader.get(url) if route.method == "GET" else reader.post(url, {"csrf": token, "key": reader.key})
+        assert (answer.status == 403) == (route.scope != "read"), url
+    assert (store.history.newest(), store.settings()) == before
+
+
+@pytest.mark.parametrize("scope", [*SCOPES, "admin"])
+def test_a_page_shows_no_link_and_no_form_that_the_key_may_not_use(api: Api, store: MemoryStore, scope: str) -> None:
+    """Every link and form of the pages of a store leads to something that the key may do."""
+    person = Person(api, api.with_key("read", scope).key)
+    memory = store.load("/memories/notes/a.md")[0]
+    ids = {**ENDINGS, "memory_id": memory.id, "version_id": memory.version_id}
+    links: dict[str, str] = {}
+    for url in pages_of(store.id, **ids):
+        page = person.get(url)
+        if page.status != 200:
+            continue
+        links |= {each.partition("#")[0]: url for each in page.links if each.startswith("/console/")}
+        for method, action, _ in page.forms:
+            allowed = [each for each in PAGES if each.method == method.upper() and _is_at(each, action)]
+            assert action in {"", "/console/logout", "/console/"} or any(person_can(scope, each) for each in allowed), (
+                f"{url} has a form for {action}"
+            )
+    for link, url in links.items():
+        known = [each for each in PAGES if each.method == "GET" and _is_at(each, link)]
+        assert any(person_can(scope, each) for each in known), f"{url} links to {link}"
+    person.close()
+
+
+def person_can(scope: str, route: PageRoute) -> bool:
+    return route.scope == "read" or scope in {route.scope, "admin"}
+
+
+def _is_at(route: PageRoute, action: str) -> bool:
+    pattern = re.sub(r"\\\{\w+:path\\\}", ".*", re.escape("/console" + route.path))
+    return re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern), action.partition("?")[0]) is not None
+
+
+def test_a_revoked_key_ends_the_sign_in(api: Api) -> None:
+    made = api.place.keys.create("x", scopes=("read",))
+    person = Person(api, made.text)
+    api.place.keys.change(made.record.id, status="archived")
+    assert person.get("/console/").url.endswith("/console/login")
+    person.close()

@@ -40,7 +40,7 @@ class RunWork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChangedMemories:
-    """What happened to a memory: its path, an earlier one after a rename, and if the list of memories changed."""
+    """Change of a memory: its path, an earlier one after a rename, and if the list of memories is another one."""
 
     path: str
     moved_from: str | None

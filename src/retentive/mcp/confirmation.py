@@ -42,7 +42,7 @@ class MassDelete:
 
     @property
     def question(self) -> str:
-        """What the person is asked."""
+        """Question for the person at the client."""
         return f"Delete {self.count} memories below {self.path}?"
 
 

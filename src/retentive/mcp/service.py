@@ -1,4 +1,4 @@
-"""The MCP server over memory stores, for every transport: handlers of the protocol, and what they need of a request."""
+"""Handlers of the protocol over memory stores, for every transport, and the target of a request."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class McpTarget:
     """Asked before events are delivered: false after the key was revoked."""
 
     def allows(self, *, writes: bool) -> bool:
-        """Return whether the caller may make a call that writes, or one that only reads."""
+        """Return whether the caller has the right to write, or to read."""
         return self.may_write if writes else self.may_read
 
 
@@ -94,6 +94,7 @@ class McpService:
             version=__version__,
             title="Memory",
             instructions=self._instructions,
+            get_tool_input_schema=lambda _: None,  # no argument is sent as a header, so no call lists the tools first
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError
 from functools import partial
@@ -27,8 +29,23 @@ T = TypeVar("T")
 CHUNK, MAX_CHUNKS = 1 << 16, 16
 
 
+class BugLog(logging.Formatter):
+    """Errors of the protocol's package: the type and the line of code. Messages may quote a memory."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        kind, _, trace = record.exc_info or (None, None, None)
+        frames = traceback.extract_tb(trace)
+        place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+        return f"retentive mcp: {'an error' if kind is None else kind.__name__}{place}"
+
+
 def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
     """Answer requests until the input ends."""
+    handler, log = logging.StreamHandler(sys.stderr), logging.getLogger("mcp")
+    handler.setFormatter(BugLog())
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.ERROR)
     anyio.run(_serve, store, one_tool)
 
 

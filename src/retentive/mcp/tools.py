@@ -44,7 +44,7 @@ class ToolSpec:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments. Invalid arguments get an error reply that says what is right."""
+        """JSON schema of the arguments. Invalid arguments get an error reply with the expected value."""
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
 
     def writes(self, arguments: Arguments) -> bool:

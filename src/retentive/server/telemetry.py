@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retentive.server.routes import Route
     from retentive.server.tracing import Tracing
 
-LOGGERS = ("retentive", "uvicorn")
+LOGGERS = ("retentive", "uvicorn", "mcp")
 PROGRESS = logging.getLogger("retentive.server.progress")
 """Log of the start and the end of workers, and of the stop."""
 
@@ -124,4 +124,5 @@ def log_as_json(*, requests: bool) -> None:
         logger.propagate = False
     logging.getLogger("retentive.server").setLevel(logging.INFO)
     logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote requests
     PROGRESS.setLevel(logging.INFO)

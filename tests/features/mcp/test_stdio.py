@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 
 import retentive
+from retentive.mcp.stdio import BugLog
 from support.command_line import RETENTIVE, environment
 from support.http_api import serving
 from support.mcp_clients import MODES, connected, reply_of
@@ -71,6 +75,15 @@ def test_a_signal_ends_the_process(tmp_path: Path, number: signal.Signals) -> No
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors.strip()) == (130 if number == signal.SIGINT else -number, b"")
+
+
+def test_a_bug_is_logged_without_its_message() -> None:
+    """It may quote a memory."""
+    try:
+        int("the text of a memory")
+    except ValueError:
+        record = logging.LogRecord("mcp", logging.ERROR, "", 0, "a request with a text", None, sys.exc_info())
+    assert re.fullmatch(r"retentive mcp: ValueError at test_stdio\.py:[0-9]+", BugLog().format(record))
 
 
 def test_without_the_package_the_error_names_it() -> None:

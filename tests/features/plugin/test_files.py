@@ -16,6 +16,7 @@ import pytest
 from jsonschema.validators import validator_for
 
 from retentive.cli.hooks.command import ANSWERS
+from retentive.cli.hooks.session import DEFAULTS
 from support.modules import run as run_code
 from support.pages import ROOT
 from support.profiles import REQUIRED
@@ -54,6 +55,11 @@ def test_each_hook_calls_an_event_of_the_command() -> None:
     assert {hook["args"][1] for hook in called} == set(ANSWERS)
     assert all(hook["timeout"] <= 15 for hook in called)
     assert hooks["PostToolUse"][0]["hooks"][0]["async"] is True
+
+
+def test_hooks_and_tools_have_the_same_defaults() -> None:
+    settings = parsed(PLUGIN / ".claude-plugin" / "plugin.json")["userConfig"]
+    assert {name.upper(): given["default"] for name, given in settings.items() if "default" in given} == DEFAULTS
 
 
 def test_no_argument_of_the_plugin_has_the_key() -> None:

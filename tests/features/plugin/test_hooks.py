@@ -34,6 +34,7 @@ class Machine:
             "HOME": str(home),
             "XDG_STATE_HOME": str(home / "state"),
             f"{OPTION}LOCATION": at,
+            f"{OPTION}STORE": "default",
             f"{OPTION}DIRECTORY": str(self.notes),
             "RETENTIVE_API_KEY": None,
             **variables,
@@ -219,6 +220,18 @@ def test_only_the_settings_of_the_user_name_the_directory(machine: Machine, at: 
     machine.environment |= {"CLAUDE_PROJECT_DIR": str(home / "project"), "PWD": str(home / "project")}
     machine.run("stop")
     assert texts(at) == {"/memories/tea.md": "tea\n"}
+
+
+def test_without_settings_the_memory_is_in_the_home_directory(
+    machine: Machine, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the directory of the project."""
+    machine.environment |= {f"{OPTION}LOCATION": None, f"{OPTION}STORE": None}
+    (machine.notes / "tea.md").write_text("tea\n")
+    monkeypatch.chdir(machine.notes.parent)
+    machine.run("stop")
+    assert (machine.notes.parent / ".retentive").is_dir()
+    assert not (machine.notes.parent / "memory").exists()
 
 
 def test_a_large_memory_stays_within_the_limits(machine: Machine, at: str) -> None:

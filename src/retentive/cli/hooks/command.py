@@ -17,6 +17,7 @@ from retentive.cli.hooks import digest, push
 from retentive.cli.hooks.session import (
     OPTION,
     HookSession,
+    acting,
     as_id,
     configured,
     directory_of,
@@ -184,7 +185,7 @@ def hook(location: Location, event: str) -> None:
         from retentive.cli.mcp import serve  # noqa: PLC0415 - only the server needs it
 
         session_id = as_id(os.environ.get("CLAUDE_CODE_SESSION_ID"))
-        click.get_current_context().obj = configured(location, os.environ, session_id)
+        click.get_current_context().obj = acting(location, session_id)  # Claude Code passes it as RETENTIVE_AT
         click.get_current_context().invoke(serve, one_tool=False)
         return
     try:

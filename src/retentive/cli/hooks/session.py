@@ -18,7 +18,8 @@ MAX_INPUT_BYTES = 64 << 20  # the input of an edit has the text of the file
 MAX_LOG_BYTES = 256 << 10
 OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
-_SETTINGS = (("at", "LOCATION"), ("store", "STORE"))
+DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
+"""Defaults of the plugin. Claude Code passes them to MCP servers only."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -50,13 +51,17 @@ def as_id(given: object) -> str:
 
 def configured(location: Location, environment: Mapping[str, str], session_id: str) -> Location:
     """The location with the settings of the plugin, and the session as the actor. Typed options win."""
-    at, store = ("" if name in location.typed else environment.get(f"{OPTION}{of}") for name, of in _SETTINGS)
+    at, store = (environment.get(f"{OPTION}{name}") or default for name, default in DEFAULTS.items())
     return replace(
-        location,
-        url=at or location.url,
-        store_key=store or location.store_key,
-        actor=location.actor or (f"session:{session_id}" if session_id else None),
+        acting(location, session_id),
+        url=location.url if "at" in location.typed else at,
+        store_key=location.store_key if "store" in location.typed else store,
     )
+
+
+def acting(location: Location, session_id: str) -> Location:
+    """The location with the session as the actor, unless another one is given."""
+    return location if location.actor or not session_id else replace(location, actor=f"session:{session_id}")
 
 
 def directory_of(environment: Mapping[str, str]) -> str | None:

@@ -1,0 +1,201 @@
+"""The plugin in the real Claude Code program: validated, installed, and used in whole conversations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
+from support.claude_code import CLAUDE, MODULES, PLUGIN, TOOL, Machine
+from support.command_line import process
+from support.pages import ROOT
+from support.profiles import sized
+from support.server_process import started
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not CLAUDE.exists(), reason="RETENTIVE_NODE_MODULES does not name a folder with Claude Code"),
+]
+ROUNDS = sized(quick=1, long=3, full=10)
+MakeMachine = Callable[..., Machine]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for the process that Claude Code left behind."""
+    last = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < last, "the other process did not do it"
+        time.sleep(0.05)
+
+
+def wrote(path: Path, text: str) -> Call:
+    return Call({"file_path": str(path), "content": text}, name="Write")
+
+
+def script(*turns: Turn | str, when: str) -> Script:
+    return Script(turns, when, when=when)
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> MakeMachine:
+    def make(name: str, server: ScriptedClaude, **settings: str) -> Machine:
+        machine = Machine(tmp_path / name, server.url)
+        machine.set_up()
+        machine.install(ROOT, **settings)
+        return machine
+
+    return make
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[str(ROOT / "plugins" / "retentive"), "--strict", "--profile", "directory"], [str(ROOT), "--strict"]]
+)
+def test_the_official_validator_accepts_it(tmp_path: Path, arguments: list[str]) -> None:
+    with scripted_claude() as server:
+        machine = Machine(tmp_path / "home", server.url)
+        machine.set_up()
+        assert "Validation passed" in machine.claude("plugin", "validate", *arguments)
+
+
+def test_the_official_packer_accepts_the_bundle(tmp_path: Path) -> None:
+    if not (MODULES / ".bin" / "mcpb").exists():
+        pytest.skip("RETENTIVE_NODE_MODULES does not name a folder with mcpb")
+    subprocess.run(["make", "bundles"], cwd=ROOT, check=True, capture_output=True)
+    bundle, folder = next((ROOT / "dist").glob("*.mcpb")), tmp_path / "bundle"
+    commands: list[list[str | Path]] = [
+        ["unpack", bundle, folder],
+        ["validate", folder],
+        ["pack", folder, tmp_path / "again.mcpb"],
+    ]
+    for command in commands:
+        subprocess.run([MODULES / ".bin" / "mcpb", *command], check=True, capture_output=True, timeout=60)
+
+
+def test_it_is_installed_and_its_server_connects(machines: MakeMachine, at: str) -> None:
+    with scripted_claude() as server:
+        machine = machines("home", server, location=at, store="team")
+        assert PLUGIN in machine.claude("plugin", "list")
+        assert "Connected" in machine.claude("mcp", "list")
+
+
+def test_it_works_before_it_is_configured(tmp_path: Path) -> None:
+    """Hooks and tools use the same store in the home directory, and no API key."""
+    view = Call({"path": "/memories"}, Check(contains=("/memories/tea.md",)), name=f"{TOOL}memory_view")
+    with scripted_claude(script(Turn((view,)), "Done.", when="Look")) as server:
+        machine = Machine(tmp_path / "home", server.url)
+        machine.set_up()
+        (machine.notes / "tea.md").write_text("tea\n")
+        machine.claude("plugin", "marketplace", "add", str(ROOT))
+        machine.claude("plugin", "install", PLUGIN)
+        assert machine.ask("Look")["result"] == "Done."
+        server.verify()
+    assert list((machine.home / "project").iterdir()) == []
+
+
+def test_a_session_pulls_tells_and_pushes(machines: MakeMachine, at: str) -> None:
+    """The digest of the start is in the first request; what the session writes has it as its actor."""
+    with retentive.open(at, actor="user:bob") as opened:
+        opened.store("team").write("/memories/MEMORY.md", "- [Tea](tea.md): what Ada drinks\n")
+        opened.store("team").write("/memories/tea.md", "Ada drinks tea\n")
+
+    def claude(prompt: Prompt) -> list[Call] | str:
+        if len(prompt.calls) > 1:
+            return "Noted."
+        if not prompt.calls:  # Claude Code offers most tools of a server only after a search for them
+            return [Call({"query": f"select:{TOOL}memory_create"}, name="ToolSearch")]
+        return [
+            wrote(machine.notes / "cake.md", "Ada eats cake\n"),
+            Call({"path": "/memories/jam.md", "file_text": "Ada likes jam\n"}, name=f"{TOOL}memory_create"),
+            Call({"command": f"echo 'with milk' >> {machine.notes}/tea.md"}, name="Bash"),  # no hook sees this edit
+        ]
+
+    with scripted_claude(claude) as server:
+        machine = machines("home", server, location=at, store="team")
+        session = machine.ask("What does Ada like?")["session_id"]
+        server.verify()
+    asked = json.dumps(server.requests[0].body)
+    assert "new here:\\n- [Tea](tea.md): what Ada drinks" in asked
+    assert "/memories/tea.md: created by user:bob" in asked
+    wanted = {
+        "MEMORY.md": "- [Tea](tea.md): what Ada drinks\n",
+        "tea.md": "Ada drinks tea\nwith milk\n",
+        "cake.md": "Ada eats cake\n",
+        "jam.md": "Ada likes jam\n",
+    }
+    until(lambda: notes_of(machine) == wanted)
+    with retentive.open(at) as opened:
+        store = opened.store("team")
+        until(lambda: {memory.path: store.read(memory.path) for memory in store.memories()} == paths(wanted))
+        actors = {version.path: str(version.actor) for version in reversed(store.versions())}
+    assert actors == {
+        "/memories/MEMORY.md": "user:bob",
+        **dict.fromkeys(("/memories/tea.md", "/memories/cake.md", "/memories/jam.md"), f"session:{session}"),
+    }
+
+
+def test_two_machines_share_a_memory_and_lose_no_line(machines: MakeMachine, tmp_path: Path, at: str) -> None:
+    """In each round, both machines add to the index and to a log at the same time, and write a note.
+
+    The index on the server has every line. A line of the log is there, or in a conflict file for Claude to merge.
+    """
+    new = ("keys", "new", "claude", "--scope", "admin", "--act-as", "session:*")
+    key = process(tmp_path, "--at", at, *new).out.decode().strip()
+    (tmp_path / "server").mkdir()
+
+    def claude(prompt: Prompt) -> list[Call] | str:
+        if prompt.calls:
+            return "Noted."
+        name, number = str(prompt.messages[0].text).rpartition("round ")[2].split()[:2]
+        notes, entry = at_work[name].notes, f"{name} {number}"
+        append = f"echo '{line_of(entry)}' >> {notes}/MEMORY.md; echo '{entry}' >> {notes}/log.md"
+        return [wrote(notes / file_of(entry), f"{entry}\n"), Call({"command": append}, name="Bash")]
+
+    with started("--at", at, directory=tmp_path / "server") as (_, lines), scripted_claude(claude) as server:
+        given = {"location": lines[-1].split()[-1], "store": "team", "token": key}
+        at_work = {name: machines(name, server, **given) for name in ("a", "b")}
+        with ThreadPoolExecutor(len(at_work)) as pool:
+            for number in range(ROUNDS):
+                list(pool.map(lambda name: at_work[name].ask(f"round {name} {number} "), at_work))  # noqa: B023
+        server.verify()
+        entries = [f"{name} {number}" for name in at_work for number in range(ROUNDS)]
+        with retentive.open(at) as opened:
+            store = opened.store("team")
+
+            def memories() -> dict[str, str]:
+                return {memory.path: store.read(memory.path) for memory in store.memories()}
+
+            index = sorted(line_of(entry) for entry in entries)
+            until(lambda: sorted(memories().get("/memories/MEMORY.md", "").splitlines()) == index)
+            until(lambda: set(entries) <= set("".join(memories().values()).splitlines()))
+            found = memories()
+    logs = [text for path, text in found.items() if path.startswith("/memories/log.")]
+    assert set("".join(logs).splitlines()) == set(entries)
+    assert {f"/memories/{file_of(entry)}" for entry in entries} <= found.keys()
+
+
+def line_of(entry: str) -> str:
+    return f"- [{entry}]({file_of(entry)})"
+
+
+def file_of(entry: str) -> str:
+    return f"{entry.replace(' ', '-')}.md"
+
+
+def notes_of(machine: Machine) -> dict[str, str]:
+    return {path.name: path.read_text() for path in machine.notes.glob("*.md")}
+
+
+def paths(notes: dict[str, str]) -> dict[str, str]:
+    return {f"/memories/{name}": text for name, text in notes.items()}

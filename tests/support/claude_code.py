@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,3 +84,32 @@ class Machine:
     def ask(self, prompt: str, *arguments: str) -> Any:
         """Start a session with one prompt. Returns the result as Claude Code prints it in JSON."""
         return json.loads(self.claude("-p", prompt, "--output-format", "json", *arguments))
+
+    @contextmanager
+    def conversation(self) -> Iterator[Callable[[str], Any]]:
+        """Start a session of several prompts. The function sends a prompt and returns its result."""
+        options = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+        with subprocess.Popen(
+            [CLAUDE, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=self.home / "project",
+            env=self.environment,
+        ) as process:
+
+            def ask(prompt: str) -> Any:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                content = {"role": "user", "content": prompt}
+                process.stdin.write(json.dumps({"type": "user", "message": content}) + "\n")
+                process.stdin.flush()
+                events = map(json.loads, process.stdout)
+                return next(event for event in events if event["type"] == "result")
+
+            try:
+                yield ask
+                process.communicate(timeout=DEADLINE_S)
+            finally:
+                process.kill()

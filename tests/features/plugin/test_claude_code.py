@@ -145,6 +145,23 @@ def test_a_session_pulls_tells_and_pushes(machines: MakeMachine, at: str) -> Non
     }
 
 
+def test_a_running_session_is_told_what_others_changed(machines: MakeMachine, at: str) -> None:
+    """The second prompt comes with the change of the first one's time, and the file is new on disk."""
+    with scripted_claude(lambda prompt: "Yes.") as server:
+        machine = machines("home", server, location=at, store="team")
+        (machine.notes / "tea.md").write_text("green\n")
+        with machine.conversation() as ask:
+            ask("Do you hear me?")
+            with retentive.open(at, actor="session:other") as opened:
+                opened.store("team").write("/memories/tea.md", "black\n")
+            ask("And now?")
+        assert (machine.notes / "tea.md").read_text() == "black\n"
+    first, second = (json.dumps(server.requests[number].body) for number in (0, -1))
+    assert "Others changed memories" not in first
+    assert "Others changed memories" in second
+    assert "- /memories/tea.md: modified by session:other" in second
+
+
 def test_two_machines_share_a_memory_and_lose_no_line(machines: MakeMachine, tmp_path: Path, at: str) -> None:
     """In each round, both machines add to the index and to a log at the same time, and write a note.
 

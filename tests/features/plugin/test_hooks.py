@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 import retentive
 from retentive.cli.app import app, run
 from retentive.cli.hooks.digest import MAX_CHARS
-from support.command_line import texts
+from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
 from support.modules import run as run_code
 
@@ -185,6 +187,34 @@ def test_a_location_that_fails_does_not_fail_the_session(tmp_path: Path, at: str
     answer = machine.run("session-start")
     assert answer is None or list(answer) == ["systemMessage"]
     assert machine.run("prompt") is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("event", ["session-start", "prompt"])
+def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, event: str) -> None:
+    """The hook ends, although its request goes on: Claude Code would wait for it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        given = environment(tmp_path, {"HOME": str(tmp_path), f"{OPTION}LOCATION": at, f"{OPTION}TOKEN": "key"})
+        command = [RETENTIVE, "hook", event]
+        ended = subprocess.run(command, input=b"{}", capture_output=True, env=given, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    said = {"systemMessage": "retentive: the memory store did not answer within 2 s"}
+    assert (json.loads(ended.stdout) if event == "session-start" else ended.stdout) == (
+        said if event == "session-start" else b""
+    )
+
+
+def test_the_state_of_a_killed_session_does_not_stay(machine: Machine) -> None:
+    machine.run("stop")
+    folder = machine.log.parent
+    for name, age_s in (("old", 31 * 86_400), ("young", 0)):
+        (folder / f"{name}.seen").write_text("memver_1")
+        os.utime(folder / f"{name}.seen", (time.time() - age_s,) * 2)
+    machine.run("session-start")
+    assert {path.stem for path in folder.glob("*.seen")} == {"young", "s1"}
+    machine.run("session-end")
+    assert {path.stem for path in folder.glob("*.seen")} == {"young"}
 
 
 def test_the_user_learns_that_the_notes_were_not_synchronised(machine: Machine, at: str) -> None:

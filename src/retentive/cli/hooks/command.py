@@ -21,6 +21,7 @@ from retentive.cli.hooks.session import (
     as_id,
     configured,
     directory_of,
+    forget_old,
     forget_seen,
     is_below,
     last_seen,
@@ -83,6 +84,7 @@ class Hook:
 
 
 def _session_start(hook: Hook) -> dict[str, object]:
+    forget_old()
     before = _index_file(hook.directory)
     status = hook.synchronise()
     text = hook.asked(lambda store: _digest(store, hook, before))

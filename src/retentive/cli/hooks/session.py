@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from retentive.storage.disk import FILE_MODE, make_directory
 
 MAX_INPUT_BYTES = 64 << 20  # the input of an edit has the text of the file
 MAX_LOG_BYTES = 256 << 10
+MAX_AGE_S = 30 * 86_400.0
 OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
@@ -127,6 +129,16 @@ def forget_seen(session: HookSession) -> None:
     if session.id:
         with suppress(FileNotFoundError):
             os.unlink(_seen_file(session))
+
+
+def forget_old() -> None:
+    """Remove the saved ids of sessions that did not end, such as killed ones."""
+    folder, oldest = state_folder(), time.time() - MAX_AGE_S
+    for name in os.listdir(folder):
+        with suppress(FileNotFoundError):
+            path = os.path.join(folder, name)
+            if name.endswith(".seen") and os.stat(path).st_mtime < oldest:
+                os.unlink(path)
 
 
 def log(text: str) -> None:

@@ -227,7 +227,7 @@ def test_the_user_learns_that_the_notes_were_not_synchronised(machine: Machine, 
     assert "/memories/tea.md" in answer["hookSpecificOutput"]["additionalContext"]
 
 
-@pytest.mark.parametrize("arguments", [["nothing"], [], ["prompt", "--unknown"], ["stop", "--store", "\n"]])
+@pytest.mark.parametrize("arguments", [["nothing"], [], ["prompt", "--unknown"], ["stop", "--at"]])
 def test_a_wrong_command_line_does_not_block_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:

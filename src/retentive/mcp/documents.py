@@ -6,35 +6,38 @@ Source: OpenAI, "Building MCP servers for ChatGPT": one text with JSON, and the 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from retentive.mcp.answers import MAX_REPLY_CHARS, Arguments, ToolAnswer, required_text
-from retentive.mcp.uris import uri_of
 from retentive.search.results import Hit
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
 LIMIT = 10
+UrlOf: TypeAlias = Callable[[str, str], str]
+"""Function from the path and the id of a memory to its address."""
 
 
-def search(store: MemoryStore, given: Arguments, name: str) -> ToolAnswer:
-    """The memories that answer a query, best first. `name` is that of the store in URIs."""
+def search(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
+    """The memories that answer a query, best first."""
     found = store.search(required_text(given, "query", "search"), limit=LIMIT)
-    return _json({"results": [_result(hit, name) for hit in found.hits]})
+    return _json({"results": [_result(hit, url_of) for hit in found.hits]})
 
 
-def _result(hit: Hit, name: str) -> dict[str, str]:
-    return {"id": hit.memory_id, "title": hit.path.removeprefix(f"{ROOT}/"), "url": uri_of(name, hit.path)}
+def _result(hit: Hit, url_of: UrlOf) -> dict[str, str]:
+    url = url_of(hit.path, hit.memory_id)
+    return {"id": hit.memory_id, "title": hit.path.removeprefix(f"{ROOT}/"), "url": url}
 
 
-def fetch(store: MemoryStore, given: Arguments, name: str) -> ToolAnswer:
+def fetch(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
     """The text of a memory, given by its id."""
     memory, text = store.by_id.get(required_text(given, "id", "fetch"))
     found: dict[str, Any] = {
         "id": memory.id,
         "title": memory.path.removeprefix(f"{ROOT}/"),
         "text": text,
-        "url": uri_of(name, memory.path),
+        "url": url_of(memory.path, memory.id),
         "metadata": {"version": memory.version_id, "updated_at": memory.updated_at.isoformat()},
     }
     room = MAX_REPLY_CHARS - len(json.dumps({**found, "text": ""})) - 200

@@ -7,6 +7,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcp import types as t
@@ -21,7 +22,9 @@ from retentive.mcp import resources
 from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.confirmation import confirmed, mass_delete
+from retentive.mcp.documents import UrlOf
 from retentive.mcp.tools import ONE_TOOL, ONE_TOOL_ONLY, TOOLS, McpCall, ToolSpec, deletes, run
+from retentive.mcp.uris import uri_of
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -64,6 +67,8 @@ class McpTarget:
     tools: tuple[ToolSpec, ...] = TOOLS
     may_read: bool = True
     may_write: bool = True
+    url_of: UrlOf | None = None
+    """Makes the addresses of memories for people, if they have pages; otherwise they are those of the resources."""
     may_continue: Callable[[], bool] = field(default=lambda: True)
     """Asked before events are delivered: false after the key was revoked."""
 
@@ -131,7 +136,7 @@ class McpService:
         if not target.allows(writes=writes):
             return _result(ToolAnswer(f"Error: the key needs the scope {'write' if writes else 'read'}", is_error=True))
         try:
-            call = McpCall(target.store, target.name, arguments, _call_id(ctx))
+            call = McpCall(target.store, arguments, target.url_of or partial(_uri, target.name), _call_id(ctx))
         except ValueError as error:
             return _result(ToolAnswer(f"Error: {error}", is_error=True))
         try:
@@ -250,6 +255,10 @@ async def _found(target: McpTarget, work: Callable[[], T]) -> T:
         return await target.run(work, is_read=True)
     except RetentiveError as error:
         raise MCPError(t.INTERNAL_ERROR, str(error)) from None
+
+
+def _uri(name: str, path: str, _: str) -> str:
+    return uri_of(name, path)
 
 
 def _overwrites(store: MemoryStore) -> bool:

@@ -15,11 +15,14 @@ from retentive.store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class McpCall:
-    """A call: the store, its name in URIs, the arguments, and the durable id of the call if the client has one."""
+    """A call: the store, the arguments, and the durable id of the call if the client has one.
+
+    `url_of` makes the address of a memory from its path and its id.
+    """
 
     store: MemoryStore
-    store_name: str
     arguments: Arguments
+    url_of: documents.UrlOf
     call_id: str | None = None
 
 
@@ -108,11 +111,11 @@ def _undo(call: McpCall) -> ToolAnswer:
 
 
 def _documents(call: McpCall) -> ToolAnswer:
-    return documents.search(call.store, call.arguments, call.store_name)
+    return documents.search(call.store, call.arguments, call.url_of)
 
 
 def _fetch(call: McpCall) -> ToolAnswer:
-    return documents.fetch(call.store, call.arguments, call.store_name)
+    return documents.fetch(call.store, call.arguments, call.url_of)
 
 
 TOOLS: tuple[ToolSpec, ...] = (

@@ -82,6 +82,8 @@ class Server:
     """OAuth, if it is configured."""
     is_alone: bool = True
     """True if no other process takes requests at the same address, so that sessions of MCP clients are possible."""
+    has_console: bool = False
+    """True if memories have pages for people, to which results for MCP clients refer."""
     is_stopping: bool = False
     mcp: McpEndpoint = field(init=False)
 
@@ -303,11 +305,20 @@ def server_of(
     tokens: Tokens | None = None,
     *,
     is_alone: bool = True,
+    has_console: bool = False,
 ) -> Server:
     """A server for an open location."""
     workers = workers or Workers()
-    telemetry = telemetry or Telemetry(metrics())
-    return Server(place, workers, Hub(workers.run), telemetry, limits or RateLimits(), tokens=tokens, is_alone=is_alone)
+    return Server(
+        place,
+        workers,
+        Hub(workers.run),
+        telemetry or Telemetry(metrics()),
+        limits or RateLimits(),
+        tokens=tokens,
+        is_alone=is_alone,
+        has_console=has_console,
+    )
 
 
 def application(

@@ -69,7 +69,7 @@ class McpEndpoint:
         body = await self._server.read_body(request, caller.key, lambda: store, reserve)
         owner = f"{caller.key.id} {caller.actor} {store.id}"
         messages = _again(body, request.receive)
-        await sessions.answer(request.scope, messages, send, self._target(caller, store), owner)
+        await sessions.answer(request.scope, messages, send, self._target(caller, store, request), owner)
 
     def stop(self) -> None:
         """End the streams of events. May be called from any thread and from a signal handler."""
@@ -116,7 +116,7 @@ class McpEndpoint:
 
         return store.through(INTEGRATION)
 
-    def _target(self, caller: Caller, store: MemoryStore) -> McpTarget:
+    def _target(self, caller: Caller, store: MemoryStore, request: Request) -> McpTarget:
         from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above
 
         async def run(work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> T:
@@ -132,8 +132,14 @@ class McpEndpoint:
             partial(self._changes_of, store),
             may_read=caller.key.allows("read"),
             may_write=caller.key.allows("write"),
+            url_of=partial(_page, f"{self._base(request)}/console/s/{store.id}") if self._server.has_console else None,
             may_continue=partial(self._server.place.keys.is_active, caller.key),
         )
+
+    def _base(self, request: Request) -> str:
+        """Address of the server, as people reach it."""
+        tokens = self._server.tokens
+        return str(request.base_url).rstrip("/") if tokens is None else tokens.resource
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
         """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if it takes too long."""
@@ -168,6 +174,11 @@ def _new_sessions(keeps_sessions: bool) -> HttpSessions:
     from retentive.mcp.http import HttpSessions  # noqa: PLC0415 - imports mcp
 
     return HttpSessions(keeps_sessions=keeps_sessions)
+
+
+def _page(store: str, _: str, memory_id: str) -> str:
+    """Address of the page of a memory in the web console, which survives renames."""
+    return f"{store}/id/{memory_id}"
 
 
 def _only(patterns: tuple[str, ...]) -> str | None:

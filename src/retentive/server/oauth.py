@@ -124,7 +124,7 @@ class Tokens:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._resource = resource.rstrip("/")
+        self.resource = resource.rstrip("/")
         self._issuers = {each.issuer: (each, KeySource(each.issuer, each.jwks_uri, monotonic)) for each in issuers}
         self._clock = clock
         self._monotonic = monotonic
@@ -148,13 +148,13 @@ class Tokens:
 
     def challenge(self, path: str = "") -> str:
         """Value of the header `WWW-Authenticate`, for a path with metadata of its own."""
-        return f'Bearer resource_metadata="{self._resource}{METADATA}{path}"'
+        return f'Bearer resource_metadata="{self.resource}{METADATA}{path}"'
 
     def metadata(self, path: str = "") -> Json:
         """Description of the protected resource, or of one path of it (RFC 9728, section 3.1)."""
         prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
         return {
-            "resource": self._resource + path,
+            "resource": self.resource + path,
             "authorization_servers": list(self._issuers),
             "bearer_methods_supported": ["header"],
             "scopes_supported": [prefix + scope for prefix in sorted(prefixes) for scope in SCOPES],

@@ -139,7 +139,8 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     together = QUICK_CALLS if is_local else 1
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
-    served = server_of(place, workers, limits, telemetry, _tokens(options), is_alone=options.workers == 1)
+    shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None}
+    served = server_of(place, workers, limits, telemetry, _tokens(options), **shape)
     return application(served, on_stop=stop, more=_more_routes(served, options))
 
 

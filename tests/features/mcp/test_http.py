@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -320,3 +321,18 @@ def test_long_memories_fit_into_a_body(api: Api) -> None:
 @pytest.mark.parametrize("store", ["%00", "x" * 999], ids=["control character", "long"])
 def test_an_invalid_name_of_a_store_is_refused(api: Api, store: str) -> None:
     assert api.post(f"/mcp?store={store}", {}).status == 400
+
+
+def test_results_refer_to_the_pages_of_the_console(tmp_path: Path) -> None:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, has_console=True) as api:
+        store = opened.store()
+        memory = store.create(A, "tea")
+
+        async def run() -> list[str]:
+            async with client_of(api) as client:
+                found = json.loads((await reply_of(client, "search", {"query": "tea"}))[0])["results"][0]
+                fetched = json.loads((await reply_of(client, "fetch", {"id": found["id"]}))[0])
+                return [found["url"], fetched["url"]]
+
+        page = f"{api.url}/console/s/{store.id}/id/{memory.memory_id}"
+        assert asyncio.run(run()) == [page, page]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -18,6 +17,7 @@ import pytest
 
 import retentive
 from retentive.testing.scripted_claude import scripted_claude
+from support import node
 from support.http_api import serving
 from support.pages import ROOT, blocks
 from support.printed import environment
@@ -123,15 +123,12 @@ def test_the_programs_and_curl_use_a_store(tmp_path: Path) -> None:
         assert store.read("/memories/notes.md") == "likes tea and cake"
 
 
-@pytest.mark.skipif(
-    "RETENTIVE_NODE_MODULES" not in os.environ or shutil.which("node") is None,
-    reason="RETENTIVE_NODE_MODULES does not name a folder with @anthropic-ai/sdk",
-)
+@pytest.mark.long
 def test_the_typescript_program_lists_memories(tmp_path: Path) -> None:
-    (tmp_path / "node_modules").symlink_to(os.environ["RETENTIVE_NODE_MODULES"])
+    folder = node.modules(node.SDK)
     (tmp_path / "sdk.mjs").write_text(program("sdk.mts").replace("STORE!", "STORE"))
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
         store = opened.store("team")
         store.execute({"command": "create", "path": "/memories/notes.md", "file_text": "likes tea"})
         given: dict[str, Any] = {"MEMORY_URL": api.url, "MEMORY_KEY": api.key, "STORE": store.id}
-        assert run("node sdk.mjs", tmp_path, **given) == "/notes.md likes tea\n"
+        assert node.output(tmp_path / "sdk.mjs", tmp_path, folder, **given) == "/notes.md likes tea\n"

@@ -28,8 +28,8 @@ ATTRIBUTES = frozenset(
         r"[a-z-]+",
         """accept action alt aria-current aria-hidden aria-label autocomplete autofocus charset checked class colspan
         content data-key data-row d datetime defer for height href id inputmode lang method name open placeholder
-        preserveaspectratio rel required role rows rx scope selected size spellcheck src title type value viewbox width
-        x y""",
+        preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type value
+        viewbox width x y""",
     )
 )
 LINKS = frozenset({"href", "src", "action"})

@@ -36,6 +36,7 @@ def rendered(text: str, base: str) -> Markup:
         tags=set(_TAGS),
         attributes={"a": {"href"}},
         allowed_classes={"span": {"host"}},
+        set_tag_attribute_values={"pre": {"tabindex": "0"}},  # long lines can be scrolled by keyboard
         attribute_filter=lambda _, name, value: _kept(name, value, base),
         generic_attribute_prefixes=set(),
         url_schemes={"http", "https", "mailto"},

@@ -23,7 +23,7 @@ CODE_S, CODE_TRIES = 60, 5
 LOCAL = "apikey_local"
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _MASK_CHARS = 16
-_MAX_FAILURES = 10
+_MAX_FAILURES, _MAX_WATCHED = 10, 10_000
 
 
 class Records(Protocol):
@@ -91,39 +91,44 @@ class Sessions:
         self._records = records
         self._code = code
         self._clock = clock
-        self._failures: list[float] = []
+        self._failures: dict[str, list[float]] = {}
 
     @property
     def is_local(self) -> bool:
         """True if people sign in with a one-time code."""
         return self._code is not None
 
-    @property
-    def is_blocked(self) -> bool:
-        """True after ten failures within a minute in this process."""
+    def is_blocked(self, who: str) -> bool:
+        """Return whether this address or key had ten failures within a minute, in this process."""
         now = self._clock()
-        self._failures = [at for at in self._failures if now - 60 < at <= now]
-        return len(self._failures) >= _MAX_FAILURES
+        recent = [at for at in self._failures.get(who, ()) if now - 60 < at <= now]
+        self._failures[who] = recent
+        return len(recent) >= _MAX_FAILURES
 
-    def authenticated(self, given: str) -> KeyRecord | None:
-        """The key with this text, or the key of a local place for the one-time code."""
+    def _failed(self, who: str) -> None:
+        if len(self._failures) >= _MAX_WATCHED:
+            self._failures.clear()
+        self._failures.setdefault(who, []).append(self._clock())
+
+    def authenticated(self, given: str, who: str) -> KeyRecord | None:
+        """The key with this text, or the key of a local place for the one-time code. `who` is the address."""
         if self._code is not None:
             found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
         else:
             found = self._keys.authenticated(given.strip())
         if found is None:
-            self._failures.append(self._clock())
+            self._failed(who)
         return found
 
     def is_own_key(self, record: KeyRecord, given: str) -> bool:
         """Return whether this is the text of the key, which a person types again before an irreversible change."""
         if self._code is not None:
             return True
-        if self.is_blocked:
+        if self.is_blocked(record.id):
             return False
         found = self._keys.authenticated(given.strip())
         if found is None or found.id != record.id:
-            self._failures.append(self._clock())
+            self._failed(record.id)
             return False
         return True
 

@@ -79,14 +79,15 @@ class Console:
         if refusal is not None:
             return self.failed(request, refusal, None)
         secure, wanted = _is_secure(request), _own_url(request.query_params.get("next", ""))
+        who = "" if request.client is None else request.client.host
         if request.method == "POST":
             form = await self._form(request)
             before = request.cookies.get(guard.cookie_name("_form", secure=secure), "")
             problem = "The sign-in page was open for too long. Try again."
             if before and is_form_token(before, _first(form, "csrf")):
-                problem = "Too many failed sign-ins. Wait a minute." if self.sessions.is_blocked else ""
+                problem = "Too many failed sign-ins. Wait a minute." if self.sessions.is_blocked(who) else ""
             if not problem:
-                found = await self.server.workers.run(partial(self.sessions.authenticated, _first(form, "key")))
+                found = await self.server.workers.run(partial(self.sessions.authenticated, _first(form, "key"), who))
                 if found is not None:
                     return await self._signed_in(request, found, _own_url(_first(form, "next")))
                 problem = "This did not work. Check what you typed."

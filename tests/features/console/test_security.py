@@ -72,10 +72,11 @@ def test_many_failed_sign_ins_are_blocked_for_a_minute(api: Api) -> None:
     now = [1_000.0]
     sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
     for _ in range(10):
-        assert sessions.authenticated("rtv_x") is None
-    assert sessions.is_blocked
+        assert sessions.authenticated("rtv_x", "192.0.2.1") is None
+    assert sessions.is_blocked("192.0.2.1")
+    assert not sessions.is_blocked("192.0.2.2")
     now[0] += 61
-    assert not sessions.is_blocked
+    assert not sessions.is_blocked("192.0.2.1")
 
 
 def test_the_cookie_of_a_sign_in_is_new_and_closed_to_scripts(api: Api) -> None:

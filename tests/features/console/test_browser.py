@@ -1,0 +1,163 @@
+"""The console in a real browser: nothing hostile runs, flows of people, and accessibility. In the long profile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from features.console.test_hostile import plant, urls
+from retentive import MemoryStore
+from support.http_api import Api
+from support.profiles import LONG, REQUIRED
+
+if not LONG:
+    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
+CHROMIUM = shutil.which("chromium") or ""
+AXE = Path(os.environ.get("RETENTIVE_AXE", ".cache/axe")) / "node_modules/axe-core/axe.min.js"
+if not CHROMIUM and not REQUIRED:
+    pytest.skip("chromium is not installed", allow_module_level=True)
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - only with a browser
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+HARMLESS = "Password forms should have"  # advice of Chromium: a form with a key has no name of a user
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@contextmanager
+def signed_in(
+    browser: Browser, api: Api, *, scheme: str = "light", width: int = 1440, js: bool = True, problems: list[str]
+) -> Iterator[Page]:
+    """A page of a person who has signed in with the form. `problems` gets what no page may do."""
+    context = browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": 900},
+        java_script_enabled=js,
+        base_url=api.url,
+    )
+    page = context.new_page()
+    page.on("console", lambda message: problems.append(message.text) if HARMLESS not in message.text else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    page.on("request", lambda asked: None if asked.url.startswith(api.url) else problems.append(asked.url))
+    page.goto("/console/")
+    page.fill("#key", api.key)
+    page.click("button.main")
+    yield page
+    context.close()
+
+
+def test_the_detector_sees_a_script_that_runs(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content("<img src=x onerror='window.pwned=1'>")
+    page.wait_for_function("window.pwned === 1")
+    page.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_nothing_hostile_runs_or_loads(browser: Browser, api: Api, scheme: str, width: int) -> None:
+    planted, problems = plant(api.place.opened, 1), list[str]()
+    with signed_in(browser, api, scheme=scheme, width=width, problems=problems) as page:
+        for url in urls(planted):
+            answer = page.goto(url)
+            assert answer is not None
+            if answer.status >= 400:  # Chromium logs these as errors
+                problems = [each for each in problems if "Failed to load resource" not in each]
+            assert page.evaluate("window.pwned") is None, url
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, url
+    assert [each for each in problems if "Failed to load resource" not in each] == []
+
+
+@pytest.mark.parametrize("js", [True, False], ids=["with JavaScript", "without"])
+def test_a_session_is_undone_and_the_undo_undone(browser: Browser, api: Api, store: MemoryStore, js: bool) -> None:
+    problems: list[str] = []
+    with signed_in(browser, api, js=js, problems=problems) as page:
+        page.goto(f"/console/s/{store.id}/activity")
+        page.get_by_role("link", name="session:s2").first.click()
+        expect(page.locator("td.del")).to_contain_text("two")
+        page.get_by_role("link", name="Undo all of it").click()
+        expect(page.locator("main")).to_contain_text("nothing has happened yet")
+        page.get_by_role("button", name="Undo: 1 step").click()
+        expect(page.locator("h1")).to_contain_text("Change")
+        assert "two" in store.read("/memories/notes/a.md")
+        page.get_by_role("link", name="Undo this change").click()
+        page.get_by_role("button", name="Undo: 1 step").click()
+        expect(page.locator("h1")).to_contain_text("Change")
+        assert "two" not in store.read("/memories/notes/a.md")
+    assert problems == []
+
+
+def test_two_tabs_edit_the_same_memory_and_nothing_is_lost(browser: Browser, api: Api, store: MemoryStore) -> None:
+    problems: list[str] = []
+    with signed_in(browser, api, problems=problems) as first:
+        second = first.context.new_page()
+        for page in (first, second):
+            page.goto(f"/console/s/{store.id}/edit/notes/a.md")
+        first.fill("#text", "# Notes\n\none\n2\nthree\nfrom the first\n")
+        first.get_by_role("button", name="Save").click()
+        second.fill("#text", "# From the second\n\none\n2\nthree\n")
+        second.get_by_role("button", name="Save").click()
+        expect(second.locator("[role=alert]")).to_contain_text("Not saved")
+        second.get_by_role("button", name="Save this text").click()
+        expect(second.locator("article")).to_contain_text("from the first")
+    assert store.read("/memories/notes/a.md") == "# From the second\n\none\n2\nthree\nfrom the first\n"
+
+
+def test_a_review_by_keyboard_alone(browser: Browser, api: Api, store: MemoryStore) -> None:
+    store.change_settings({"review": ["session:new"]})
+    for name in ("x", "y"):
+        store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
+    problems: list[str] = []
+    with signed_in(browser, api, problems=problems) as page:
+        page.goto(f"/console/s/{store.id}/tree/")
+        page.keyboard.type("gr")
+        expect(page.locator("h1")).to_have_text("Review")
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        expect(page.locator("td")).to_contain_text(["x"])
+        page.keyboard.press("a")
+        page.wait_for_url("**/review/*")
+        expect(page.locator(".meta").first).to_have_text("1 waiting")
+        page.keyboard.press("r")
+        expect(page.locator(".meta").first).to_have_text("0 waiting")
+        page.keyboard.press("/")
+        page.keyboard.type("a")
+        expect(page.locator(".find input")).to_have_value("a")
+    assert store.read("/memories/x.md") == "x\n"
+    assert problems == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1440), ("light", 1440), ("dark", 390)])
+def test_axe_finds_nothing(browser: Browser, api: Api, store: MemoryStore, scheme: str, width: int) -> None:
+    if not AXE.exists() and not REQUIRED:
+        pytest.skip("axe-core is not installed")
+    store.change_settings({"review": ["session:new"], "audit": True, "trust": {"session:s1": "unconfirmed"}})
+    store.create("/memories/x.md", "x\n", actor="session:new")
+    at, memory = f"/console/s/{store.id}", store.load("/memories/notes/a.md")[0]
+    pages = [
+        "/tree/", "/tree/?at=r1", "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
+        "/m/notes/a.md?view=history", "/change/r2", "/change/r2?view=unified", "/activity", "/undo?change=r1",
+        "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
+        f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats", "/audit?verify=1",
+        f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}", "/m/unknown",
+    ]  # fmt: skip
+    found: list[str] = []
+    script = AXE.read_text("utf-8")
+    with signed_in(browser, api, scheme=scheme, width=width, problems=[]) as page:
+        for url in ["/console/login", "/console/", "/console/keys", "/console/health", *(at + each for each in pages)]:
+            page.goto(url)
+            page.evaluate(script)
+            result = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
+            found += [f"{url}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in result["violations"]]
+    assert found == []

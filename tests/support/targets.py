@@ -55,7 +55,8 @@ class RetentiveTarget(Target):
         import retentive
 
         # The judge compares every byte of random texts, and some of them look like secret keys.
-        self.opened: Retentive = retentive.open(url, sensitive="off")
+        is_url = url.startswith("http")
+        self.opened: Retentive = retentive.open(url) if is_url else retentive.open(url, sensitive="off")
         self._by_tool = by_tool
         self._stores: dict[str, MemoryStore] = {}
 

@@ -1,0 +1,94 @@
+"""Clients of a server while workers are killed, and connections to clients and to the database are cut.
+
+The clients repeat what they can repeat safely. Every reply must fit one order of the commands.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from support import servers
+from support.linearizability.explanation import why_not
+from support.linearizability.history import record
+from support.profiles import sized
+from support.protocols import S3, Postgresql
+from support.proxy import Proxy
+from support.served_process import process_serving
+
+pytestmark = pytest.mark.long
+
+RUNS = sized(quick=1, long=4, full=50)
+"""Histories on each backend."""
+PROCESSES, THREADS, COMMANDS = 3, 2, 25
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_histories_are_linearizable(backend: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = random.Random(f"{backend} {seed}")
+    with location(backend, f"chaos_{seed}", tmp_path) as (at, database), ExitStack() as open_:
+        running = open_.enter_context(process_serving(at, "--workers", "2"))
+        port = urlsplit(running.url).port or 0
+        clients = open_.enter_context(Proxy(port, S3))
+        monkeypatch.setenv("RETENTIVE_API_KEY", running.key)
+        pool = open_.enter_context(ThreadPoolExecutor(1))
+        history = pool.submit(
+            record,
+            clients.through(running.url),
+            tmp_path / "out",
+            processes=PROCESSES,
+            threads=THREADS,
+            count=COMMANDS,
+            seed=seed,
+            scene=("memories", "tree")[seed % 2],
+        )
+        done = disturb(chosen, running.process.pid, clients, database, history.done)
+        found = history.result()
+    assert why_not(found) == ""
+    assert sum(each.known and not each.did_nothing for each in found) > len(found) / 2
+    assert done.total() > 0, done
+
+
+@contextmanager
+def location(backend: str, name: str, directory: Path) -> Iterator[tuple[str, Proxy | None]]:
+    """A new location, and the proxy to its database."""
+    if backend == "sqlite":
+        yield f"sqlite:///{directory}/memory.db", None
+        return
+    server = servers.postgresql()
+    with Proxy(server.port, Postgresql) as proxy:
+        yield f"{proxy.through(server.new_database(name))}?timeout_s=2", proxy
+
+
+def disturb(
+    chosen: random.Random, parent: int, clients: Proxy, database: Proxy | None, is_over: Callable[[], bool]
+) -> Counter[str]:
+    """Kill and cut at random moments until the history is recorded."""
+    done: Counter[str] = Counter()
+    while not is_over():
+        time.sleep(chosen.uniform(0.02, 0.3))
+        act = chosen.choice(["kill a worker", "cut clients", "cut clients", "cut the database"])
+        if act == "kill a worker" and (pids := workers(parent)):
+            with suppress(ProcessLookupError):
+                os.kill(chosen.choice(pids), signal.SIGKILL)
+        elif act == "cut clients":
+            clients.cut_all()
+        elif database is not None:
+            database.cut_all()
+        done[act] += 1
+    return done
+
+
+def workers(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BACKENDS = ("sqlite", "directory")
 CONTROL = "sdk"  # the SDK's own local tool, which keeps no versions and loses changes
 STORES = ("default", "user-42")
+MOST_OPENINGS = 30
 UNKNOWN = "outcome of this command is unknown"
 FULL = "Error: The memory store is full"
 
@@ -69,8 +70,20 @@ class RetentiveTarget(Target):
     def store(self, key: str) -> MemoryStore:
         """Return the memory store with this key. It is looked up once."""
         if key not in self._stores:
-            self._stores[key] = self.opened.store(key)
+            self._stores[key] = self._opened(key)
         return self._stores[key]
+
+    def _opened(self, key: str) -> MemoryStore:
+        """Open a store. A server that was disturbed in each attempt of the client is asked again."""
+        from retentive.errors import RetentiveError
+
+        for _ in range(MOST_OPENINGS):
+            try:
+                return self.opened.store(key)
+            except RetentiveError as error:
+                if not error.retryable:
+                    raise
+        return self.opened.store(key)
 
     def _call(self, store: str, command: Command) -> Answer:
         from anthropic.lib.tools import ToolError

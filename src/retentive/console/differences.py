@@ -20,7 +20,7 @@ _BLANK = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line. `kind` is `context`, `removed`, `added`, or `fold` for unchanged lines that are left out."""
 
     kind: str
@@ -34,7 +34,7 @@ class Shown:
     """The difference of one memory, as a page shows it."""
 
     path: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     old_id: str = ""
     new_id: str = ""
     memory_id: str = ""
@@ -52,9 +52,9 @@ class Shown:
         return sum(row.kind == "removed" for row in self.rows)
 
     @property
-    def pairs(self) -> list[tuple[Row | None, Row | None]]:
+    def pairs(self) -> list[tuple[TableRow | None, TableRow | None]]:
         """The rows side by side."""
-        found: list[tuple[Row | None, Row | None]] = []
+        found: list[tuple[TableRow | None, TableRow | None]] = []
         for is_changed, group in groupby(self.rows, key=lambda row: row.kind in {"removed", "added"}):
             rows = list(group)
             if is_changed:
@@ -95,7 +95,7 @@ def _note(found: MemoryDifference) -> str:
     return ""
 
 
-def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[Row]:
+def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
     old = new = 1
     for line in lines:
         if line.kind == "hunk":
@@ -104,13 +104,15 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[Row]:
             start = int(found[1]) + (found[2] == "0")
             if start > old:
                 count = start - old
-                yield Row("fold", Markup("{} unchanged line{}").format(count, "s" if count > 1 else ""))
+                yield TableRow("fold", Markup("{} unchanged line{}").format(count, "s" if count > 1 else ""))
             old, new = start, int(found[3]) + (found[4] == "0")
         elif line.kind != "header":
             html = marked(line.text, _joined(line.text, line.marks), "b")
             if not line.newline:
                 html += Markup(' <i class="box">no newline at the end</i>')
-            yield Row(line.kind, html, None if line.kind == "added" else old, None if line.kind == "removed" else new)
+            yield TableRow(
+                line.kind, html, None if line.kind == "added" else old, None if line.kind == "removed" else new
+            )
             old, new = old + (line.kind != "added"), new + (line.kind != "removed")
 
 

@@ -83,7 +83,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HtmlPage:
     """An answer in HTML: a template and its values."""
 
     template: str
@@ -108,8 +108,8 @@ class Download:
     media_type: str = "text/plain; charset=utf-8"
 
 
-Answer: TypeAlias = "Page | Redirect | Download"
-Handler: TypeAlias = Callable[[Visit], Answer]
+PageAnswer: TypeAlias = "HtmlPage | Redirect | Download"
+PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class PageRoute:
     method: str
     path: str
     scope: Scope
-    handler: Handler
+    handler: PageHandler
 
 
 def tool_path(path: str) -> str:

@@ -26,7 +26,7 @@ from retentive.console.sessions import (
     is_form_token,
 )
 from retentive.console.table import PAGES
-from retentive.console.visits import BASE, Answer, Download, Page, PageRoute, Redirect, Visit
+from retentive.console.visits import BASE, Download, HtmlPage, PageAnswer, PageRoute, Redirect, Visit
 from retentive.errors import RetentiveError
 from retentive.server.application import Server
 from retentive.server.calls import Caller
@@ -97,7 +97,7 @@ class Console:
     def _login_page(self, request: Request, wanted: str, problem: str, status: int) -> Response:
         secret, secure = secrets.token_urlsafe(24), _is_secure(request)
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": self.sessions.is_local}
-        response = self._html(Page("login.html", values, status, "Sign in"), None)
+        response = self._html(HtmlPage("login.html", values, status, "Sign in"), None)
         response.headers.append("set-cookie", guard.cookie("_form", secret, secure=secure, max_age=IDLE_S))
         return response
 
@@ -164,7 +164,7 @@ class Console:
 
     def _made(self, visit: Visit, route: PageRoute, csrf: str) -> Response:
         try:
-            answer: Answer = route.handler(visit)
+            answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
             return self._html(_error_page(found), visit, csrf)
@@ -180,7 +180,7 @@ class Console:
             return StreamingResponse(answer.pieces, headers=headers, media_type=answer.media_type)
         return self._html(answer, visit, csrf)
 
-    def _html(self, page: Page, visit: Visit | None, csrf: str = "") -> Response:
+    def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
         body = environment().get_template(page.template).render(values)
         headers = {**guard.HEADERS, **guard.PRIVATE}
@@ -273,10 +273,10 @@ def _own_url(wanted: str) -> str:
     return wanted if is_own and "\\" not in wanted else f"{BASE}/"
 
 
-def _error_page(error: HttpError) -> Page:
+def _error_page(error: HttpError) -> HtmlPage:
     titles = {403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too many requests"}
     values = {"message": error.message, "code": error.code, "status": error.status}
-    return Page("error.html", values, error.status, titles.get(error.status, "This did not work"))
+    return HtmlPage("error.html", values, error.status, titles.get(error.status, "This did not work"))
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import retentive
 from retentive.audit.chain import Head
 from retentive.console.pages.stores import fullness
-from retentive.console.visits import Answer, Download, Page, Redirect, Visit, number
+from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, number
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.history.reads import LogFilter
 from retentive.server.calls import RouteCall, Streamed
@@ -29,7 +29,7 @@ def call_of(visit: Visit, **ids: str) -> RouteCall:
     return RouteCall(visit.place, visit.caller, visit.method, "/console", ids=ids)
 
 
-def settings(visit: Visit) -> Answer:
+def settings(visit: Visit) -> PageAnswer:
     """The settings; with POST, changed ones. Each value is JSON; an empty one restores the default."""
     if visit.method == "POST":
         visit.need("admin")
@@ -50,7 +50,7 @@ def settings(visit: Visit) -> Answer:
         }
         for each in dataclasses.fields(Settings)
     ]
-    return Page("settings.html", {"rows": rows, "area": "settings"}, title="Settings")
+    return HtmlPage("settings.html", {"rows": rows, "area": "settings"}, title="Settings")
 
 
 def _plain(found: Settings, name: str) -> object:
@@ -71,7 +71,7 @@ def _typed(visit: Visit) -> dict[str, object]:
     return found
 
 
-def stats(visit: Visit) -> Answer:
+def stats(visit: Visit) -> PageAnswer:
     """Limits, and the changes of the last days."""
     now = datetime.now(UTC)
     page = visit.store.history.page(only=LogFilter(since=now - timedelta(days=DAYS)), limit=5_000)
@@ -93,10 +93,10 @@ def stats(visit: Visit) -> Answer:
         "is_cut": page.next is not None,
         "full": fullness(visit.info, visit.store.settings()),
     }
-    return Page("stats.html", {**values, "area": "stats"}, title="Usage")
+    return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage")
 
 
-def audit(visit: Visit) -> Answer:
+def audit(visit: Visit) -> PageAnswer:
     """The newest entries of the audit log, and its verification."""
     log, verified = visit.store.audit, None
     expect = visit.query.get("expect", "").strip()[:_HEAD_CHARS]
@@ -104,22 +104,22 @@ def audit(visit: Visit) -> Answer:
         verified = log.verify(expect=[Head.parse(expect)] if expect else [])
     entries = list(log.entries())[-ENTRIES:][::-1]
     values = {"entries": entries, "verified": verified, "expect": expect, "is_on": visit.store.settings().audit}
-    return Page("audit.html", {**values, "area": "audit"}, title="Audit log")
+    return HtmlPage("audit.html", {**values, "area": "audit"}, title="Audit log")
 
 
-def export(visit: Visit) -> Answer:
+def export(visit: Visit) -> PageAnswer:
     """The memories with their history, as an archive."""
     found = administration.export_store(call_of(visit, memory_store_id=visit.info.id), format="tar.gz")
     assert isinstance(found, Streamed)
     return Download(f"{visit.info.id}.tar.gz", found.pieces, found.media_type)
 
 
-def list_keys(visit: Visit) -> Answer:
+def list_keys(visit: Visit) -> PageAnswer:
     """The API keys of the workspace."""
     return _keys(visit, None)
 
 
-def _keys(visit: Visit, made: object) -> Answer:
+def _keys(visit: Visit, made: object) -> PageAnswer:
     found = keys.list_api_keys(
         call_of(visit),
         after_id=None,
@@ -129,10 +129,10 @@ def _keys(visit: Visit, made: object) -> Answer:
         status=None,
         workspace_id=None,
     )
-    return Page("keys.html", {"keys": found["data"], "made": made, "scopes": SCOPES}, title="API keys")
+    return HtmlPage("keys.html", {"keys": found["data"], "made": made, "scopes": SCOPES}, title="API keys")
 
 
-def create_key(visit: Visit) -> Answer:
+def create_key(visit: Visit) -> PageAnswer:
     """Create a key, and show its text once."""
     visit.check_key()
     days = number(visit.given("days").strip(), 1, 36_500, 0)
@@ -151,7 +151,7 @@ def create_key(visit: Visit) -> Answer:
     return _keys(visit, made)
 
 
-def archive_key(visit: Visit) -> Answer:
+def archive_key(visit: Visit) -> PageAnswer:
     """Revoke a key."""
     visit.check_key()
     call = call_of(visit, api_key_id=visit.given("id"))
@@ -162,7 +162,7 @@ def archive_key(visit: Visit) -> Answer:
     return Redirect("/console/keys")
 
 
-def health(visit: Visit) -> Answer:
+def health(visit: Visit) -> PageAnswer:
     """Stores of the workspace that need a person, and the version of the server."""
     troubled = []
     found = visit.place.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
@@ -175,4 +175,4 @@ def health(visit: Visit) -> Answer:
         except RetentiveError as error:
             troubled.append((info, error.code))
     values = {"troubled": troubled, "version": retentive.__version__, "count": len(found.items)}
-    return Page("health.html", values, title="Health")
+    return HtmlPage("health.html", values, title="Health")

@@ -10,7 +10,7 @@ from typing import cast
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.history import FILES, time_of
-from retentive.console.visits import Answer, Page, Redirect, Visit, not_found
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.history.apply import RestoreOutcome, Step
 from retentive.history.plan import Mode
@@ -23,7 +23,7 @@ _MODES = ("refuse", "merge", "force")
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
 
-def undo(visit: Visit) -> Answer:
+def undo(visit: Visit) -> PageAnswer:
     """Preview of the undo of a change, or of all changes of an actor; with POST, the undo."""
     change, actor, since = (_asked(visit, name) for name in ("change", "actor", "since"))
     if bool(change) == bool(actor):
@@ -40,12 +40,12 @@ def undo(visit: Visit) -> Answer:
     return _answer(visit, run, mode, heading=heading, action="undo", fields=fields)
 
 
-def restore(visit: Visit) -> Answer:
+def restore(visit: Visit) -> PageAnswer:
     """Preview of a restore to a moment; with POST, the restore."""
     path, to = _asked(visit, "path") or ROOT, _asked(visit, "to")
     fields, mode = {"path": path, "to": to}, _mode(visit)
     if not to:
-        return Page("restore.html", {"path": path, "area": "tree"}, title="Restore")
+        return HtmlPage("restore.html", {"path": path, "area": "tree"}, title="Restore")
 
     def run(is_preview: bool) -> RestoreOutcome:
         return visit.store.history.restore(path, moment(to), mode=mode, dry_run=is_preview)
@@ -62,7 +62,7 @@ def _answer(
     heading: str,
     action: str,
     fields: dict[str, str],
-) -> Answer:
+) -> PageAnswer:
     try:
         outcome = run(True)
     except NotFound:
@@ -88,10 +88,10 @@ def _answer(
         "is_pattern": any(char in fields.get("actor", "") for char in "*?"),
         "area": "activity",
     }
-    return Page("preview.html", values, 409 if visit.method == "POST" else 200, title=heading)
+    return HtmlPage("preview.html", values, 409 if visit.method == "POST" else 200, title=heading)
 
 
-def _done(visit: Visit, done: RestoreOutcome) -> Answer:
+def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
     if done.proposed:
         return Redirect(visit.url("review"))
     newest = visit.store.history.page(limit=1).items

@@ -5,7 +5,7 @@ from __future__ import annotations
 from retentive.console import differences
 from retentive.console.pages.tree import parsed
 from retentive.console.visible import is_hidden
-from retentive.console.visits import Answer, Page, Redirect, Visit, not_found, page_path, tool_path
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.errors import Conflict, NotFound
 from retentive.server.errors import invalid
 from retentive.storage.contract import Memory
@@ -13,7 +13,7 @@ from retentive.values import diff
 from retentive.values.records import Written
 
 
-def edit(visit: Visit) -> Answer:
+def edit(visit: Visit) -> PageAnswer:
     """The form with the text of a memory; with POST, the change."""
     path = parsed(visit.memory_path).text
     if visit.method == "POST":
@@ -23,13 +23,13 @@ def edit(visit: Visit) -> Answer:
     return _form(path, text, memory.version_id)
 
 
-def _form(path: str, text: str, version_id: str, *, is_new: bool = False) -> Page:
+def _form(path: str, text: str, version_id: str, *, is_new: bool = False) -> HtmlPage:
     hidden = sum(char not in "\n\t" and is_hidden(char) for char in text)
     values = {"path": path, "text": text, "version_id": version_id, "is_new": is_new, "hidden": hidden, "area": "tree"}
-    return Page("edit.html", values, title=f"Edit {path}")
+    return HtmlPage("edit.html", values, title=f"Edit {path}")
 
 
-def _save(visit: Visit, path: str) -> Answer:
+def _save(visit: Visit, path: str) -> PageAnswer:
     base_id = visit.given("version")
     text = _typed(visit, visit.store.version_text(base_id))
     try:
@@ -39,7 +39,7 @@ def _save(visit: Visit, path: str) -> Answer:
     return _saved(visit, written)
 
 
-def _conflict(visit: Visit, path: str, mine: str, base_id: str) -> Answer:
+def _conflict(visit: Visit, path: str, mine: str, base_id: str) -> PageAnswer:
     """The page after somebody else changed the memory: both changes, and the merged text."""
     base = visit.store.version_text(base_id)
     try:
@@ -58,10 +58,10 @@ def _conflict(visit: Visit, path: str, mine: str, base_id: str) -> Answer:
         "overlaps": len(merged.conflicts),
         "area": "tree",
     }
-    return Page("conflict.html", values, 409, title=f"Conflict: {path}")
+    return HtmlPage("conflict.html", values, 409, title=f"Conflict: {path}")
 
 
-def create(visit: Visit) -> Answer:
+def create(visit: Visit) -> PageAnswer:
     """The form for a new memory; with POST, the new memory."""
     if visit.method != "POST":
         under = visit.query.get("under") or tool_path("")
@@ -70,27 +70,27 @@ def create(visit: Visit) -> Answer:
     return _saved(visit, visit.store.write(path, _typed(visit, ""), if_version=""))
 
 
-def rename(visit: Visit) -> Answer:
+def rename(visit: Visit) -> PageAnswer:
     """The form for another path; with POST, the rename."""
     path = parsed(visit.memory_path).text
     if visit.method != "POST":
         memory, _ = _load(visit, path)
-        return Page("move.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Rename {path}")
+        return HtmlPage("move.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Rename {path}")
     target = parsed(visit.given("path").strip()).text
     return _saved(visit, visit.store.rename(path, target, if_version=visit.given("version")))
 
 
-def delete(visit: Visit) -> Answer:
+def delete(visit: Visit) -> PageAnswer:
     """The question; with POST, the deletion. The history is kept."""
     path = parsed(visit.memory_path).text
     if visit.method != "POST":
         memory, _ = _load(visit, path)
-        return Page("delete.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Delete {path}")
+        return HtmlPage("delete.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Delete {path}")
     written = visit.store.delete(path, if_version=visit.given("version"))
     return Redirect(visit.url("review") if written.is_proposed else visit.url("change", written.version_id))
 
 
-def _saved(visit: Visit, written: Written) -> Answer:
+def _saved(visit: Visit, written: Written) -> PageAnswer:
     if written.is_proposed:
         return Redirect(visit.url("activity"))
     return Redirect(visit.url("m", page_path(written.path)))

@@ -6,14 +6,14 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from retentive.console.visible import marked
-from retentive.console.visits import Answer, Page, Visit
+from retentive.console.visits import HtmlPage, PageAnswer, Visit
 from retentive.search.results import age
 from retentive.values.paths import ROOT
 
 HITS = 50
 
 
-def search(visit: Visit) -> Answer:
+def search(visit: Visit) -> PageAnswer:
     """The best memories for a query, with their best lines. POST keeps the query out of the address and of logs."""
     asked = {name: visit.given(name) or visit.query.get(name, "") for name in ("q", "under", "re")}
     query, under = asked["q"].strip(), asked["under"].strip()
@@ -38,4 +38,4 @@ def search(visit: Visit) -> Answer:
             for hit in found.hits
         ]
         values["directories"] = Counter(hit.path.rpartition("/")[0] for hit in found.hits).most_common(8)
-    return Page("search.html", values, title=f"Search: {query}" if query else "Search")
+    return HtmlPage("search.html", values, title=f"Search: {query}" if query else "Search")

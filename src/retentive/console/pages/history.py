@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from retentive.console.differences import of_memory
-from retentive.console.visits import Answer, Page, Visit, not_found
+from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found
 from retentive.errors import NotFound
 from retentive.history.differences import Differences
 from retentive.history.reads import LogFilter
@@ -23,7 +23,7 @@ FILES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ChangeRun:
     """Consecutive changes of one actor through one integration, newest first."""
 
     actor: str
@@ -32,7 +32,7 @@ class Run:
     versions: tuple[Version, ...]
 
 
-def show_versions(visit: Visit) -> Answer:
+def show_versions(visit: Visit) -> PageAnswer:
     """The difference of two versions."""
     old, _, new = visit.ids["pair"].partition("..")
     if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):
@@ -44,7 +44,7 @@ def show_versions(visit: Visit) -> Answer:
     return _page(visit, found, heading="Compare two versions")
 
 
-def show_change(visit: Visit) -> Answer:
+def show_change(visit: Visit) -> PageAnswer:
     """The difference that one change made, named by its revision or by the id of a version."""
     try:
         found = visit.store.history.differences(change=visit.ids["revision"])
@@ -53,14 +53,14 @@ def show_change(visit: Visit) -> Answer:
     return _page(visit, found, heading=f"Change {visit.ids['revision'][-12:]}", change=visit.ids["revision"])
 
 
-def show_actor(visit: Visit) -> Answer:
+def show_actor(visit: Visit) -> PageAnswer:
     """The differences that all changes of an actor made."""
     actor = visit.ids["actor"]
     only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     return _page(visit, visit.store.history.differences(only=only), heading="What this actor did", actor=actor)
 
 
-def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> Page:
+def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> HtmlPage:
     shown = [of_memory(each) for each in found.found[:FILES]]
     values = {
         "heading": heading,
@@ -74,10 +74,10 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
         "is_split": visit.query.get("view") != "unified",
         "area": "activity",
     }
-    return Page("diff.html", values, title=heading)
+    return HtmlPage("diff.html", values, title=heading)
 
 
-def show_activity(visit: Visit) -> Answer:
+def show_activity(visit: Visit) -> PageAnswer:
     """The changes of a store, newest first, grouped by actor."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     if asked["operation"] not in {"", "created", "modified", "deleted"}:
@@ -89,9 +89,9 @@ def show_activity(visit: Visit) -> Answer:
         path = f"{ROOT}/{path.lstrip('/')}"
     found = visit.store.history.page(path or None, only=only, after=visit.query.get("after"), limit=VERSIONS)
     versions = [each.version for each in found.items]
-    runs = [Run(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
+    runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
     values = {"runs": runs, "following": found.next, "asked": asked, "area": "activity"}
-    return Page("activity.html", values, title="Activity")
+    return HtmlPage("activity.html", values, title="Activity")
 
 
 def _origin(version: Version) -> tuple[str, str, str]:

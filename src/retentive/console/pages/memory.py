@@ -12,7 +12,7 @@ from retentive.by_id import read_memory
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.tree import parsed, parts, read, side
 from retentive.console.visible import boxed
-from retentive.console.visits import Answer, Download, Page, Redirect, Visit, not_found, number, page_path
+from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
 from retentive.engine.queries import load
 from retentive.errors import NotFound
 from retentive.history.history import BlameLine
@@ -28,7 +28,7 @@ VIEWS = ("rendered", "raw", "blame", "history")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """A line of a page, with its author in blame."""
 
     number: int
@@ -37,7 +37,7 @@ class Line:
     is_first: bool = False
 
 
-def show_memory(visit: Visit) -> Answer:
+def show_memory(visit: Visit) -> PageAnswer:
     """A memory in one of its views."""
     path, at = parsed(visit.memory_path), visit.query.get("at", "")
     try:
@@ -59,7 +59,7 @@ def show_memory(visit: Visit) -> Answer:
         "levels": side(visit, path.text),
         **_content(visit, memory, text, view),
     }
-    return Page("memory.html", {**values, "area": "tree"}, title=path.text)
+    return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text)
 
 
 def _view(visit: Visit, memory: Memory) -> str:
@@ -83,23 +83,23 @@ def _content(visit: Visit, memory: Memory, text: str, view: str) -> dict[str, ob
     return {"lines": shown, "first": first, "total": len(lines), "last": first - 1 + len(shown)}
 
 
-def _raw(text: str) -> list[Line]:
+def _raw(text: str) -> list[SourceLine]:
     rows = text.split("\n")
     if rows[-1] == "":
         rows.pop()
-    return [Line(at, boxed(row)) for at, row in enumerate(rows, start=1)]
+    return [SourceLine(at, boxed(row)) for at, row in enumerate(rows, start=1)]
 
 
-def _blamed(lines: Sequence[BlameLine]) -> list[Line]:
-    found, before = list[Line](), ""
+def _blamed(lines: Sequence[BlameLine]) -> list[SourceLine]:
+    found, before = list[SourceLine](), ""
     for each in lines:
         html = boxed(each.text.removesuffix("\n"))
-        found.append(Line(each.number, html, each.version, each.version.id != before))
+        found.append(SourceLine(each.number, html, each.version, each.version.id != before))
         before = each.version.id
     return found
 
 
-def _gone(visit: Visit, path: MemoryPath) -> Answer:
+def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
     """The page for a path without a memory: its last versions, if it had one."""
     if visit.query.get("at"):
         raise not_found("memory")
@@ -107,10 +107,10 @@ def _gone(visit: Visit, path: MemoryPath) -> Answer:
     if not versions:
         raise not_found("memory")
     values = {"path": path.text, "parts": parts(path.text), "versions": versions, "area": "tree"}
-    return Page("gone.html", values, 404, title=path.text)
+    return HtmlPage("gone.html", values, 404, title=path.text)
 
 
-def by_id(visit: Visit) -> Answer:
+def by_id(visit: Visit) -> PageAnswer:
     """Redirect from the id of a memory, which survives renames."""
     try:
         found, _ = core_of(visit.store).peek(read_memory(visit.ids["memory_id"]))
@@ -119,7 +119,7 @@ def by_id(visit: Visit) -> Answer:
     return Redirect(visit.url("m", page_path(found.path), view=visit.query.get("view")))
 
 
-def show_version(visit: Visit) -> Answer:
+def show_version(visit: Visit) -> PageAnswer:
     """One version with its text."""
     version, text = _version(visit)
     lines = [] if text is None else _raw(text)
@@ -136,10 +136,10 @@ def show_version(visit: Visit) -> Answer:
         "has_text": text is not None,
         "at": "",
     }
-    return Page("version.html", {**values, "area": "tree"}, title=f"Version {version.id[-8:]}")
+    return HtmlPage("version.html", {**values, "area": "tree"}, title=f"Version {version.id[-8:]}")
 
 
-def download(visit: Visit) -> Answer:
+def download(visit: Visit) -> PageAnswer:
     """The text of a version as a file, which a browser saves and never shows."""
     version, text = _version(visit)
     if text is None:
@@ -147,7 +147,7 @@ def download(visit: Visit) -> Answer:
     return Download(version.path.rpartition("/")[2] or "memory.txt", iter([text.encode()]))
 
 
-def compare(visit: Visit) -> Answer:
+def compare(visit: Visit) -> PageAnswer:
     """Redirect to the difference of two chosen versions."""
     old, new = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
     if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retentive.by_id import read_memory
-from retentive.console.visits import Answer, Page, Redirect, Visit, not_found
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID
@@ -13,20 +13,20 @@ from retentive.store import core_of
 VERSIONS = 1_000
 
 
-def sensitive(visit: Visit) -> Answer:
+def sensitive(visit: Visit) -> PageAnswer:
     """The kinds of sensitive values and their places, after a scan that a person started. Never the values."""
     visit.need("read")
     findings = visit.store.scan() if visit.query.get("scan") == "1" else None
-    return Page("sensitive.html", {"findings": findings, "area": "sensitive"}, title="Sensitive values")
+    return HtmlPage("sensitive.html", {"findings": findings, "area": "sensitive"}, title="Sensitive values")
 
 
-def redact(visit: Visit) -> Answer:
+def redact(visit: Visit) -> PageAnswer:
     """The question; with POST and the typed word, removal of the text of one version."""
     version_id = visit.given("version") or visit.query.get("version", "")
     if not VERSION_ID.fullmatch(version_id):
         raise not_found("memory version")
     if visit.method != "POST":
-        return Page("redact.html", {"version_id": version_id, "area": "sensitive"}, title="Redact")
+        return HtmlPage("redact.html", {"version_id": version_id, "area": "sensitive"}, title="Redact")
     if visit.given("typed").strip() != "redact":
         raise invalid("type the word redact to confirm; nothing was removed")
     visit.check_key()
@@ -37,7 +37,7 @@ def redact(visit: Visit) -> Answer:
     return Redirect(visit.url("sensitive"))
 
 
-def erase(visit: Visit) -> Answer:
+def erase(visit: Visit) -> PageAnswer:
     """The check before an erasure; with POST, the typed sentence and the key, the erasure and its proof."""
     visit.need("read")
     memory_id = visit.given("id") or visit.query.get("id", "")
@@ -51,7 +51,7 @@ def erase(visit: Visit) -> Answer:
         present = None
     if visit.method != "POST":
         found = {"memory_id": memory_id, "versions": versions, "names": names, "present": present}
-        return Page("erase.html", {**found, "area": "sensitive"}, title="Erase")
+        return HtmlPage("erase.html", {**found, "area": "sensitive"}, title="Erase")
     if visit.given("typed").strip() != "erase 1 memory":
         raise invalid("type `erase 1 memory` to confirm; nothing was removed")
     visit.check_key()
@@ -64,7 +64,7 @@ def erase(visit: Visit) -> Answer:
         "is_found": _is_found(visit, memory_id),
         "head": visit.store.audit.verify().head if visit.store.settings().audit else None,
     }
-    return Page("erased.html", {**values, "area": "sensitive"}, title="Erased")
+    return HtmlPage("erased.html", {**values, "area": "sensitive"}, title="Erased")
 
 
 def _is_found(visit: Visit, memory_id: str) -> bool:

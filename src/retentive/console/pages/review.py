@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retentive.console import differences
-from retentive.console.visits import Answer, Page, Redirect, Visit, not_found
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.review.proposals import DecisionOutcome, ProposedChange
 from retentive.server.errors import invalid
@@ -11,19 +11,19 @@ from retentive.server.errors import invalid
 QUEUE = 100
 
 
-def queue(visit: Visit) -> Answer:
+def queue(visit: Visit) -> PageAnswer:
     """The queue with its first proposal, and the newest decisions."""
     pending = visit.store.review.pending()
     values = {"pending": pending[:QUEUE], "total": len(pending), "decisions": visit.store.review.decisions()[:20]}
-    return Page("review.html", {**values, "shown": None, "obstacles": (), "area": "review"}, title="Review")
+    return HtmlPage("review.html", {**values, "shown": None, "obstacles": (), "area": "review"}, title="Review")
 
 
-def proposal(visit: Visit) -> Answer:
+def proposal(visit: Visit) -> PageAnswer:
     """One proposal: what it changes, and the decision."""
     return _proposal(visit, visit.ids["proposal_id"])
 
 
-def _proposal(visit: Visit, proposal_id: str, outcome: DecisionOutcome | None = None) -> Page:
+def _proposal(visit: Visit, proposal_id: str, outcome: DecisionOutcome | None = None) -> HtmlPage:
     review = visit.store.review
     try:
         found, texts = review.show(proposal_id)
@@ -44,14 +44,14 @@ def _proposal(visit: Visit, proposal_id: str, outcome: DecisionOutcome | None = 
         "decisions": (),
         "area": "review",
     }
-    return Page("review.html", values, 200 if outcome is None else 409, title="Review")
+    return HtmlPage("review.html", values, 200 if outcome is None else 409, title="Review")
 
 
 def _note(change: ProposedChange) -> str:
     return str(change) if change.operation in {"renamed", "deleted"} else ""
 
 
-def decide(visit: Visit) -> Answer:
+def decide(visit: Visit) -> PageAnswer:
     """Accept or refuse the selected proposals, all or none, and open the next one."""
     ids, decision = list(visit.form.get("id", ())), visit.given("decision")
     if not ids or decision not in {"accept", "merge", "refuse"}:
@@ -70,15 +70,15 @@ def decide(visit: Visit) -> Answer:
     return Redirect(visit.url("review", left[0].id) if left else visit.url("review"))
 
 
-def trust(visit: Visit) -> Answer:
+def trust(visit: Visit) -> PageAnswer:
     """Memories that are not trusted, and the patterns in quarantine."""
     found = visit.store.trust.doubted()
     settings = visit.store.settings()
     values = {"doubted": found[:500], "total": len(found), "quarantine": settings.quarantine, "levels": settings.trust}
-    return Page("trust.html", {**values, "area": "trust"}, title="Trust")
+    return HtmlPage("trust.html", {**values, "area": "trust"}, title="Trust")
 
 
-def confirm(visit: Visit) -> Answer:
+def confirm(visit: Visit) -> PageAnswer:
     """Trust the present text of a memory."""
     try:
         visit.store.trust.confirm(visit.given("path"))
@@ -87,7 +87,7 @@ def confirm(visit: Visit) -> Answer:
     return Redirect(visit.url("trust"))
 
 
-def quarantine(visit: Visit) -> Answer:
+def quarantine(visit: Visit) -> PageAnswer:
     """Hide the memories to which a contributor contributed, or show them again."""
     pattern = visit.given("pattern").strip()
     if visit.given("release"):

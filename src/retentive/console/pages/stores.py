@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from retentive.console.visits import Answer, Page, Redirect, Visit, not_found, store_url
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, store_url
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
 from retentive.storage.contract import StoreInfo, Version
@@ -30,7 +30,7 @@ class StoreRow:
         return self.info.created_at if self.last is None else self.last.created_at
 
 
-def list_stores(visit: Visit) -> Answer:
+def list_stores(visit: Visit) -> PageAnswer:
     """The stores that the key may see, newest first, or one with a key."""
     wanted, is_archived = visit.query.get("q", "").strip(), visit.query.get("archived") == "1"
     shown: list[StoreInfo] = []
@@ -44,10 +44,10 @@ def list_stores(visit: Visit) -> Answer:
         after = following = found.next
     rows = [_row(visit, each) for each in shown]
     values = {"rows": rows, "following": following, "q": wanted, "is_archived": is_archived}
-    return Page("stores.html", values, title="Stores")
+    return HtmlPage("stores.html", values, title="Stores")
 
 
-def by_key(visit: Visit) -> Answer:
+def by_key(visit: Visit) -> PageAnswer:
     """Redirect to the store with a key."""
     try:
         found = visit.place.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
-from retentive.console.visits import Answer, Page, Redirect, Visit, not_found, page_path, tool_path
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import load
@@ -63,7 +63,7 @@ def side(visit: Visit, path: str) -> list[dict[str, object]]:
     return levels
 
 
-def show_directory(visit: Visit) -> Answer:
+def show_directory(visit: Visit) -> PageAnswer:
     """A directory with its memories and directories, and its index.md below."""
     path = parsed(visit.memory_path)
     at = visit.query.get("at", "")
@@ -91,10 +91,10 @@ def show_directory(visit: Visit) -> Answer:
         "at": at,
         "settings": visit.store.settings(),
     }
-    return Page("tree.html", {**values, "area": "tree"}, title=path.text)
+    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text)
 
 
-def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> Answer:
+def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> PageAnswer:
     try:
         read(visit, load(path))
     except NotFound:
@@ -102,12 +102,12 @@ def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> Answer:
     return Redirect(visit.url("m", page_path(path.text), at=at))
 
 
-def root(visit: Visit) -> Answer:
+def root(visit: Visit) -> PageAnswer:
     """Redirect to the root directory."""
     return Redirect(visit.url("tree", "", at=visit.query.get("at")))
 
 
-def go(visit: Visit) -> Answer:
+def go(visit: Visit) -> PageAnswer:
     """Redirect to a path that a person typed."""
     wanted = visit.query.get("path", "").strip().removeprefix(ROOT).strip("/")
     return Redirect(visit.url("tree", page_path(tool_path(wanted)), at=visit.query.get("at")))

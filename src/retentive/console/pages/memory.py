@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from retentive.by_id import read_memory
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
-from retentive.console.pages.tree import parsed, parts, read, side
+from retentive.console.pages.tree import ListLevels, levels, parsed, parts, read
 from retentive.console.visible import boxed
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
 from retentive.engine.queries import load
@@ -56,7 +56,7 @@ def show_memory(visit: Visit) -> PageAnswer:
         "view": view,
         "at": at,
         "line_count": text.count("\n") + (not text.endswith("\n") and text != ""),
-        "levels": side(visit, path.text),
+        "levels": levels(visit, ListLevels(MemoryPath.known(path.text.rpartition("/")[0])))[0],
         **_content(visit, memory, text, view),
     }
     return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
@@ -13,14 +15,16 @@ from retentive.errors import CursorExpired, NotFound, Refused
 from retentive.history.reads import AsOf
 from retentive.server.errors import invalid
 from retentive.server.objects import moment
+from retentive.storage.contract import Snapshot
 from retentive.store import core_of
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
+from retentive.values.settings import Settings
 
 R = TypeVar("R")
 ROWS = 500
-SIDE_ROWS = 200
+SIDE_ROWS = 100
 
 
 def parsed(path: str) -> MemoryPath:
@@ -40,27 +44,53 @@ def read(visit: Visit, operation: ReadOperation[R]) -> R:
     return core_of(visit.store).found(operation if not at else AsOf(operation, moment(at)))
 
 
-def listed(
-    visit: Visit, path: MemoryPath, limit: int, cursor: ListingCursor | None = None
-) -> ListPage[Listed, ListingCursor]:
-    """One level of a directory."""
-    return read(visit, ListMemories(path, 1, cursor, limit, False))
+@dataclass(frozen=True, slots=True)
+class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
+    """List one level of each directory from the root down to `path`, all at the same state.
+
+    The cursor and the limit are those of the last one.
+    """
+
+    name = "list"
+    path: MemoryPath
+    limit: int = SIDE_ROWS
+    cursor: ListingCursor | None = None
+
+    @property
+    def directories(self) -> list[str]:
+        """The directories, the root first."""
+        return [ROOT] if self.path.is_root else [ROOT, *self.path.ancestors, self.path.text]
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Fact of the audit entry, as for one level."""
+        return {"listed": True}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> list[ListPage[Listed, ListingCursor]]:
+        """Read the levels. Raises `CursorExpired`."""
+        *above, last = self.directories
+        pages = [ListMemories(MemoryPath.known(each), 1, None, SIDE_ROWS) for each in above]
+        operations = [*pages, ListMemories(MemoryPath.known(last), 1, self.cursor, self.limit)]
+        return [each.apply(snapshot, settings) for each in operations]
 
 
-def side(visit: Visit, path: str) -> list[dict[str, object]]:
-    """The levels of the tree from the root to the directory of a path, for the list beside the page."""
-    levels: list[dict[str, object]] = []
-    above = [ROOT, *MemoryPath.known(path).ancestors] if path != ROOT else [ROOT]
-    for depth, each in enumerate(above):
-        found = listed(visit, MemoryPath.known(each), SIDE_ROWS)
-        entries = [
-            {"path": item.path.rstrip("/"), "is_directory": True}
-            if isinstance(item, ListedDirectory)
-            else {"path": item.memory.path, "is_directory": False}
-            for item in found.items
-        ]
-        levels.append({"path": each, "entries": entries, "has_more": found.next is not None, "depth": depth})
-    return levels
+def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
+    """The levels of the tree for the list beside the page, and the last level as it was read."""
+    found = read(visit, operation)
+    shown = [
+        {"path": path, "entries": list(map(_entry, page.items[:SIDE_ROWS])), "has_more": _has_more(page)}
+        for path, page in zip(operation.directories, found, strict=True)
+    ]
+    return shown, found[-1]
+
+
+def _has_more(page: ListPage[Listed, ListingCursor]) -> bool:
+    return page.next is not None or len(page.items) > SIDE_ROWS
+
+
+def _entry(item: Listed) -> dict[str, object]:
+    if isinstance(item, ListedDirectory):
+        return {"path": item.path.rstrip("/"), "is_directory": True}
+    return {"path": item.memory.path, "is_directory": False}
 
 
 def show_directory(visit: Visit) -> PageAnswer:
@@ -69,11 +99,9 @@ def show_directory(visit: Visit) -> PageAnswer:
     at = visit.query.get("at", "")
     pin, _, last = visit.query.get("after", "").partition(":")
     try:
-        found = listed(visit, path, ROWS, ListingCursor(pin, last) if pin else None)
+        beside, found = levels(visit, ListLevels(path, ROWS, ListingCursor(pin, last) if pin else None))
     except CursorExpired:
         raise invalid("the listing has changed; open the directory again", "cursor_expired") from None
-    except NotFound:
-        found = ListPage[Listed, ListingCursor](())
     if not found.items and not path.is_root and not pin:
         return _memory_instead(visit, path, at)
     index, text = f"{path.text}/index.md", None
@@ -86,7 +114,7 @@ def show_directory(visit: Visit) -> PageAnswer:
         "parts": parts(path.text),
         "items": found.items,
         "following": None if found.next is None else f"{found.next.pin}:{found.next.last}",
-        "levels": side(visit, path.text + "/-"),
+        "levels": beside,
         "index": text,
         "at": at,
         "settings": visit.store.settings(),

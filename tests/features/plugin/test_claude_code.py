@@ -177,7 +177,8 @@ def test_two_machines_share_a_memory_and_lose_no_line(machines: MakeMachine, tmp
         name, number = str(prompt.messages[0].text).rpartition("round ")[2].split()[:2]
         notes, entry = at_work[name].notes, f"{name} {number}"
         append = f"echo '{line_of(entry)}' >> {notes}/MEMORY.md; echo '{entry}' >> {notes}/log.md"
-        return [wrote(notes / file_of(entry), f"{entry}\n"), Call({"command": append}, name="Bash")]
+        view = Call({"path": "/memories"}, Check(contains=("/memories",)), name=f"{TOOL}memory_view")
+        return [wrote(notes / file_of(entry), f"{entry}\n"), Call({"command": append}, name="Bash"), view]
 
     with started("--at", at, directory=tmp_path / "server") as (_, lines), scripted_claude(claude) as server:
         given = {"location": lines[-1].split()[-1], "store": "team", "token": key}

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import retentive
 from retentive.cli.app import app, run
 from retentive.cli.hooks.digest import MAX_CHARS
+from retentive.cli.hooks.session import WAIT
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
 from support.modules import run as run_code
@@ -39,6 +40,7 @@ class Machine:
             f"{OPTION}STORE": "default",
             f"{OPTION}DIRECTORY": str(self.notes),
             "RETENTIVE_API_KEY": None,
+            WAIT: "60",
             **variables,
         }
 
@@ -183,7 +185,7 @@ def test_bad_input_does_no_harm(tmp_path: Path, given: bytes) -> None:
 )
 def test_a_location_that_fails_does_not_fail_the_session(tmp_path: Path, at: str) -> None:
     machine = Machine(tmp_path / "one", at)
-    machine.environment[f"{OPTION}DIRECTORY"] = None
+    machine.environment |= {f"{OPTION}DIRECTORY": None, WAIT: None}
     answer = machine.run("session-start")
     assert answer is None or list(answer) == ["systemMessage"]
     assert machine.run("prompt") is None
@@ -199,7 +201,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, event: 
         command = [RETENTIVE, "hook", event]
         ended = subprocess.run(command, input=b"{}", capture_output=True, env=given, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
-    said = {"systemMessage": "retentive: the memory store did not answer within 2 s"}
+    said = {"systemMessage": "retentive: the memory store did not answer within 3 s"}
     assert (json.loads(ended.stdout) if event == "session-start" else ended.stdout) == (
         said if event == "session-start" else b""
     )

@@ -26,6 +26,7 @@ from retentive.cli.hooks.session import (
     is_below,
     last_seen,
     log,
+    longest_wait_s,
     read_session,
     remember_seen,
 )
@@ -33,8 +34,6 @@ from retentive.cli.location import Location
 from retentive.errors import NotFound
 from retentive.store import MemoryStore
 
-PULL_S, TELL_S = 3.0, 2.0
-"""Longest waits for the synchronisation, and for the memory store. The process that synchronises runs on."""
 MAX_VERSIONS = 100
 
 
@@ -56,13 +55,13 @@ class Hook:
         return None if self.directory is None else push.start(self.location, self.directory)
 
     def synchronise(self) -> int | None:
-        """Synchronise within `PULL_S`. Returns the exit status; None if it runs on, or there is no directory."""
+        """Synchronise within the wait. Returns the exit status; None if it runs on, or there is no directory."""
         process = self.start()
-        return None if process is None or not push.is_done(process, PULL_S) else process.returncode
+        return None if process is None or not push.is_done(process, longest_wait_s(os.environ)) else process.returncode
 
     def asked(self, question: Callable[[MemoryStore], str]) -> str:
-        """Ask the memory store within `TELL_S`. Empty if it does not exist. Raises what the question raises."""
-        context = click.get_current_context()
+        """Ask the memory store within the wait. Empty if it does not exist. Raises what the question raises."""
+        context, wait_s = click.get_current_context(), longest_wait_s(os.environ)
         found: list[str | BaseException] = []
 
         def ask() -> None:
@@ -76,8 +75,8 @@ class Hook:
 
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
-        thread.join(TELL_S)
-        answer = found[0] if found else TimeoutError(f"the memory store did not answer within {TELL_S:g} s")
+        thread.join(wait_s)
+        answer = found[0] if found else TimeoutError(f"the memory store did not answer within {wait_s:g} s")
         if isinstance(answer, BaseException):
             raise answer
         return answer

@@ -18,6 +18,8 @@ from retentive.storage.disk import FILE_MODE, make_directory
 MAX_INPUT_BYTES = 64 << 20  # the input of an edit has the text of the file
 MAX_LOG_BYTES = 256 << 10
 MAX_AGE_S = 30 * 86_400.0
+WAIT, WAIT_S = "RETENTIVE_HOOK_WAIT_S", 3.0
+"""Environment variable with the longest wait of a hook, once for synchronising and once for the store; its default."""
 OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
@@ -27,7 +29,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class HookSession:
-    """What a hook says. `id` is empty if it could not be the name of a file and of an actor."""
+    """Input of a hook. `id` is empty if it could not be the name of a file and of an actor."""
 
     id: str = ""
     file_path: str = ""
@@ -59,6 +61,12 @@ def configured(location: Location, environment: Mapping[str, str], session_id: s
         url=location.url if "at" in location.typed else at,
         store_key=location.store_key if "store" in location.typed else store,
     )
+
+
+def longest_wait_s(environment: Mapping[str, str]) -> float:
+    """Seconds that a hook waits for the synchronisation, and for the memory store."""
+    given = environment.get(WAIT, "")
+    return float(given) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", given) else WAIT_S
 
 
 def acting(location: Location, session_id: str) -> Location:

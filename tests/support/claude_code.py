@@ -47,7 +47,6 @@ class Machine:
             "ANTHROPIC_API_KEY": "none-needed",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
-            "MCP_CONNECTION_NONBLOCKING": "0",  # else a session begins without the tools of a server that starts slowly
             "MCP_TIMEOUT": "100000",
             "RETENTIVE_HOOK_WAIT_S": "9",
         }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Check, Prompt, ScriptedClaude, scripted_claude
 from support.claude_code import CLAUDE, MODULES, PLUGIN, TOOL, Machine
 from support.command_line import process
 from support.pages import ROOT
@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not CLAUDE.exists(), reason="RETENTIVE_NODE_MODULES does not name a folder with Claude Code"),
 ]
 ROUNDS = sized(quick=1, long=3, full=10)
+VIEW = f"{TOOL}memory_view"
 MakeMachine = Callable[..., Machine]
 
 
@@ -39,8 +40,20 @@ def wrote(path: Path, text: str) -> Call:
     return Call({"file_path": str(path), "content": text}, name="Write")
 
 
-def script(*turns: Turn | str, when: str) -> Script:
-    return Script(turns, when, when=when)
+def asked_for(prompt: Prompt, tool: str) -> Call | None:
+    """A call that waits until Claude Code offers a tool; None if it does.
+
+    A session begins before the server of the plugin has started, and most tools are offered only after a search.
+    """
+    if tool in prompt.tool_names:
+        return None
+    if "ToolSearch" in prompt.tool_names:
+        return Call({"query": f"select:{tool}"}, None, "ToolSearch")
+    return Call({"command": "sleep 0.2"}, None, "Bash")
+
+
+def is_over(prompt: Prompt) -> bool:
+    return any(call.name == "Write" for call in prompt.calls)
 
 
 @pytest.fixture
@@ -92,8 +105,14 @@ def test_it_is_installed_and_its_server_connects(machines: MakeMachine, at: str)
 
 def test_it_works_before_it_is_configured(tmp_path: Path) -> None:
     """Hooks and tools use the same store in the home directory, and no API key."""
-    view = Call({"path": "/memories"}, Check(contains=("/memories/tea.md",)), name=f"{TOOL}memory_view")
-    with scripted_claude(script(Turn((view,)), "Done.", when="Look")) as server:
+    view = Call({"path": "/memories"}, Check(contains=("/memories/tea.md",)), name=VIEW)
+
+    def claude(prompt: Prompt) -> Call | str:
+        if any(call.name == VIEW for call in prompt.calls):
+            return "Done."
+        return asked_for(prompt, VIEW) or view
+
+    with scripted_claude(claude) as server:
         machine = Machine(tmp_path / "home", server.url)
         machine.set_up()
         (machine.notes / "tea.md").write_text("tea\n")
@@ -111,10 +130,10 @@ def test_a_session_pulls_tells_and_pushes(machines: MakeMachine, at: str) -> Non
         opened.store("team").write("/memories/tea.md", "Ada drinks tea\n")
 
     def claude(prompt: Prompt) -> list[Call] | str:
-        if len(prompt.calls) > 1:
+        if is_over(prompt):
             return "Noted."
-        if not prompt.calls:  # Claude Code offers most tools of a server only after a search for them
-            return [Call({"query": f"select:{TOOL}memory_create"}, name="ToolSearch")]
+        if waits := asked_for(prompt, f"{TOOL}memory_create"):
+            return [waits]
         return [
             wrote(machine.notes / "cake.md", "Ada eats cake\n"),
             Call({"path": "/memories/jam.md", "file_text": "Ada likes jam\n"}, name=f"{TOOL}memory_create"),
@@ -172,12 +191,14 @@ def test_two_machines_share_a_memory_and_lose_no_line(machines: MakeMachine, tmp
     (tmp_path / "server").mkdir()
 
     def claude(prompt: Prompt) -> list[Call] | str:
-        if prompt.calls:
+        if is_over(prompt):
             return "Noted."
+        if waits := asked_for(prompt, VIEW):
+            return [waits]
         name, number = str(prompt.messages[0].text).rpartition("round ")[2].split()[:2]
         notes, entry = at_work[name].notes, f"{name} {number}"
         append = f"echo '{line_of(entry)}' >> {notes}/MEMORY.md; echo '{entry}' >> {notes}/log.md"
-        view = Call({"path": "/memories"}, Check(contains=("/memories",)), name=f"{TOOL}memory_view")
+        view = Call({"path": "/memories"}, Check(contains=("/memories",)), name=VIEW)
         return [wrote(notes / file_of(entry), f"{entry}\n"), Call({"command": append}, name="Bash"), view]
 
     with started("--at", at, directory=tmp_path / "server") as (_, lines), scripted_claude(claude) as server:

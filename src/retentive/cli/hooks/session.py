@@ -115,7 +115,7 @@ def state_folder() -> str:
 
 
 def last_seen(session: HookSession) -> str | None:
-    """Id of the newest version that the session was told of."""
+    """Id of the newest version that the session has seen."""
     if not session.id:
         return None
     with suppress(OSError), open(_seen_file(session), encoding="utf-8") as file:
@@ -124,7 +124,7 @@ def last_seen(session: HookSession) -> str | None:
 
 
 def remember_seen(session: HookSession, version_id: str) -> None:
-    """Save the id of the newest version that the session was told of."""
+    """Save the id of the newest version that the session has seen."""
     if session.id:
         path = _seen_file(session)
         with _opened(f"{path}.new", os.O_TRUNC) as file:

@@ -42,6 +42,7 @@ class Machine:
         path = os.pathsep.join([str(Path(sys.executable).parent), str(MODULES / ".bin"), os.environ["PATH"]])
         return kept | {
             "HOME": str(self.home),
+            "CLAUDE_CODE_TMPDIR": str(self.home),  # else it leaves directories in /tmp
             "PATH": path,
             "ANTHROPIC_BASE_URL": self.api,
             "ANTHROPIC_API_KEY": "none-needed",

@@ -6,7 +6,6 @@ import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
-from zlib import crc32
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -54,7 +53,7 @@ def _shown(value: object) -> object:
 
 def colour(actor: str) -> int:
     """Colour of an actor, the same on all pages."""
-    return crc32(actor.encode("utf-8", "replace")) % _COLOURS
+    return hashlib.blake2b(actor.encode("utf-8", "replace"), digest_size=4).digest()[0] % _COLOURS
 
 
 def who(actor: Actor | str | None) -> Markup:

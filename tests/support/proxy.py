@@ -196,8 +196,7 @@ class Proxy:
 
     def cut_all(self) -> None:
         """Reset all open connections."""
-        self._order_all("reset")
-        for link in list(self._links):
+        for link in self._order_all("reset"):
             link.join(_SEND_S)
         self._tidy()
 
@@ -230,10 +229,11 @@ class Proxy:
             self.done[str(fault)] += 1
             return True
 
-    def _order_all(self, action: Literal["reset", "silent"]) -> None:
+    def _order_all(self, action: Literal["reset", "silent"]) -> list[Link]:
         with self._lock:
             for link in self._links:
                 link.order(action)
+            return list(self._links)
 
     def _listen(self) -> None:
         while True:
@@ -264,7 +264,7 @@ class Proxy:
         link = Link(client, server, self.protocol(), self.plan.for_connection(), may=self._may)
         with self._lock:
             self._links.append(link)
-        link.start()
+            link.start()
 
     def _tidy(self) -> None:
         """Forget closed connections, and close the oldest of too many silent ones."""

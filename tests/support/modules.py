@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +17,17 @@ ROOT = Path(retentive.__file__).parent
 
 def modules() -> list[Path]:
     return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+ELSEWHERE = {"retentive.integrations.adk", "retentive.integrations.strands"}
+"""Modules whose packages need an environment of their own (`make test-frameworks`)."""
+
+
+def import_all() -> None:
+    """Import every module, so that all subclasses of a class are known."""
+    for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
+        if not module.name.endswith(".__main__") and module.name not in ELSEWHERE:
+            importlib.import_module(module.name)
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -27,6 +27,7 @@ from retentive.review.proposals import (
     text_records,
 )
 from retentive.storage.contract import Actor, Snapshot
+from retentive.values.records import TRANSCRIPT, TRANSCRIPT_PART
 
 Reader: TypeAlias = Callable[[str], object]
 """Parser of a record value. It raises one of `_ERRORS` for a damaged value."""
@@ -46,6 +47,11 @@ def _object(**fields: Callable[[Any], object]) -> Reader:
         return found
 
     return read
+
+
+def _lines(value: str) -> None:
+    for line in value.splitlines():
+        _object()(line)
 
 
 def _actor(name: str | None) -> None:
@@ -72,6 +78,8 @@ READERS: Mapping[str, Reader] = {
     REVIEWED: partial(parsed_decision, ""),
     SWEPT: float,
     TOMBSTONE: _object(at=float, by=_actor),
+    TRANSCRIPT: _object(project_key=str, session_id=str, parts=int, mtime=int),
+    TRANSCRIPT_PART: _lines,
 }
 """Parser for the records of each kind."""
 

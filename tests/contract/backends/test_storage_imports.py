@@ -16,6 +16,7 @@ WALLS = [
         "capabilities",
         "contract",
         "disk",
+        "exchange",
         "findings",
         "forking",
         "lock_file",

@@ -6,9 +6,7 @@ The test finds the operations in the code. An operation without a case in the ta
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -308,9 +306,7 @@ INVALID: dict[str, Case] = {
 
 def operations() -> set[str]:
     """Return the names of all operations. `RunCommand` counts once for each command, and `Read` once for each name."""
-    for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
-        if not module.name.endswith(".__main__"):
-            importlib.import_module(module.name)
+    import_all()
     found = {kind.__name__ for base in (ReadOperation, WriteOperation) for kind in _concrete(base)}
     assert {"RunCommand", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}

@@ -5,9 +5,7 @@ The operations are found in the code. One without a case in the table fails the 
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from retentive.transfer.sources import DirectorySource
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
 from support.command_line import here
+from support.modules import import_all
 
 A, B, GONE, MARKED = "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/marked.md"
 BOB = "user:bob"
@@ -139,9 +138,7 @@ def limited() -> list[tuple[str, str]]:
 
 def operations() -> Iterator[str]:
     """Names of the concrete operations that write."""
-    for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
-        if not module.name.endswith(".__main__"):
-            importlib.import_module(module.name)
+    import_all()
     kinds = list(WriteOperation.__subclasses__())
     while kinds:
         kind = kinds.pop()

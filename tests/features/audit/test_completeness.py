@@ -33,6 +33,7 @@ from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
+from support.modules import import_all
 
 ROOT, A, B, GONE, NEW = "/memories", "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/new.md"
 MARKED = "/memories/marked.md"

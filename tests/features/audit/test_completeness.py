@@ -21,6 +21,7 @@ import retentive
 from retentive import MemoryStore, Mounts
 from retentive.agent import start_project
 from retentive.audit.reader import AuditEntry
+from retentive.console.pages.tree import ListLevels
 from retentive.engine.command_handlers import HANDLERS
 from retentive.engine.operation import Operation, ReadOperation, WriteOperation
 from retentive.engine.queries import list_memories
@@ -121,6 +122,9 @@ CASES: dict[str, Case] = {
     "Read load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
     "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
     "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
+    "ListLevels": reads(
+        "list", lambda _, at: at._core.found(ListLevels(MemoryPath.known("/memories/d"))), "/memories/d"
+    ),
     "ListMemories": reads("list", lambda _, at: at.list_memories("/memories/d"), "/memories/d"),
     "Read versions": reads("versions", lambda _, at: list(at.versions(A)), A),
     "Read show": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),

@@ -61,7 +61,10 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderScan:
-    """Files by the paths of their memories, and why others are left out. `waiting` may still be written."""
+    """Files by the paths of their memories, and why others are left out. `waiting` are being written, or not readable.
+
+    What is below a path that is left out is unknown, not deleted.
+    """
 
     files: Mapping[str, LocalFile]
     skipped: Mapping[str, str]
@@ -111,21 +114,17 @@ class Folder:
                 del files[path]
             if path in skipped:
                 continue
-            why = _unfit(entry, most_bytes)
+            why = None if entry is None else _unfit(entry, most_bytes)
             if why is not None:
                 skipped[path] = why
                 continue
-            stamp = _stamp(entry)
-            if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
-                waiting.add(path)
-                continue
-            sha256 = known[path][0] if path in known and known[path][1] == stamp else self._sha256(name, stamp)
-            if sha256 is None:
+            sha256 = None if entry is None else self._settled_sha256(name, _stamp(entry), known.get(path))
+            if entry is None or sha256 is None:
                 waiting.add(path)
             elif not sha256:
                 skipped[path] = "it is not text in UTF-8"
             else:
-                files[path] = LocalFile(name, sha256, stamp)
+                files[path] = LocalFile(name, sha256, _stamp(entry))
         return FolderScan(files, skipped, frozenset(waiting))
 
     def text(self, file: LocalFile) -> str:
@@ -214,7 +213,7 @@ class Folder:
 
     def _leftovers(self, below: str) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
-        with self._parent(below) as directory, os.scandir(directory) as entries:
+        with suppress(OSError), self._parent(below) as directory, os.scandir(directory) as entries:
             for entry in entries:
                 if entry.name.startswith((NEW, ASIDE)):
                     found.append((below, entry.name))
@@ -234,15 +233,21 @@ class Folder:
                 exchange(temporary, directory, last, directory)
                 raise FileChanged
 
-    def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result]]:
+    def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Files, and with None a directory that was removed meanwhile or cannot be read: nothing is known of it."""
         try:
             with self._parent(below) as directory, os.scandir(directory) as entries:
                 listed = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-                found = [(name, os.stat(name, dir_fd=directory, follow_symlinks=False)) for name in listed]
-        except FileNotFoundError:
+                found = [(name, _entry(name, directory)) for name in listed]
+        except OSError:
+            if not below:
+                raise
+            yield below, None
             return
         for name, entry in found:
             inner = os.path.join(below, name)
+            if entry is None:  # a file that was removed meanwhile
+                continue
             if stat.S_ISDIR(entry.st_mode):
                 yield from self._walk(inner)
             else:
@@ -278,6 +283,12 @@ class Folder:
                 if _stamp(os.fstat(descriptor)) != _stamp(before):
                     raise FileChanged
         return data, _stamp(before)
+
+    def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
+        """Hash of a file; None if it may still be written, empty if it is not text."""
+        if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
+            return None
+        return known[0] if known is not None and known[1] == stamp else self._sha256(name, stamp)
 
     def _sha256(self, name: str, stamp: Stamp) -> str | None:
         """Hash of a file; None if it changes, empty if it is not text."""
@@ -326,6 +337,13 @@ def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
     if not stat.S_ISREG(entry.st_mode):
         return "it is not a regular file"
     return f"it is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else None
+
+
+def _entry(name: str, directory: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _stamp(entry: os.stat_result) -> Stamp:

@@ -76,7 +76,10 @@ class SyncSession:
                 return self._report(found)
             if scan.waiting and not acted:
                 time.sleep(SETTLE_S)
-        return self._report(found, is_settled=False)
+        waits = {
+            path: SyncOutcome(path, "waits", "", "it changes all the time, or cannot be read") for path in scan.waiting
+        }
+        return self._report(found | {_key(each): each for each in waits.values()}, is_settled=False)
 
     def _report(self, found: Mapping[tuple[str, ...], SyncOutcome], *, is_settled: bool = True) -> SyncReport:
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
@@ -93,10 +96,10 @@ class SyncSession:
             if not is_ignored(memory.path.removeprefix(f"{ROOT}/"), ignored)
         }
         clash = alike([*scan.files, *memories], bases)
-        left_out = {*scan.skipped, *scan.waiting, *clash}
-        files = {path: file for path, file in scan.files.items() if path not in left_out}
-        memories = {path: memory for path, memory in memories.items() if path not in left_out}
-        considered = {path: base for path, base in bases.items() if path not in left_out}
+        left_out = frozenset({*scan.skipped, *scan.waiting, *clash})
+        files = {path: file for path, file in scan.files.items() if not _is_in(path, left_out)}
+        memories = {path: memory for path, memory in memories.items() if not _is_in(path, left_out)}
+        considered = {path: base for path, base in bases.items() if not _is_in(path, left_out)}
         steps = plan(
             considered, files, memories, self._deleted(considered, files, memories), confirmed=self.options.confirmed
         )
@@ -215,6 +218,13 @@ def is_inside(path: str, directory: str) -> bool:
     """True if a path is a directory or below it."""
     real, above = os.path.realpath(path), os.path.realpath(directory)
     return os.path.commonpath([real, above]) == above
+
+
+def _is_in(path: str, left_out: frozenset[str]) -> bool:
+    """True if a path or a directory above it is left out."""
+    while path and path not in left_out:
+        path = path.rpartition("/")[0]
+    return path != ""
 
 
 def _key(outcome: SyncOutcome) -> tuple[str, ...]:

@@ -307,6 +307,42 @@ def test_a_link_in_the_place_of_a_directory_is_not_followed(world: World, tmp_pa
     assert list((tmp_path / "outside").iterdir()) == []
 
 
+def test_what_cannot_be_seen_is_not_deleted(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that became a link or cannot be read, and a file that vanishes while its directory is listed."""
+    for name in ("dir/a.md", "dir/b.md", "c.md", "d.md", "e.md", "f.md"):
+        world.save(0, name, f"{name}\n")
+    world.sync(0)
+    directory = world.directories[0] / "dir"
+    directory.rename(tmp_path / "elsewhere")
+    directory.symlink_to(tmp_path / "elsewhere")
+    world.sync(0)
+    assert len(world.memories()) == 6
+    directory.unlink()
+    (tmp_path / "elsewhere").rename(directory)
+    listed = os.scandir
+
+    def failing(at: int) -> object:
+        if os.readlink(f"/proc/self/fd/{at}").endswith("dir"):
+            raise PermissionError
+        return listed(at)
+
+    monkeypatch.setattr("retentive.sync.session.MOST_ROUNDS", 2)
+    monkeypatch.setattr("retentive.sync.folder.os.scandir", failing)
+    report = world.sync(0)
+    assert (became(report, "dir"), report.is_settled, len(world.memories())) == ({"waits"}, False, 6)
+    monkeypatch.undo()
+    seen = os.stat
+
+    def vanished(name: str, **options: object) -> os.stat_result:
+        if name == "c.md" and options.get("dir_fd") is not None:
+            raise FileNotFoundError
+        return seen(name, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("retentive.sync.folder.os.stat", vanished)
+    world.sync(0)
+    assert len(world.memories()) == 5
+
+
 def test_a_text_of_a_killed_process_is_kept(world: World) -> None:
     share(world, a="a\n")
     root = world.directories[0]

@@ -21,13 +21,14 @@ import retentive
 from support.command_line import RETENTIVE, environment
 from support.http_api import Api, serving
 from support.mcp_clients import MODES
+from support.profiles import REQUIRED
 
 MODULES = Path(os.environ.get("RETENTIVE_NODE_MODULES", ""))
 ERAS = {"legacy": "legacy", "2026-07-28": "modern"}
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        shutil.which("node") is None or not (MODULES / "@modelcontextprotocol" / "client").is_dir(),
+        not REQUIRED and (shutil.which("node") is None or not (MODULES / "@modelcontextprotocol" / "client").is_dir()),
         reason="RETENTIVE_NODE_MODULES does not name a folder with @modelcontextprotocol/client and its tools",
     ),
 ]

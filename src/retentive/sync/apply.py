@@ -19,12 +19,14 @@ from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
 from retentive.store import MemoryStore
 from retentive.sync import texts
-from retentive.sync.folder import FileChanged, Folder, LocalFile
+from retentive.sync.files import FileChanged, LocalFile
+from retentive.sync.folder import Folder
 from retentive.sync.plan import SyncStep
 from retentive.sync.state import Base, SyncState
 from retentive.values.records import Written
 from retentive.values.settings import Settings
 
+MOST_COPIES = 20
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
 """Limits of one batch of pushes: those of the store, and half of a body that every server accepts."""
 SyncBecame: TypeAlias = Literal[
@@ -178,7 +180,7 @@ class SyncRound:
         self.state.offered.pop(path, None)
         sha256 = file.sha256
         if written.notes:  # the guards may have changed the text
-            sha256 = self.store.load(path)[0].sha256
+            sha256 = self._as_written(path, written).sha256
         self.state.bases[path] = Base(written.version_id, written.memory_id, sha256, file.sha256, file.stamp)
         self._say(path, "pushed", "store", " ".join(written.notes))
         self._warn(path, text)
@@ -197,8 +199,7 @@ class SyncRound:
         found, theirs = self.store.load(path)
         joined = texts.join(path, self._base_text(base), ours, theirs)
         if joined.is_conflict:
-            copy = conflict_name(path, self.machine, ours)
-            if self._copied(copy, ours):
+            if copy := self._copied(path, ours):
                 self._say(path, "conflict", "directory", f"the text of this file is now in {copy}; merge it by hand")
             written = self.folder.write(path, theirs, file)
             self._keep(path, found, written)
@@ -212,11 +213,18 @@ class SyncRound:
             self.state.offered[path] = file.sha256
             self._say(path, "proposed", "store", "it waits for review")
             return
-        version, _ = self.store.load(path)
+        version = self._as_written(path, last)
         written = self.folder.write(path, joined.text, file)
         self.state.bases[path] = Base(version.version_id, version.id, version.sha256, written.sha256)
         self._say(path, "merged", "store and directory")
         self._warn(path, joined.text)
+
+    def _as_written(self, path: str, written: Written) -> Memory:
+        """The memory with the version that was written. Raises `FileChanged` if somebody has changed it since."""
+        memory, _ = self.store.load(path)
+        if memory.version_id != written.version_id:
+            raise FileChanged
+        return memory
 
     def _recorded(self, path: str, memory: Memory, versions: list[str]) -> Written:
         """Save the text of the file and the merged text in one change, so that the history has both."""
@@ -224,13 +232,18 @@ class SyncRound:
         commands[0]["if_version"] = memory.version_id
         return self.store.batch(commands)[-1]
 
-    def _copied(self, copy: str, text: str) -> bool:
-        """Write the conflict copy. Its name is made of its text, so a copy that exists is this one."""
-        try:
-            self.folder.write(copy, text, None)
-        except FileChanged:
-            return False
-        return True
+    def _copied(self, path: str, text: str) -> str:
+        """Write a conflict copy and return its path; empty if there is one. Raises `FileChanged`."""
+        for more in range(MOST_COPIES):  # more than one if a person edited the first
+            copy = conflict_name(path, f"{self.machine}{f'-{more}' if more else ''}", text)
+            try:
+                self.folder.write(copy, text, None)
+            except FileChanged:
+                if self.folder.has(copy, text):
+                    return ""
+            else:
+                return copy
+        raise FileChanged
 
     def _base_text(self, base: Base | None) -> str | None:
         if base is None:

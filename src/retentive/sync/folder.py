@@ -16,11 +16,12 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import IO
 
 from retentive.errors import Refused
 from retentive.storage.exchange import exchange, rename_if_free
+from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
 from retentive.values.paths import ROOT, MemoryPath
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
@@ -32,43 +33,6 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _EMPTY = hashlib.sha256().hexdigest()
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class FileChanged(Exception):
-    """A file is not as it was when the round began. The next round sees what it is now."""
-
-    def __str__(self) -> str:
-        return "another program changed the file, or something is in its way"
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What tells without reading it whether a file changed."""
-
-    size_bytes: int
-    mtime_ns: int
-    inode: int
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFile:
-    """A file of the directory. `name` is its relative name on disk, which may not be in NFC."""
-
-    name: str
-    sha256: str
-    stamp: Stamp
-
-
-@dataclass(frozen=True, slots=True)
-class FolderScan:
-    """Files by the paths of their memories, and why others are left out. `waiting` are being written, or not readable.
-
-    What is below a path that is left out is unknown, not deleted.
-    """
-
-    files: Mapping[str, LocalFile]
-    skipped: Mapping[str, str]
-    waiting: frozenset[str]
 
 
 class Folder:
@@ -148,9 +112,9 @@ class Folder:
                         rename_if_free(temporary, directory, last, directory)
                 else:
                     self._exchange(temporary, last, directory, old.sha256)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=directory)
+            except FileChanged:
+                self._put_away(temporary, directory, hashlib.sha256(data).hexdigest())
+                raise
             os.fsync(directory)
             self._written[name] = stamp = _stamp(os.stat(last, dir_fd=directory, follow_symlinks=False))
         return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
@@ -162,8 +126,10 @@ class Folder:
             temporary = self._free_name(ASIDE)
             rename_if_free(last, directory, temporary, directory)
             if self._sha256_at(temporary, directory) != file.sha256:
-                with suppress(FileExistsError):
+                try:
                     rename_if_free(temporary, directory, last, directory)
+                except FileExistsError:
+                    self._put_away(temporary, directory, "")
                 raise FileChanged
             os.unlink(temporary, dir_fd=directory)
             os.fsync(directory)
@@ -203,13 +169,34 @@ class Folder:
     def clean(self, is_stored: Callable[[str], bool]) -> None:
         """Remove files that a killed process left. A text that is not stored, by its sha256, gets a visible name."""
         for below, name in self._leftovers(""):
-            with self._parent(below) as directory, suppress(FileNotFoundError):
+            with self._parent(below) as directory, suppress(FileNotFoundError, FileChanged):
                 sha256 = self._sha256_at(name, directory)
                 if name.startswith(ASIDE) and sha256 != _EMPTY and not is_stored(sha256):
-                    with suppress(FileExistsError):  # it was kept before
-                        rename_if_free(name, directory, f"recovered-{sha256[:8]}.md", directory)
-                        continue
-                os.unlink(name, dir_fd=directory)
+                    self._put_away(name, directory, "")
+                else:
+                    os.unlink(name, dir_fd=directory)
+
+    def _put_away(self, name: str, directory: int, ours: str) -> None:
+        """Remove a file set aside if it has our text; otherwise somebody wrote it, and it gets a visible name."""
+        with suppress(FileNotFoundError, FileChanged):
+            sha256 = self._sha256_at(name, directory)
+            for length in (8, 16, 64) if sha256 != ours else ():
+                visible = f"recovered-{sha256[:length]}.md"
+                try:
+                    rename_if_free(name, directory, visible, directory)
+                except FileExistsError:
+                    if self._sha256_at(visible, directory) == sha256:
+                        break
+                else:
+                    return
+            os.unlink(name, dir_fd=directory)
+
+    def has(self, path: str, text: str) -> bool:
+        """True if the file of a path has this text."""
+        try:
+            return self._read(_name_of(path))[0] == text.encode()
+        except (OSError, FileChanged):
+            return False
 
     def _leftovers(self, below: str) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -222,7 +209,10 @@ class Folder:
         return found
 
     def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
-        """Exchange a new text with the file, if that still has the expected one. Raises `FileChanged`."""
+        """Exchange a new text with the file, if that still has the expected one. Raises `FileChanged`.
+
+        What was replaced is removed only when it was compared: an interrupt leaves it to `clean`.
+        """
         with _as_changed():
             if self._sha256_at(last, directory) != expected:
                 raise FileChanged
@@ -232,6 +222,7 @@ class Folder:
             if self._sha256_at(temporary, directory) != expected:
                 exchange(temporary, directory, last, directory)
                 raise FileChanged
+            os.unlink(temporary, dir_fd=directory)
 
     def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
         """Files, and with None a directory that was removed meanwhile or cannot be read: nothing is known of it."""
@@ -273,16 +264,11 @@ class Folder:
     def _read(self, name: str) -> tuple[bytes, Stamp]:
         """Bytes of a regular file, and its stamp. Raises OSError, and `FileChanged` if it changed meanwhile."""
         parent, last = os.path.split(name)
-        with self._parent(parent) as directory:
-            descriptor = os.open(last, _READ, dir_fd=directory)
-            with open(descriptor, "rb") as file:
-                before = os.fstat(descriptor)
-                if not stat.S_ISREG(before.st_mode):
-                    raise FileChanged
-                data = file.read()
-                if _stamp(os.fstat(descriptor)) != _stamp(before):
-                    raise FileChanged
-        return data, _stamp(before)
+        with self._parent(parent) as directory, _regular(last, directory) as (file, before):
+            data = file.read()
+            if _stamp(os.fstat(file.fileno())) != before:
+                raise FileChanged
+        return data, before
 
     def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
         """Hash of a file; None if it may still be written, empty if it is not text."""
@@ -301,8 +287,7 @@ class Folder:
         return hashlib.sha256(data).hexdigest() if _is_text(data) else ""
 
     def _sha256_at(self, name: str, directory: int) -> str:
-        descriptor = os.open(name, _READ, dir_fd=directory)
-        with open(descriptor, "rb") as file:
+        with _regular(name, directory) as (file, _):
             return hashlib.sha256(file.read()).hexdigest()
 
     @contextmanager
@@ -320,6 +305,20 @@ class Folder:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
+    """A regular file, opened to be read, with its stamp. Raises OSError, and `FileChanged` for anything else."""
+    descriptor = os.open(name, _READ, dir_fd=directory)
+    try:
+        entry = os.fstat(descriptor)
+        if not stat.S_ISREG(entry.st_mode):
+            raise FileChanged
+        with open(descriptor, "rb", closefd=False) as file:
+            yield file, _stamp(entry)
+    finally:
+        os.close(descriptor)
 
 
 def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:

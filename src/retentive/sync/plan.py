@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from retentive.storage.contract import Memory
-from retentive.sync.folder import LocalFile
+from retentive.sync.files import LocalFile
 from retentive.sync.state import Base
 from retentive.values.paths import ROOT
 

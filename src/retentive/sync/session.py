@@ -15,7 +15,8 @@ from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
 from retentive.sync.apply import SyncOutcome, SyncRound
-from retentive.sync.folder import SETTLE_S, Folder, FolderScan, LocalFile, is_ignored
+from retentive.sync.files import FolderScan, LocalFile
+from retentive.sync.folder import SETTLE_S, Folder, is_ignored
 from retentive.sync.plan import SyncStep, alike, plan
 from retentive.sync.state import SyncState, opened_state, save, state_folder
 from retentive.values.paths import ROOT

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from retentive.errors import InvalidInput, Unavailable
 from retentive.storage.disk import FILE_MODE, make_directory
 from retentive.storage.lock_file import LockFile
-from retentive.sync.folder import MARKER, Folder, Stamp
+from retentive.sync.files import Stamp
+from retentive.sync.folder import MARKER, Folder
 
 _FORMAT = 1
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -391,3 +393,103 @@ def test_proposals_are_sent_once(world: World) -> None:
     store.review.accept([proposal.id], actor="job:review")
     assert world.sync(0).outcomes == ()
     assert world.memories() == {"a.md": "b\n"}
+
+
+# -- other programs within a step --------------------------------------------------------------------------------
+
+
+def during(monkeypatch: pytest.MonkeyPatch, where: str, act: Callable[[], object], *, after: bool = False) -> None:
+    """Act once when this function is called, before it or after it."""
+    module, _, name = where.rpartition(".")
+    acted: list[bool] = []
+    target = importlib.import_module(module) if module.startswith("retentive.sync") else MemoryStore
+    original = getattr(target, name)
+
+    def call(*args: Any, **options: Any) -> Any:
+        first = not acted
+        acted.append(True)
+        if first and not after:
+            act()
+        found = original(*args, **options)
+        if first and after:
+            act()
+        return found
+
+    monkeypatch.setattr(target, name, call)
+
+
+def kept_texts(world: World) -> set[str]:
+    return world.history() | set(world.files(0).values())
+
+
+@pytest.mark.parametrize("saves", [1, 2])
+def test_saves_around_the_exchange_are_kept(world: World, monkeypatch: pytest.MonkeyPatch, saves: int) -> None:
+    share(world, a="a\n")
+    world.store.write("/memories/a.md", "there\n")
+    during(monkeypatch, "retentive.sync.folder.exchange", lambda: world.save(0, "a.md", "first\n"))
+    if saves == 2:
+        during(monkeypatch, "retentive.sync.folder.exchange", lambda: world.save(0, "a.md", "second\n"), after=True)
+    world.sync(0)
+    monkeypatch.undo()
+    world.converge()
+    assert kept_texts(world) >= {"there\n", "first\n", *(["second\n"] if saves == 2 else [])}
+
+
+def test_an_interrupt_after_the_exchange_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    share(world, a="a\n")
+    world.store.write("/memories/a.md", "there\n")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    during(monkeypatch, "retentive.sync.folder.exchange", interrupt, after=True)
+    during(monkeypatch, "retentive.sync.folder.exchange", lambda: world.save(0, "a.md", "edit\n"))
+    with pytest.raises(KeyboardInterrupt):
+        world.sync(0)
+    monkeypatch.undo()
+    world.converge()
+    assert kept_texts(world) >= {"there\n", "edit\n"}
+
+
+def test_an_agent_that_writes_after_a_merge_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    share(world, a="1\n\n2\n\n3\n")
+    world.save(0, "a.md", "one\n\n2\n\n3\n")
+    world.store.write("/memories/a.md", "1\n\n2\n\nthree\n")
+    agent = world.store
+    during(monkeypatch, "MemoryStore.batch", lambda: agent.write("/memories/b.md", "b\n"))
+    during(
+        monkeypatch,
+        "MemoryStore.batch",
+        lambda: agent.write("/memories/a.md", "one\n\nAGENT\n\nthree\n"),
+        after=True,
+    )
+    world.sync(0)
+    assert world.files(0)["a.md"] == "one\n\nAGENT\n\nthree\n"
+
+
+def test_an_edited_conflict_copy_is_not_taken_for_ours(world: World) -> None:
+    share(world, a="a\n")
+    for ours in ("here\n", "here\n"):
+        world.save(0, "a.md", ours)
+        world.store.write("/memories/a.md", f"there {len(world.store.versions())}\n")
+        world.sync(0)
+        (copy,) = (name for name in world.files(0) if "conflict" in name)
+        if ours == world.files(0)[copy]:
+            world.save(0, copy, "merged by hand\n")
+            world.sync(0)
+            world.save(0, "a.md", ours)
+            world.store.write("/memories/a.md", f"there {len(world.store.versions())}\n")
+            world.sync(0)
+            break
+    assert {"here\n", "merged by hand\n"} <= set(world.files(0).values())
+
+
+def test_directories_with_names_of_ours_are_harmless(world: World) -> None:
+    (world.directories[0] / ".retentive-ignore").mkdir()
+    (world.directories[0] / ".retentive-aside-1").mkdir()
+    world.save(0, "a.md", "a\n")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        world.sync(0)
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert world.memories() == {"a.md": "a\n"}

@@ -63,7 +63,7 @@ def replaced_unseen(world: World, number: int, before: dict[str, str]) -> None:
 
 def test_the_check_notices_a_lost_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without conflict copies, some history loses a text."""
-    monkeypatch.setattr("retentive.sync.apply.SyncRound._copied", lambda *_: True)
+    monkeypatch.setattr("retentive.sync.apply.SyncRound._copied", lambda *_: "")
 
     def all_hold() -> None:
         for seed in range(100):

@@ -1,0 +1,43 @@
+"""Files of a synchronised directory as a scan finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class FileChanged(Exception):
+    """A file is not as it was when the round began. The next round sees what it is now."""
+
+    def __str__(self) -> str:
+        return "another program changed the file, or something is in its way"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells without reading it whether a file changed."""
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file of the directory. `name` is its relative name on disk, which may not be in NFC."""
+
+    name: str
+    sha256: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """Files by the paths of their memories, and why others are left out. `waiting` are being written, or not readable.
+
+    What is below a path that is left out is unknown, not deleted.
+    """
+
+    files: Mapping[str, LocalFile]
+    skipped: Mapping[str, str]
+    waiting: frozenset[str]

@@ -65,9 +65,17 @@ def test_the_detector_sees_a_script_that_runs(browser: Browser) -> None:
     page.close()
 
 
+@pytest.fixture(scope="module")
+def planted(api: Api) -> MemoryStore:
+    """A store with the whole corpus."""
+    return plant(api.place.opened, 1)
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_nothing_hostile_runs_or_loads(browser: Browser, api: Api, scheme: str, width: int) -> None:
-    planted, problems = plant(api.place.opened, 1), list[str]()
+def test_nothing_hostile_runs_or_loads(
+    browser: Browser, api: Api, planted: MemoryStore, scheme: str, width: int
+) -> None:
+    problems = list[str]()
     with signed_in(browser, api, scheme=scheme, width=width, problems=problems) as page:
         for url in urls(planted):
             answer = page.goto(url)

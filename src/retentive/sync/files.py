@@ -41,3 +41,11 @@ class FolderScan:
     files: Mapping[str, LocalFile]
     skipped: Mapping[str, str]
     waiting: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamps:
+    """Stamps of the files of a directory by name, None for those that cannot be seen, and the patterns ignored."""
+
+    ignored: tuple[str, ...]
+    stamps: Mapping[str, Stamp | None]

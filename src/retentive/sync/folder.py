@@ -21,7 +21,7 @@ from typing import IO
 
 from retentive.errors import Refused
 from retentive.storage.exchange import exchange, rename_if_free
-from retentive.sync.files import FileChanged, FolderScan, LocalFile, Stamp
+from retentive.sync.files import FileChanged, FileStamps, FolderScan, LocalFile, Stamp
 from retentive.values.paths import ROOT, MemoryPath
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
@@ -90,6 +90,11 @@ class Folder:
             else:
                 files[path] = LocalFile(name, sha256, _stamp(entry))
         return FolderScan(files, skipped, frozenset(waiting))
+
+    def stamps(self) -> FileStamps:
+        """Look at all files without reading them, ignored ones too."""
+        stamps = {name: None if entry is None else _stamp(entry) for name, entry in self._walk("")}
+        return FileStamps(self.patterns(), stamps)
 
     def text(self, file: LocalFile) -> str:
         """The text of a scanned file. Raises `FileChanged`."""

@@ -15,7 +15,7 @@ from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
 from retentive.sync.apply import SyncOutcome, SyncRound
-from retentive.sync.files import FolderScan, LocalFile
+from retentive.sync.files import FileStamps, FolderScan, LocalFile
 from retentive.sync.folder import SETTLE_S, Folder, is_ignored
 from retentive.sync.plan import SyncStep, alike, plan
 from retentive.sync.state import SyncState, opened_state, save, state_folder
@@ -26,7 +26,9 @@ MOST_ROUNDS = 20
 """Rounds of one call. Each further round means that other programs changed something during the one before."""
 MOST_LOOKED_AT = 10_000
 RESCAN_S, POLL_S = 30.0, 1.0
-"""Time between scans without a hint, and between looks at the newest change of the store."""
+"""Time between looks at the stamps of the files without a hint, and at the newest change of the store."""
+FULL_ROUND_S = 600.0
+"""Time between rounds although both looks found nothing: an erased or expired memory leaves no newer version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,23 +186,35 @@ def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = 
 def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable[[SyncReport], None]) -> None:
     """Synchronise until `hints` raises. `hints` waits for a time in seconds, and returns true if a file changed.
 
-    A hint can be missing or wrong: the directory is scanned anyway from time to time. While the store cannot be
-    reached, it is tried again.
+    A hint can be missing or wrong: the stamps of the files are compared anyway from time to time, which takes a
+    hundredth of a round. While the store cannot be reached, it is tried again.
     """
-    newest, scanned = "", float("-inf")
+    seen, looked, full = Glance(), float("-inf"), float("-inf")
     while True:
         now = time.monotonic()
+        is_due = now - looked >= RESCAN_S
         try:
-            latest = newest_version(session.store)
-            if latest != newest or now - scanned >= RESCAN_S:
-                report(session.run())
-                newest, scanned = newest_version(session.store), time.monotonic()
+            files = session.folder.stamps() if is_due else seen.files
+            glance = Glance(newest_version(session.store), files)
+            if glance != seen or now - full >= FULL_ROUND_S:
+                done = session.run()
+                report(done)
+                seen, full = Glance(newest_version(session.store), files if done.is_settled else None), now
+            looked = now if is_due else looked
         except RetentiveError as error:
             if not error.retryable:
                 raise
             report(SyncReport((SyncOutcome(ROOT, "waits", "store", str(error)),)))
         if hints(POLL_S):
-            scanned = float("-inf")
+            looked = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Both sides at a cheap look: the newest version of the store, and the stamps of the files."""
+
+    newest: str = ""
+    files: FileStamps | None = None
 
 
 def newest_version(store: MemoryStore) -> str:

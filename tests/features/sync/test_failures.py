@@ -13,7 +13,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.sync.session import SyncReport
+from retentive.sync.session import SyncOptions, SyncReport, opened, watch
 
 from .world import World
 
@@ -493,3 +493,31 @@ def test_directories_with_names_of_ours_are_harmless(world: World) -> None:
         world.sync(0)
     assert len(os.listdir("/proc/self/fd")) <= before + 1
     assert world.memories() == {"a.md": "a\n"}
+
+
+def test_watching_finds_what_no_hint_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hints, the stamps of the files are compared when they are due, and an idle watch lists nothing."""
+    monkeypatch.setattr("retentive.sync.session.RESCAN_S", 0.0)
+    rounds: list[SyncReport] = []
+    idle: list[int] = []
+    looks = iter(range(7))
+
+    def wait(_: float) -> bool:
+        match next(looks, None):
+            case 0:
+                world.save(0, "a.md", "a\n")
+            case 1:
+                world.store.create("/memories/b.md", "b\n")
+            case 2:
+                (world.directories[0] / "a.md").unlink()
+            case None:
+                raise KeyboardInterrupt
+            case _:
+                idle.append(len(rounds))
+        return False
+
+    options = SyncOptions(confirmed=True, machine="m", states=str(world.states))
+    with opened(world.store, str(world.directories[0]), options) as session, pytest.raises(KeyboardInterrupt):
+        watch(session, wait, rounds.append)
+    assert world.files(0) == world.memories() == {"b.md": "b\n"}
+    assert idle[-1] == idle[-2]

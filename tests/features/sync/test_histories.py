@@ -10,7 +10,7 @@ import pytest
 import retentive
 from support.profiles import sized
 
-from .world import World, act, crashing_after
+from .world import FILES, World, act_and_note, after_calls, interrupted_after, killed_after
 
 SEEDS = sized(quick=30, long=200, full=2_500)
 BLOCK = 10
@@ -33,32 +33,35 @@ def history(seed: int, place: Path) -> None:
     directories = [place / f"d{number}" for number in range(chosen.choice([2, 2, 3]))]
     for each in directories:
         each.mkdir(parents=True)
-    clocks = [chosen.choice([0.0, -3_600.0, -86_400.0]) for _ in directories]
-    with retentive.open("sqlite://") as opened:
-        world = World(opened.store(), directories, place / "states", clocks)
+    clocks = [chosen.choice([0.0, -3_600.0, -86_400.0, 3_600.0, 86_400.0]) for _ in directories]
+    location = f"sqlite://{place}/memory.db"
+    with retentive.open(location) as opened:
+        world = World(opened.store(), directories, place / "states", clocks, location)
         for _ in range(chosen.randrange(5, 30)):
             number = chosen.randrange(len(directories))
-            if chosen.random() < 0.7:
-                before = world.files(number)
-                act(world, chosen, number)
-                replaced_unseen(world, number, before)
-            elif chosen.random() < 0.4:
-                with crashing_after(chosen.randrange(1, 120)):
-                    world.sync(number, confirmed=chosen.random() < 0.7)
+            if chosen.random() < 0.65:
+                act_and_note(world, chosen, number)
             else:
-                world.sync(number, confirmed=chosen.random() < 0.7)
+                synchronise(world, chosen, number)
         world.converge()
         lost = world.written - world.history()
         assert not lost, (seed, lost)
 
 
-def replaced_unseen(world: World, number: int, before: dict[str, str]) -> None:
-    """Texts that a person replaced or deleted before any synchronisation saw them are not ours to keep."""
-    after = world.files(number)
-    kept = world.history() | {text for each in range(len(world.directories)) for text in world.files(each).values()}
-    for name, text in before.items():
-        if after.get(name) != text and text not in kept:
-            world.written.discard(text)
+def synchronise(world: World, chosen: random.Random, number: int) -> None:
+    """A synchronisation that ends, is interrupted, is killed, or meets another act at one of its calls."""
+    confirmed, calls = chosen.random() < 0.7, chosen.randrange(1, 120)
+    match chosen.choice(["ends", "ends", "is interrupted", "is killed", "meets an act", "meets an act"]):
+        case "ends":
+            world.sync(number, confirmed=confirmed)
+        case "is interrupted":
+            with interrupted_after(calls):
+                world.sync(number, confirmed=confirmed)
+        case "is killed":
+            killed_after(calls, world, number, confirmed=confirmed)
+        case _:
+            with after_calls(calls, lambda: act_and_note(world, chosen, number), FILES):
+                world.sync(number, confirmed=confirmed)
 
 
 def test_the_check_notices_a_lost_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
+import retentive
 from retentive import MemoryStore, errors
 from retentive.sync.session import SyncOptions, SyncReport, sync_once
 
@@ -17,35 +22,75 @@ NAMES = ("a.md", "b.md", "MEMORY.md", "notes/c.md", "notes/deep/d.md", "e.md")
 
 
 class Crash(BaseException):
-    """Stands for the end of the process at a call of the operating system or of SQLite."""
+    """Stands for an interrupt at a call of the operating system or of SQLite."""
 
 
 @dataclass
 class Fuse:
-    """Raises `Crash` at the n-th call that Python audits (open, rename, unlink, mkdir, SQLite) while it is lit."""
+    """Calls `effect` at the n-th call that Python audits (open, rename, unlink, mkdir, SQLite), once."""
 
     left: int = 0
+    events: tuple[str, ...] = ()
+    effect: Callable[[], None] = lambda: None
 
     def __call__(self, event: str, _: object) -> None:
-        if self.left and event.startswith(("open", "os.", "sqlite3")):
+        if self.left and event.startswith(self.events):
             self.left -= 1
             if self.left == 0:
-                raise Crash
+                self.effect()
 
 
 FUSE = Fuse()
 sys.addaudithook(FUSE)
+FILES = ("open", "os.")
+FILES_AND_SQLITE = (*FILES, "sqlite3")
 
 
 @contextmanager
-def crashing_after(calls: int) -> Iterator[None]:
-    FUSE.left = calls
+def after_calls(calls: int, effect: Callable[[], None], events: tuple[str, ...] = FILES_AND_SQLITE) -> Iterator[None]:
+    """Call `effect` in the middle of what the block does."""
+    FUSE.left, FUSE.events, FUSE.effect = calls, events, effect
     try:
         yield
-    except Crash:
-        pass
     finally:
         FUSE.left = 0
+
+
+def interrupt() -> None:
+    raise Crash
+
+
+@contextmanager
+def interrupted_after(calls: int) -> Iterator[None]:
+    with suppress(Crash), after_calls(calls, interrupt):
+        yield
+
+
+def killed_after(calls: int, world: World, number: int, *, confirmed: bool) -> bool:
+    """True if a process that synchronised a directory was killed at a call; it can end before that call."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: the child uses none of them
+        process = os.fork()
+    if process == 0:
+        _synchronise_until_killed(calls, world, number, confirmed=confirmed)
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    assert status in {0, -signal.SIGKILL}, status
+    return status != 0
+
+
+def _synchronise_until_killed(calls: int, world: World, number: int, *, confirmed: bool) -> NoReturn:
+    """The child: opens the store by itself, and never returns to the code of its parent."""
+    try:
+        with retentive.open(world.location) as opened:
+            world.store = opened.store()
+            with after_calls(calls, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+                world.sync(number, confirmed=confirmed)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
 
 
 @dataclass
@@ -56,6 +101,7 @@ class World:
     directories: list[Path]
     states: Path
     clocks: list[float]
+    location: str = "sqlite://"
     written: set[str] = field(default_factory=set)
 
     def sync(self, number: int, *, confirmed: bool = False) -> SyncReport:
@@ -106,6 +152,22 @@ class World:
             raise AssertionError(reports)
         for number in range(len(self.directories)):
             assert self.files(number) == self.memories()
+
+
+def replaced_unseen(world: World, number: int, before: dict[str, str]) -> None:
+    """Texts that a person replaced or deleted before any synchronisation saw them are not ours to keep."""
+    after = world.files(number)
+    kept = world.history() | {text for each in range(len(world.directories)) for text in world.files(each).values()}
+    for name, text in before.items():
+        if after.get(name) != text and text not in kept:
+            world.written.discard(text)
+
+
+def act_and_note(world: World, chosen: random.Random, number: int) -> None:
+    """One random act; what it replaced before a synchronisation saw it is expected no longer."""
+    before = world.files(number)
+    act(world, chosen, number)
+    replaced_unseen(world, number, before)
 
 
 def act(world: World, chosen: random.Random, number: int) -> None:

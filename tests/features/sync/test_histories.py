@@ -34,7 +34,7 @@ def history(seed: int, place: Path) -> None:
     for each in directories:
         each.mkdir(parents=True)
     clocks = [chosen.choice([0.0, -3_600.0, -86_400.0, 3_600.0, 86_400.0]) for _ in directories]
-    location = f"sqlite://{place}/memory.db"
+    location = f"sqlite:///{place}/memory.db"
     with retentive.open(location) as opened:
         world = World(opened.store(), directories, place / "states", clocks, location)
         for _ in range(chosen.randrange(5, 30)):

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 FRAMEWORKS := $(VENV)/.frameworks
+RELEASE := $(VENV)/.release
 STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(INSTALL)
@@ -14,7 +15,8 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-long test-full test-clusters test-frameworks lint types format docs bundles bench clean
+.PHONY: run demo test test-long test-full test-clusters test-frameworks test-image lint types format docs bundles release \
+	bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
 run: $(DEMO)
@@ -44,6 +46,10 @@ test-frameworks: $(FRAMEWORKS)/.installed
 	$(FRAMEWORKS)/bin/python -m mypy --cache-dir $(FRAMEWORKS)/.mypy_cache \
 		src/retentive/integrations/adk.py src/retentive/integrations/strands.py tests/frameworks
 
+# The image of the server, built without network. Needs root, and buildah and debootstrap of Debian.
+test-image: $(STAMP)
+	$(BIN)/python -m pytest -m environments tests/environments/test_image.py
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -68,6 +74,10 @@ docs: $(STAMP)
 # The bundle for MCP clients and the entry of the MCP registry, in dist/, and the version of the plugin.
 bundles:
 	$(PYTHON) scripts/bundles.py
+
+# Wheel, sdist, wheels of the image, bill of materials and checksums, in dist/. Fails if two builds differ.
+release: $(RELEASE)/.installed
+	$(RELEASE)/bin/python scripts/release.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py
@@ -94,4 +104,9 @@ $(STAMP): $(DEMO)
 $(FRAMEWORKS)/.installed: pyproject.toml tests/frameworks/requirements.txt
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip $(INSTALL) --requirement tests/frameworks/requirements.txt --editable .
+	touch $@
+
+$(RELEASE)/.installed: scripts/release-requirements.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip $(INSTALL) --no-deps --requirement scripts/release-requirements.txt
 	touch $@

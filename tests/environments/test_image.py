@@ -1,0 +1,70 @@
+"""The image of the server builds without network from the files of a release, and serves. `make test-image`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.pages import ROOT
+
+pytestmark = [
+    pytest.mark.environments,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    *(pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}") for name in ("buildah", "debootstrap")),
+]
+SUITE = "bookworm"  # has Python 3.11
+PYTHON = "3.11"
+MIRROR = "http://deb.debian.org/debian"
+SERVES = """
+RETENTIVE_SERVE_INSECURE_NO_TLS=true retentive serve &
+for _ in $(seq 60); do python3 -m retentive.server.health && break; sleep 1; done
+python3 -m retentive.server.health && id -u && kill -TERM $! && wait $!
+"""
+
+
+def run(*command: str | Path) -> str:
+    environment = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[str]:
+    """Name of an image of Debian with Python, made without a registry of images."""
+    name = "localhost/retentive-test-base"
+    run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", SUITE, tmp_path / "root", MIRROR)
+    run("tar", "-C", tmp_path / "root", "-cf", tmp_path / "root.tar", ".")
+    container = run("buildah", "from", "scratch")
+    try:
+        run("buildah", "add", "--quiet", container, tmp_path / "root.tar", "/")
+        run("buildah", "commit", "--quiet", container, name)
+        yield name
+    finally:
+        run("buildah", "rm", container)
+        run("buildah", "rmi", "--force", name)
+
+
+def test_the_image_builds_without_network_and_serves(base: str, tmp_path: Path) -> None:
+    run("make", "release")  # the environment of the release
+    context = tmp_path / "context"
+    run(
+        ROOT / ".venv/.release/bin/python", "scripts/release.py", "--folder", context / "dist", "--image-python", PYTHON
+    )
+    image = "localhost/retentive-test"
+    options = ("--quiet", "--network", "none", "--build-arg", f"PYTHON={base}", "--format", "docker")
+    run("buildah", "build", *options, "-f", ROOT / "deploy" / "Containerfile", "-t", image, context)
+    container = run("buildah", "from", image)
+    try:
+        assert run("buildah", "run", container, "--", "retentive", "--version").startswith("retentive")
+        assert run("buildah", "run", container, "--", "sh", "-c", SERVES).splitlines()[-1] == "10001"
+    finally:
+        run("buildah", "rm", container)
+        run("buildah", "rmi", "--force", image)

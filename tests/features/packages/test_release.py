@@ -1,0 +1,82 @@
+"""`make release`: equal builds, checksums, a bill of materials, and wheels that install without network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.pages import ROOT
+
+pytestmark = pytest.mark.long
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+INSTALL_S = 600
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=INSTALL_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def environment(folder: Path) -> Path:
+    """Interpreter of a new, empty environment."""
+    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a release. The script has built sdist and wheel twice, and fails if they differ."""
+    folder = tmp_path_factory.mktemp("release")
+    python = environment(folder / "tools")
+    requirements = ROOT / "scripts" / "release-requirements.txt"
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", requirements, cwd=folder)
+    script = ROOT / "scripts" / "release.py"
+    said = run(python, script, "--folder", folder / "dist", "--image-python", PYTHON, cwd=folder)
+    assert said.startswith("two builds are equal: retentive-")
+    return folder / "dist"
+
+
+def test_the_checksums_are_those_of_the_files(release: Path) -> None:
+    lines = (release / "SHA256SUMS").read_text("ascii").splitlines()
+    listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    files = [path for path in release.rglob("*") if path.is_file() and path.name != "SHA256SUMS"]
+    assert listed == {
+        path.relative_to(release).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+    }
+    assert {Path(name).suffix for name in listed} == {".whl", ".gz", ".json"}
+
+
+def test_the_bill_of_materials_names_each_wheel_with_its_license(release: Path) -> None:
+    (bom,) = release.glob("*.cdx.json")
+    found = json.loads(bom.read_text("utf-8"))
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+    assert found["metadata"]["component"]["name"] == "retentive"
+    components = {each["name"].lower().replace("-", "_"): each for each in found["components"]}
+    wheels = {path.name.split("-")[0].lower() for path in (release / "wheels").glob("*.whl")}
+    assert wheels - {"retentive"} <= set(components)
+    assert [name for name in sorted(wheels - {"retentive"}) if not components[name].get("licenses")] == []
+
+
+def test_wheels_and_sdist_run_in_empty_environments(release: Path, tmp_path: Path) -> None:
+    """The wheels install without an index, as in the image. The sdist installs by itself."""
+    (wheel,) = release.glob("*.whl")
+    (sdist,) = release.glob("*.tar.gz")
+    extras = "console,crypto,guards,mariadb,mcp,oauth,objects,postgres,server,telemetry"
+    assert f"retentive[{extras}]" in (ROOT / "deploy" / "Containerfile").read_text("utf-8")
+    offline = ("--no-index", "--find-links", release / "wheels", f"retentive[{extras}]")
+    for name, what in {"wheels": offline, "wheel": (wheel,), "sdist": (sdist,)}.items():
+        python = environment(tmp_path / name)
+        run(python, "-m", "pip", "install", "--quiet", *what, cwd=tmp_path)
+        assert run(python.with_name("retentive"), "--version", cwd=tmp_path).startswith("retentive")
+        run(python.with_name("retentive"), "--at", "sqlite:///m.db", "ls", cwd=tmp_path)
+        run(python, "-m", "pip", "check", cwd=tmp_path)
+    for console in ("retentive.server.serve", "retentive.console.web", "retentive.mcp.service"):
+        run(tmp_path / "wheels" / "bin" / "python", "-W", "error", "-c", f"import {console}", cwd=tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -140,6 +142,39 @@ def _is_harmless(tag: str, given: dict[str, str]) -> bool:
     return is_outward and given.get("rel") == "noopener noreferrer nofollow"
 
 
+@dataclass(frozen=True)
+class LiveMessage:
+    """A message of a live page."""
+
+    id: str
+    name: str
+    data: str
+
+
+class Messages:
+    """Reads the messages of a stream; comments are skipped."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+
+    def next(self) -> LiveMessage | None:
+        """The next message; None at the end of the stream."""
+        fields: dict[str, list[str]] = {}
+        for line in self._lines:
+            if line == "" and fields:
+                number, name = (next(iter(fields.get(each, ())), "") for each in ("id", "event"))
+                return LiveMessage(number, name, "\n".join(fields.get("data", ())))
+            name, _, value = line.partition(":")
+            if name:
+                assert name in {"id", "event", "data"}, line
+                fields.setdefault(name, []).append(value.removeprefix(" "))
+        return None
+
+    def comment(self) -> str:
+        """The next line that is a comment."""
+        return next(line for line in self._lines if line.startswith(":"))
+
+
 class Person:
     """A person with an API key, whose browser follows redirects and sends the headers of a browser."""
 
@@ -158,7 +193,24 @@ class Person:
         return self.post("/console/login", {**page.form("login"), "key": self.key if key is None else key})
 
     def get(self, url: str, **headers: str) -> Seen:
+        if urlsplit(url).path.endswith("/events"):
+            return self._begun(url, _named(headers))
         return _seen(self.http.get(url, headers=_named(headers)))
+
+    def _begun(self, url: str, headers: dict[str, str]) -> Seen:
+        """The head of a stream, which does not end, or another answer."""
+        with self.http.stream("GET", url, headers=headers) as answer:
+            is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+            body = "" if is_stream else answer.read().decode()
+            return Seen(answer.status_code, answer.headers, str(answer.url), body)
+
+    @contextmanager
+    def streaming(self, url: str, **headers: str) -> Iterator[Messages]:
+        """The messages of a stream."""
+        with self.http.stream("GET", url, headers=_named(headers)) as answer:
+            assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+            messages = Messages(answer.iter_lines())  # a generator that is thrown away would close the stream
+            yield messages
 
     def post(self, url: str, fields: dict[str, Any], **headers: str) -> Seen:
         given = {"origin": self.api.url, "sec-fetch-site": "same-origin", **_named(headers)}

@@ -156,6 +156,14 @@ class Sessions:
             self._records.put(KIND, name, json.dumps({**known, "seen": now}))
         return record
 
+    def is_valid(self, token: str) -> bool:
+        """Return whether a sign-in and its key are valid. Unlike `found`, this is no request that prolongs it."""
+        text = self._records.get(KIND, _digest(token))
+        if text is None:
+            return False
+        known = json.loads(text)
+        return _is_valid(known, self._clock()) and self._record(known["key"]) is not None
+
     def end(self, token: str) -> None:
         """Sign out."""
         self._records.put(KIND, _digest(token), None)

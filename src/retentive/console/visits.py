@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
+from retentive.console.rows import WantedRows
 from retentive.console.sessions import Sessions
 from retentive.errors import NotFound
 from retentive.server.calls import Caller, ServedPlace
@@ -33,6 +34,8 @@ class Visit:
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+    last_event_id: str = ""
+    """The header `Last-Event-ID` of a live page that connects again."""
 
     @cached_property
     def info(self) -> StoreInfo:
@@ -108,7 +111,20 @@ class Download:
     media_type: str = "text/plain; charset=utf-8"
 
 
-PageAnswer: TypeAlias = "HtmlPage | Redirect | Download"
+@dataclass(frozen=True, slots=True)
+class LiveChanges:
+    """An answer that sends the changes of a store after a revision, as they happen; without one, from now on.
+
+    With `is_resumed`, the page was connected before, and may have missed more than changes of memories.
+    """
+
+    store: MemoryStore
+    wanted: WantedRows
+    after: int | None = None
+    is_resumed: bool = False
+
+
+PageAnswer: TypeAlias = "HtmlPage | Redirect | Download | LiveChanges"
 PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 
 

@@ -15,6 +15,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from retentive.console import guard
+from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
 from retentive.console.rendering import STATIC, environment, static_file
 from retentive.console.sessions import (
     IDLE_S,
@@ -26,7 +27,16 @@ from retentive.console.sessions import (
     is_form_token,
 )
 from retentive.console.table import PAGES
-from retentive.console.visits import BASE, Download, HtmlPage, PageAnswer, PageRoute, Redirect, Visit
+from retentive.console.visits import (
+    BASE,
+    Download,
+    HtmlPage,
+    LiveChanges,
+    PageAnswer,
+    PageRoute,
+    Redirect,
+    Visit,
+)
 from retentive.errors import RetentiveError
 from retentive.server.application import Server
 from retentive.server.calls import Caller
@@ -47,6 +57,10 @@ class Console:
     sessions: Sessions
     hosts: frozenset[str] = frozenset()
     by_path: dict[str, dict[str, PageRoute]] = field(default_factory=dict)
+    live: Live = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.live = Live(self.server.hub, self.server.workers.run, self.sessions)
 
     def routes(self) -> list[BaseRoute]:
         """The routes, to be added to those of the server."""
@@ -120,6 +134,7 @@ class Console:
         if refusal is not None:
             return self.failed(request, refusal, None)
         await self.server.workers.run(partial(self.sessions.end, token))
+        self.live.end(token)
         headers = {**guard.HEADERS, **guard.PRIVATE, "clear-site-data": '"cache"'}
         response = RedirectResponse(f"{BASE}/login", 303, headers)
         response.headers.append("set-cookie", guard.cookie("", "", secure=_is_secure(request), max_age=0))
@@ -155,19 +170,32 @@ class Console:
         asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
-        visit = Visit(self.server.place, self.sessions, caller, route.method, request.path_params, query, form)
-        work = partial(self._made, visit, route, form_token(token))
-        response = await self.server.workers.run(work)
+        last = request.headers.get("last-event-id", "")
+        visit = Visit(self.server.place, self.sessions, caller, route.method, request.path_params, query, form, last)
+        answer = await self.server.workers.run(partial(self._made, visit, route, form_token(token)))
+        if isinstance(answer, LiveChanges):
+            return self._live(answer, token, request.method)
         if route.method == "POST" and "store_id" in request.path_params:
             self.server.hub.wake(request.path_params["store_id"])
-        return response
+        elif route.method == "POST":
+            self.live.check()
+        return answer
 
-    def _made(self, visit: Visit, route: PageRoute, csrf: str) -> Response:
+    def _live(self, changes: LiveChanges, token: str, method: str) -> Response:
+        self.live.check_limit(token)
+        headers = {**guard.HEADERS, **guard.PRIVATE, "x-accel-buffering": "no"}
+        if method == "HEAD":
+            return Response(None, 200, headers, media_type=EVENT_STREAM)
+        return self.live.response(changes, token, headers)
+
+    def _made(self, visit: Visit, route: PageRoute, csrf: str) -> Response | LiveChanges:
         try:
             answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
             return self._html(_error_page(found), visit, csrf)
+        if isinstance(answer, LiveChanges):
+            return answer
         if isinstance(answer, Redirect):
             return RedirectResponse(answer.url, 303, {**guard.HEADERS, **guard.PRIVATE})
         if isinstance(answer, Download):
@@ -202,6 +230,8 @@ class Console:
         return None
 
     def _to_login(self, request: Request) -> Response:
+        if EVENT_STREAM in request.headers.get("accept", ""):  # a live page that connects again
+            return Response(SIGNED_OUT, 200, {**guard.HEADERS, **guard.PRIVATE}, media_type=EVENT_STREAM)
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         ending = f"?next={quote(wanted, safe='')}" if request.method in {"GET", "HEAD"} and wanted != f"{BASE}/" else ""
         return RedirectResponse(f"{BASE}/login{ending}", 303, {**guard.HEADERS, **guard.PRIVATE})

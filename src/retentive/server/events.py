@@ -51,7 +51,7 @@ class Hub:
         self._keep_alive_s = keep_alive_s
         self._watched: dict[str, _Watch] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_stopping = False
+        self.is_stopping = False
 
     def wake(self, store_id: str) -> None:
         """Poll a memory store now, because it may have changed. May be called from any thread."""
@@ -60,7 +60,7 @@ class Hub:
 
     def stop(self) -> None:
         """End all streams. May be called from any thread and from a signal handler."""
-        self._is_stopping = True
+        self.is_stopping = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake_all)
 
@@ -76,10 +76,10 @@ class Hub:
 
     async def stream(self, events: Events) -> AsyncIterator[bytes]:
         """The bytes of a stream, until the server stops or the key is revoked."""
-        with self._watching(events.store) as news:
+        with self.watching(events.store) as news:
             cursor, is_first = events.after, True
             yield b": connected\n\n"
-            while not self._is_stopping:
+            while not self.is_stopping:
                 news.clear()
                 batch = await self._next(events, cursor)
                 if batch is None:
@@ -113,7 +113,8 @@ class Hub:
         return True
 
     @contextmanager
-    def _watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
+    def watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
+        """An event that is set when a memory store may have changed, and at the stop."""
         self._loop = asyncio.get_running_loop()
         watch = self._watched.setdefault(store.id, _Watch())
         news = asyncio.Event()
@@ -131,18 +132,23 @@ class Hub:
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
         """Wake the streams of a store when its newest change is another one."""
         known = ""
-        while not self._is_stopping:
-            try:
-                newest = await self._run(store.history.newest)
-            except (RetentiveError, HttpError):
-                newest = known
-            if newest != known:
-                known = newest
-                for news in watch.streams:
-                    news.set()
+        while not self.is_stopping:
+            if not all(news.is_set() for news in watch.streams):  # otherwise all read anyway
+                known = await self._told(store, watch, known)
             with suppress(TimeoutError):
                 await asyncio.wait_for(watch.poke.wait(), self._poll_s)
             watch.poke.clear()
+
+    async def _told(self, store: MemoryStore, watch: _Watch, known: str) -> str:
+        """Wake the streams if the newest change is not the known one. Returns the newest."""
+        try:
+            newest = await self._run(store.history.newest)
+        except (RetentiveError, HttpError):
+            return known
+        if newest != known:
+            for news in watch.streams:
+                news.set()
+        return newest
 
 
 def _event(change: Version | StoreEvent, store_id: str) -> bytes:

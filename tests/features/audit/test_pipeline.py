@@ -102,6 +102,8 @@ def test_callers_of_peek_are_known() -> None:
         "server/handlers/history.py",  # the path of the memory, before `blame`
         "server/handlers/memories.py",  # the memory as a create made it, if others have changed it since
         "server/handlers/search.py",  # the memories of the hits, after the search
+        "console/live.py",  # the changes for live pages, each of which has an entry when it begins
+        "console/pages/history.py",  # the revision of the store, before the page that shows the store
         "console/pages/memory.py",  # the path of a memory, before the redirect to its page
         "console/pages/privacy.py",  # the memory to confirm, before it is redacted or erased
         "console/pages/stores.py",  # the time of the last change, in the list of stores

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from retentive.console.differences import of_memory
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found
+from retentive.engine.operation import Read
 from retentive.errors import NotFound
 from retentive.history.differences import Differences
 from retentive.history.reads import LogFilter
@@ -15,6 +16,7 @@ from retentive.history.revisions import parse_time
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Operation, Version
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
 VERSIONS = 100
@@ -80,18 +82,36 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
 def show_activity(visit: Visit) -> PageAnswer:
     """The changes of a store, newest first, grouped by actor."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
+    path, only = asked_filter(visit)
+    revision, after = revision_of(visit.store), visit.query.get("after")
+    found = visit.store.history.page(None if path == ROOT else path, only=only, after=after, limit=VERSIONS)
+    versions = [each.version for each in found.items]
+    runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
+    shown = max([revision, *(each.revision for each in versions[:1])])
+    values = {
+        "runs": runs,
+        "following": found.next,
+        "asked": asked,
+        "area": "activity",
+        "live": None if after else visit.url("events", after=str(shown), **asked),
+    }
+    return HtmlPage("activity.html", values, title="Activity")
+
+
+def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
+    """Path and conditions of the activity in the query. Raises `HttpError` 400."""
+    asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     if asked["operation"] not in {"", "created", "modified", "deleted"}:
         raise invalid("operation: must be created, modified or deleted")
     operation: Operation | None = asked["operation"] or None  # type: ignore[assignment] # checked above
     only = LogFilter(actor=asked["actor"] or None, operation=operation, since=time_of(asked["since"]))
     path = asked["path"]
-    if path and not path.startswith(ROOT):
-        path = f"{ROOT}/{path.lstrip('/')}"
-    found = visit.store.history.page(path or None, only=only, after=visit.query.get("after"), limit=VERSIONS)
-    versions = [each.version for each in found.items]
-    runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
-    values = {"runs": runs, "following": found.next, "asked": asked, "area": "activity"}
-    return HtmlPage("activity.html", values, title="Activity")
+    return (path if path.startswith(ROOT) else f"{ROOT}/{path.lstrip('/')}").rstrip("/"), only
+
+
+def revision_of(store: MemoryStore) -> int:
+    """The revision of a store, to be read before what a page shows, so that its live rows miss no change."""
+    return core_of(store).peek(Read("revision", lambda snapshot: snapshot.revision))
 
 
 def _origin(version: Version) -> tuple[str, str, str]:

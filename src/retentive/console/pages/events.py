@@ -1,0 +1,26 @@
+"""The changes of a store for its live pages."""
+
+from __future__ import annotations
+
+import re
+
+from retentive.console.pages.history import asked_filter
+from retentive.console.rows import WantedRows
+from retentive.console.visits import LiveChanges, PageAnswer, Visit
+from retentive.engine.operation import AuditOnly
+from retentive.server.errors import invalid
+from retentive.store import core_of
+
+_REVISION = re.compile(r"[0-9]{1,18}")
+
+
+def live_changes(visit: Visit) -> PageAnswer:
+    """Stream the changes after a revision that the page shows, or has got last, with the filter of the page."""
+    given = visit.last_event_id or visit.query.get("after", "")
+    if given and not _REVISION.fullmatch(given):
+        raise invalid("after: must be the revision that the page shows")
+    path, only = asked_filter(visit)
+    wants_rows = visit.query.get("rows", "") != "no"
+    wanted = WantedRows(only, path, rows=wants_rows, waiting=visit.can("review"))
+    core_of(visit.store).found(AuditOnly("events"))
+    return LiveChanges(visit.store, wanted, int(given) if given else None, bool(visit.last_event_id))

@@ -1,0 +1,152 @@
+"""Rows of live pages: which changes of a memory store a page has not seen, and the messages that send them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from retentive.engine.events import events_of
+from retentive.history.pages import position_of
+from retentive.history.reads import LogFilter
+from retentive.storage.contract import Snapshot, Version
+from retentive.values.paths import ROOT
+
+KEPT = 500
+"""Newest versions of a store that a window has."""
+ROWS = 100
+"""Rows of one message at most."""
+_EVENTS = 100
+_LINE_END = re.compile(r"\r\n|\r|\n")
+WAITING = frozenset({"proposed", "accepted", "refused"})
+
+Rendered = Callable[[Version], str]
+"""Makes the HTML of the row of a version."""
+
+
+@dataclass(frozen=True)
+class LiveRow:
+    """A version, and its row as HTML, rendered once for all pages."""
+
+    version: Version
+    rendered: Rendered
+
+    @cached_property
+    def html(self) -> str:
+        """The row."""
+        return self.rendered(self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The newest part of a history: `rows`, newest first, with all versions after the revision `complete_after`.
+
+    `events` are the positions and types of the newest changes without a version, oldest first.
+    """
+
+    revision: int
+    rows: tuple[LiveRow, ...]
+    complete_after: int
+    events: tuple[tuple[str, str], ...]
+
+    @property
+    def newest_event(self) -> str:
+        """Position of the newest event; empty if there is none."""
+        return self.events[-1][0] if self.events else ""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRows:
+    """The changes that one page shows. `path` is a directory or a memory; `waiting` adds the news of the review."""
+
+    only: LogFilter = field(default_factory=LogFilter)
+    path: str = ROOT
+    rows: bool = True
+    waiting: bool = False
+
+    def fits(self, version: Version) -> bool:
+        """Return whether the page has a row for a version."""
+        if not self.rows or not self.only.fits(version):
+            return False
+        return self.path in {ROOT, version.path} or version.path.startswith(f"{self.path}/")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a page has seen: everything up to a revision of the store, and up to an event."""
+
+    revision: int
+    event: str
+
+
+def window(snapshot: Snapshot, rendered: Rendered) -> Window:
+    """Read the newest part of a history."""
+    versions = list(snapshot.versions(limit=KEPT + 1))
+    rows = tuple(LiveRow(each, rendered) for each in versions[:KEPT])
+    oldest = versions[KEPT].revision if len(versions) > KEPT else 0
+    return Window(snapshot.revision, rows, oldest, _events(snapshot, ""))
+
+
+def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
+    """Read what was added to a window. After a commit without a version, such as a removal, it is read again."""
+    if not before.rows:
+        return window(snapshot, rendered)
+    events = _events(snapshot, before.newest_event)
+    versions = list(snapshot.versions(after=before.rows[0].version.id, limit=KEPT + 1))
+    commits = snapshot.revision - before.revision
+    if not (versions or events or commits):
+        return before
+    if len(versions) > KEPT or len({each.revision for each in versions}) != commits:
+        return window(snapshot, rendered)
+    rows = (*(LiveRow(each, rendered) for each in versions), *before.rows)
+    oldest = rows[KEPT].version.revision if len(rows) > KEPT else before.complete_after
+    return Window(snapshot.revision, rows[:KEPT], oldest, (*before.events, *events)[-_EVENTS:])
+
+
+def _events(snapshot: Snapshot, after: str) -> tuple[tuple[str, str], ...]:
+    found = events_of(snapshot, after=f"evt_{after}")
+    return tuple((position_of(each.id), each.type) for each in found[-_EVENTS:])
+
+
+def position_at(found: Window, revision: int) -> Position:
+    """The position of a page that has seen a revision. Events after its last version may be sent once more."""
+    seen = (position_of(each.version.id) for each in found.rows if each.version.revision <= revision)
+    return Position(revision, next(seen, ""))
+
+
+def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[int | None], str]) -> list[bytes]:
+    """The messages for a page: at most one with rows, `changed` and `waiting`.
+
+    `note` makes the row for changes that are not shown, with their number if it is known.
+    """
+    kinds = {kind for position, kind in found.events if position > seen.event}
+    rows = [each.html for each in found.rows if each.version.revision > seen.revision and wanted.fits(each.version)]
+    sent = list[bytes]()
+    is_whole = seen.revision >= found.complete_after or not wanted.rows
+    if rows or not is_whole:
+        shown = rows[:ROWS]
+        if not is_whole:
+            shown.append(note(None))
+        elif len(rows) > ROWS:
+            shown.append(note(len(rows) - ROWS))
+        sent.append(message(found.revision, "\n".join(shown)))
+    if kinds - WAITING:
+        sent.append(message(found.revision, "store", "changed"))
+    if wanted.waiting and kinds & WAITING:
+        sent.append(message(found.revision, "review", "waiting"))
+    return sent
+
+
+def message(revision: int | None, data: str, name: str = "") -> bytes:
+    """A message of the stream. Only `data` may have stored text; each of its lines is a field."""
+    return ("".join(f"{each}\n" for each in _fields(revision, data, name)) + "\n").encode("utf-8", "replace")
+
+
+def _fields(revision: int | None, data: str, name: str) -> Iterator[str]:
+    if revision is not None:
+        yield f"id: {revision}"
+    if name:
+        yield f"event: {name}"
+    for line in _LINE_END.split(data):
+        yield f"data: {line}"

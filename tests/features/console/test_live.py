@@ -1,0 +1,415 @@
+"""Live pages: the changes of a store as messages, each once, resumable, few, and ended with the sign-in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.console import live, rows
+from retentive.console.live import SIGNED_OUT, Live
+from retentive.console.rows import LiveRow, Position, WantedRows, Window
+from retentive.console.sessions import InProcess, Sessions
+from retentive.console.visible import is_hidden
+from retentive.console.visits import LiveChanges
+from retentive.console.web import Console, console
+from retentive.engine.operation import Read
+from retentive.server.events import Hub
+from retentive.server.workers import Workers
+from retentive.storage.contract import Snapshot
+from retentive.store import core_of
+from support import hostile
+from support.console import Person, Seen
+from support.http_api import Api, serving
+
+T = TypeVar("T")
+A = "/memories/notes/a.md"
+
+
+def fragment(person: Person, html: str) -> Seen:
+    """The rows of a message, read as strictly as a page."""
+    return Seen(200, person.get("/console/login").headers, "", html)
+
+
+def revisions(html: str) -> list[str]:
+    return [part.partition("<")[0] for part in html.split(">r")[1:]]
+
+
+def revision_of(store: MemoryStore) -> int:
+    return store.versions()[0].revision
+
+
+def test_a_change_is_a_row_with_the_revision_as_its_id(person: Person, store: MemoryStore, at: str) -> None:
+    with person.streaming(f"{at}/events") as stream:
+        assert stream.comment() == ": connected"
+        made = person.get(f"{at}/tree/")  # so the stream has begun
+        assert made.status == 200
+        store.edit(A, "one", "1", actor="session:s9")
+        found = stream.next()
+    assert found is not None
+    assert (found.name, found.id) == ("", str(revision_of(store)))
+    row = fragment(person, found.data)
+    assert row.problems() == []
+    assert row.text.startswith(f"session:s9 r{found.id} modified {A}")
+    assert f"{at}/change/{store.versions()[0].id}" in row.links
+
+
+def test_a_stream_resumes_from_the_history(person: Person, store: MemoryStore, at: str) -> None:
+    """The rows after the revision of the page, or after the last message, newest first, and none twice."""
+    shown = revision_of(store)
+    for number in range(3):
+        store.create(f"/memories/{number}.md", "")
+    with person.streaming(f"{at}/events?after={shown}") as stream:
+        found = stream.next()
+    assert found is not None
+    assert revisions(found.data) == [f"{shown + 3}", f"{shown + 2}", f"{shown + 1}"]
+    store.create("/memories/later.md", "")
+    with person.streaming(f"{at}/events?after={shown}", last_event_id=found.id) as stream:
+        later = stream.next()
+    assert later is not None
+    assert revisions(later.data) == [f"{shown + 4}"]
+
+
+def test_another_process_resumes_where_the_first_one_ended(tmp_path: Path) -> None:
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
+        store = opened.store()
+        with serving(opened, more=lambda server: console(server).routes()) as api:
+            person = Person(api)
+            store.create("/memories/a.md", "")
+            with person.streaming(f"/console/s/{store.id}/events?after=0") as stream:
+                first = stream.next()
+            person.close()
+        store.create("/memories/b.md", "")
+        with serving(opened, more=lambda server: console(server).routes()) as api:
+            person = Person(api)
+            assert first is not None
+            with person.streaming(f"/console/s/{store.id}/events?after=0", last_event_id=first.id) as stream:
+                second = stream.next()
+            person.close()
+    assert second is not None
+    assert "/memories/b.md" in second.data
+    assert "/memories/a.md" not in second.data
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "1" * 19, "r1"])
+def test_a_malformed_revision(person: Person, at: str, after: str) -> None:
+    assert person.get(f"{at}/events?after={after}").status == 400
+    assert person.get(f"{at}/events", last_event_id=after).status == 400
+
+
+def test_a_page_gets_the_rows_of_its_filter(person: Person, store: MemoryStore, at: str) -> None:
+    shown = revision_of(store)
+    store.create("/memories/notes/b.md", "", actor="session:x")
+    store.create("/memories/notesb.md", "", actor="session:x")
+    store.create("/memories/c.md", "", actor="user:ann")
+    for query, expected in {
+        "path=notes": [shown + 1],
+        "path=/memories/notes/": [shown + 1],
+        "path=/memories": [shown + 3, shown + 2, shown + 1],
+        "actor=session:*": [shown + 2, shown + 1],
+        "actor=user:*&path=c.md": [shown + 3],
+        "operation=created": [shown + 3, shown + 2, shown + 1],
+    }.items():
+        with person.streaming(f"{at}/events?after={shown}&{query}") as stream:
+            found = stream.next()
+        assert found is not None
+        assert revisions(found.data) == list(map(str, expected)), query
+
+
+def test_other_changes_are_named_messages(api: Api, person: Person, store: MemoryStore, at: str) -> None:
+    """`changed` for settings, and `waiting` for proposals, the latter for those who review."""
+    store.change_settings({"review": ["session:new"]})
+    shown = str(revision_of(store))
+    store.create("/memories/p.md", "x", actor="session:new")
+    reader = Person(api, api.with_key("read").key)
+    with person.streaming(f"{at}/events", last_event_id=shown) as stream:
+        found = [stream.next(), stream.next()]
+    assert [(each and each.name) for each in found] == ["changed", "waiting"]
+    with reader.streaming(f"{at}/events", last_event_id=shown) as stream:
+        first = stream.next()
+        assert first is not None
+        assert first.name == "changed"
+        store.create("/memories/next.md", "")
+        second = stream.next()
+        assert second is not None
+        assert second.name == ""
+    reader.close()
+
+
+def test_a_page_without_rows_gets_names_only(person: Person, store: MemoryStore, at: str) -> None:
+    with person.streaming(f"{at}/events?rows=no&after=0") as stream:
+        stream.comment()
+        person.get(f"{at}/tree/")
+        store.create("/memories/x.md", "")
+        store.change_settings({"max_memories": 50})
+        found = stream.next()
+    assert found is not None
+    assert found.name == "changed"
+
+
+def test_a_removed_memory_leaves_the_rows(person: Person, store: MemoryStore, at: str) -> None:
+    """The rows that a process keeps are read again after a removal, so a page that connects gets no erased path."""
+    store.create("/memories/secret-name.md", "x")
+    with person.streaming(f"{at}/events?after=0") as stream:
+        before = stream.next()
+        assert before is not None
+        assert "secret-name" in before.data
+        store.history.erase("/memories/secret-name.md")
+        changed = stream.next()
+        while changed is not None and changed.name != "changed":
+            changed = stream.next()
+        with person.streaming(f"{at}/events?after=0") as other:
+            after = other.next()
+    assert after is not None
+    assert "secret-name" not in after.data
+
+
+def test_a_key_that_is_revoked_ends_its_streams(api: Api, store: MemoryStore, at: str) -> None:
+    """No row of a later change is sent."""
+    made = api.place.keys.create("x", scopes=("read",))
+    person = Person(api, made.text)
+    with person.streaming(f"{at}/events") as stream:
+        stream.comment()
+        api.place.keys.change(made.record.id, status="archived")
+        store.create("/memories/after.md", "")
+        found = stream.next()
+        assert found is not None
+        assert (found.name, found.id) == ("signed-out", "")
+        assert stream.next() is None
+    again = person.get(f"{at}/events", accept="text/html, text/event-stream")
+    assert again.headers["content-type"].startswith("text/event-stream")
+    with person.streaming(f"{at}/events", accept="text/event-stream") as stream:
+        only = stream.next()
+        assert only is not None
+        assert only.name == "signed-out"
+        assert stream.next() is None
+    person.close()
+
+
+def test_signing_out_ends_the_streams_of_the_sign_in(api: Api, store: MemoryStore, at: str) -> None:
+    person, other = Person(api), Person(api)
+    with person.streaming(f"{at}/events") as stream, other.streaming(f"{at}/events") as kept:
+        stream.comment()
+        kept.comment()
+        person.post("/console/logout", person.get("/console/").form("/logout"))
+        ended = stream.next()
+        assert ended is not None
+        assert ended.name == "signed-out"
+        store.create("/memories/x.md", "")
+        found = kept.next()
+        assert found is not None
+        assert found.name == ""
+    person.close()
+    other.close()
+
+
+def test_a_stream_does_not_prolong_a_sign_in(api: Api) -> None:
+    now = [1_000.0]
+    sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
+    token = sessions.begin(api.place.keys.create("x").record)
+    for _ in range(6):
+        assert sessions.is_valid(token)
+        now[0] += live.CHECK_S * 100
+    assert now[0] < 1_000 + 3_600 + 1
+    now[0] += 3_600
+    assert not sessions.is_valid(token)
+    assert not sessions.is_valid("unknown")
+
+
+def test_a_sign_in_has_four_streams(api: Api, at: str) -> None:
+    """The fifth is refused until one of them ends."""
+    person, other = Person(api), Person(api)
+    with ExitStack() as open_streams:
+        for _ in range(4):
+            open_streams.enter_context(person.streaming(f"{at}/events")).comment()
+        refused = person.get(f"{at}/events")
+        assert (refused.status, "at most 4 live pages" in refused.text) == (429, True)
+        with other.streaming(f"{at}/events") as stream:
+            assert stream.comment() == ": connected"
+    while person.get(f"{at}/events").status == 429:  # until the server has seen that the streams are closed
+        pass
+    person.close()
+    other.close()
+
+
+def test_a_head_request_ends(person: Person, at: str) -> None:
+    answer = person.http.head(f"{at}/events")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
+
+def test_a_stream_has_one_audit_entry(person: Person, store: MemoryStore, at: str) -> None:
+    store.change_settings({"audit": True})
+    person.get(f"{at}/events")
+    assert [each.operation for each in store.audit.entries() if each.operation == "events"] == ["events"]
+
+
+@pytest.fixture
+def gated(tmp_path: Path) -> Iterator[tuple[Api, MemoryStore, Event]]:
+    """A server whose streams pause until the test lets them go on, whatever the time."""
+    gate, made = Event(), list[Console]()
+
+    async def sleep(seconds: float) -> None:
+        while seconds == live.GAP_S and not gate.is_set():
+            await asyncio.sleep(0.005)
+
+    def add(server: Any) -> Any:
+        made.append(console(server))
+        made[0].live.sleep = sleep
+        return made[0].routes()
+
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened, serving(opened, more=add) as api:
+        yield api, opened.store(), gate
+        gate.set()
+
+
+def test_many_changes_are_one_message(gated: tuple[Api, MemoryStore, Event]) -> None:
+    """While a page pauses, all changes wait, and then come together."""
+    api, store, gate = gated
+    person = Person(api)
+    store.create("/memories/first.md", "")
+    with person.streaming(f"/console/s/{store.id}/events?after=0") as stream:
+        first = stream.next()
+        assert first is not None
+        assert revisions(first.data) == ["1"]
+        store.change_settings({"max_memories": 500})
+        for number in range(30):
+            store.create(f"/memories/{number}.md", "")
+        with person.streaming(f"/console/s/{store.id}/events?after=30") as other:
+            assert other.next() is not None  # so all changes have been read
+        gate.set()
+        found = [stream.next(), stream.next()]
+    assert [(each and each.name) for each in found] == ["", "changed"]
+    assert found[0] is not None
+    assert revisions(found[0].data) == [str(number) for number in range(31, 1, -1)]
+    person.close()
+
+
+def test_a_send_has_at_most_three_messages_and_a_hundred_rows(store: MemoryStore) -> None:
+    """So with the pause of a second after it, and the end of a sign-in, a page gets at most four a second."""
+    assert live.GAP_S == 1.0
+    store.create("/memories/x.md", "")
+    versions = (replace(store.versions()[0], revision=number) for number in range(900, 400, -1))
+    lines = tuple(LiveRow(each, lambda version: f"row {version.revision}") for each in versions)
+    found = Window(900, lines, 400, (("1", "settings"), ("2", "proposed")))
+    sent = rows.messages(found, Position(0, ""), WantedRows(waiting=True), str)
+    assert [b"event: " in each for each in sent] == [False, True, True]
+    assert sent[0].count(b"data: row") == rows.ROWS
+    assert sent[0].endswith(b"data: row 801\ndata: None\n\n")
+    (only,) = rows.messages(found, Position(500, "2"), WantedRows(), str)
+    assert only.endswith(b"data: row 801\ndata: 300\n\n")
+    assert rows.messages(found, Position(900, "2"), WantedRows(waiting=True), str) == []
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\rb", "a\n\nb\n", "\nid: 9\nevent: x", "a\u2028b\x0bc\x85d"])
+def test_each_line_of_a_message_is_data(text: str) -> None:
+    """Read by the rules of server-sent events, a text has its lines, and is no other field."""
+    raw = rows.message(7, text).decode()
+    lines = raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    assert lines[0] == "id: 7"
+    assert all(line.startswith("data: ") for line in lines[1:-2])
+    assert lines[-2:] == ["", ""]
+    assert "\n".join(line[6:] for line in lines[1:-2]) == text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def test_hostile_rows_have_no_element_or_field_of_a_payload(person: Person, api: Api) -> None:
+    """Paths, actors, integrations and sessions of the corpus."""
+    store = api.place.opened.store("hostile rows")
+    names, paths = list(hostile.names()), list(hostile.path_names())
+    for at, path in enumerate(paths):
+        through = store.through(names[at % len(names)])
+        through.create(f"/memories/{path}", names[at], actor=f"session:{names[at]}", session=names[at])
+    shown, count = revision_of(store) - len(paths), len(paths)
+    with person.streaming(f"/console/s/{store.id}/events?after={shown}") as stream:
+        found = stream.next()
+    assert found is not None
+    assert (found.name, found.id) == ("", str(shown + count))
+    page = fragment(person, found.data)
+    assert page.problems() == []
+    assert not [char for char in page.text if is_hidden(char)]
+    assert len(revisions(found.data)) >= count
+    assert page.body.count("window.pwned") >= 2 * count
+
+
+def test_fifty_pages_cost_one_reader(api: Api, store: MemoryStore) -> None:
+    """A change is read once or, at the start, a few times, and each page gets its row."""
+    workers, reads = Workers(), list[str]()
+    sessions = Sessions(api.place.keys, InProcess())
+    token = sessions.begin(api.place.keys.create("x").record)
+
+    def run(work: Callable[[], T]) -> Awaitable[T]:
+        reads.append(getattr(work, "func", work).__name__)
+        return workers.run(work)
+
+    async def watch() -> list[bytes]:
+        made = Live(Hub(run), run, sessions, sleep=lambda _: asyncio.sleep(0))
+        streams = [made.stream(LiveChanges(store, WantedRows(), 0), token) for _ in range(50)]
+        assert [await anext(each) for each in streams] == [live.CONNECTED] * 50
+        begun = await asyncio.gather(*map(anext, streams))
+        assert len({*begun}) == 1
+        reads.clear()
+        await asyncio.to_thread(store.create, "/memories/one.md", "")
+        found = await asyncio.gather(*map(anext, streams))
+        for each in streams:
+            await each.aclose()
+        return found
+
+    found = asyncio.run(watch())
+    workers.close()
+    assert all(b"/memories/one.md" in each for each in found)
+    assert 1 <= reads.count("_read") <= 3
+
+
+def test_a_quiet_stream_has_comments_and_ends_with_the_sign_in(api: Api, store: MemoryStore) -> None:
+    """Without any change, too."""
+    workers = Workers()
+    sessions = Sessions(api.place.keys, InProcess())
+    token = sessions.begin(api.place.keys.create("x").record)
+
+    async def watch() -> list[bytes]:
+        made = Live(Hub(workers.run), workers.run, sessions, keep_alive_s=0.001, check_s=0.001)
+        stream = made.stream(LiveChanges(store, WantedRows()), token)
+        found = [await anext(stream), await anext(stream), await anext(stream)]
+        sessions.end(token)
+        return [*found, *[each async for each in stream if each != live.KEEP_ALIVE]]
+
+    assert asyncio.run(watch()) == [live.CONNECTED, live.KEEP_ALIVE, live.KEEP_ALIVE, SIGNED_OUT]
+    workers.close()
+
+
+def test_a_window_keeps_the_newest_changes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are those of one that is read anew, and a page that missed more gets the newest and a link."""
+    monkeypatch.setattr(rows, "KEPT", 3)
+
+    def window(before: Window | None = None) -> Window:
+        def work(snapshot: Snapshot) -> Window:
+            return rows.window(snapshot, str) if before is None else rows.moved(snapshot, before, str)
+
+        return core_of(store).peek(Read("feed", work))
+
+    shown, known = revision_of(store), window()
+    assert window(known) is known
+    for number in range(8):
+        store.create(f"/memories/{number}.md", "")
+        if number % 3 == 0:
+            store.change_settings({"max_memories": 100 + number})
+        if number == 5:
+            store.history.redact(store.versions(A)[-1].id)
+        if number % 2 == 0:
+            known = window(known)
+            assert known == window()
+    assert [each.version.revision for each in known.rows] == sorted(
+        (each.version.revision for each in known.rows), reverse=True
+    )
+    (sent,) = rows.messages(known, Position(shown, known.newest_event), WantedRows(), lambda count: f"note {count}")
+    assert sent.endswith(b"note None\n\n")
+    assert sent.count(b"<Version ") == 3
+    (sent,) = rows.messages(known, Position(known.complete_after, known.newest_event), WantedRows(), str)
+    assert b"None" not in sent.splitlines()[-2]

@@ -31,13 +31,17 @@ ATTRIBUTES = frozenset(
         """accept action alt aria-current aria-hidden aria-label autocomplete autofocus charset checked class colspan
         content data-key data-row d datetime defer for height href id inputmode lang method name open placeholder
         preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type value
-        viewbox width x y""",
+        viewbox width x y hidden tabindex aria-live aria-expanded""",
     )
 )
+REQUESTS = re.compile(r"/console/s/memstore_[0-9a-f]{32}/(?:activity|children|decide|events|review|tree)(?:[/?].*)?")
+"""URLs that htmx may request for an element of the templates."""
 LINKS = frozenset({"href", "src", "action"})
 VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect"})
 CLASSES = re.compile(r"[a-z][a-z0-9 -]{0,40}")
-IDS = re.compile(r"L\d+|main|key|text|path|to|at|typed|pattern|release|s-[a-z_]+")
+IDS = re.compile(
+    r"L\d+|main|arrived|again|count|fresh|listing|show|shown|waiting|key|text|path|to|at|typed|pattern|release|s-[a-z_]+"
+)
 
 
 class _Reader(HTMLParser):
@@ -122,7 +126,7 @@ class Seen:
         found = list(self._reader.problems)
         for tag, given in self._reader.tags:
             found += [f"<{tag}>"] if tag not in TAGS else []
-            found += [f"<{tag} {name}>" for name in given if name not in ATTRIBUTES]
+            found += [f"<{tag} {name}>" for name in _without_htmx(given) if name not in ATTRIBUTES]
             found += [f"class {given['class']}"] if "class" in given and not CLASSES.fullmatch(given["class"]) else []
             found += [f"id {given['id']}"] if "id" in given and not IDS.fullmatch(given["id"]) else []
             found += [f"<{tag} {name}={given[name]}>" for name in LINKS & given.keys() if not _is_harmless(tag, given)]
@@ -130,6 +134,16 @@ class Seen:
                 source = given.get("src") or given.get("href", "")
                 found += [] if source.startswith("/console/static/") else [f"<{tag} {source}>"]
         return found
+
+
+def _without_htmx(given: dict[str, str]) -> dict[str, str]:
+    """The attributes without those for htmx that a template has made: on elements that it has named, or none at all."""
+    urls = [given[name] for name in ("hx-get", "hx-post", "hx-sse:connect") if name in given]
+    is_named = given.get("id") in {"arrived", "listing", "waiting"} or given.get("class") == "chevron"
+    is_form = bool(urls) and given.get("action") == urls[0]
+    if (is_named or is_form) and all(map(REQUESTS.fullmatch, urls)):
+        return {name: value for name, value in given.items() if not name.startswith("hx-")}
+    return {name: value for name, value in given.items() if name != "hx-ignore"}
 
 
 def _is_harmless(tag: str, given: dict[str, str]) -> bool:

@@ -141,6 +141,7 @@ def serving(
     tls: Mapping[str, Any] | None = None,
     more: Callable[[Server], Iterable[BaseRoute]] = lambda _: (),
     adds_key: bool = False,
+    port: int = 0,
     **options: Any,
 ) -> Iterator[Api]:
     """Serve an open location on the loopback interface while the block runs. The key is that of an admin.
@@ -152,7 +153,7 @@ def serving(
     key = place.keys.create("admin of the tests", scopes=("admin",))
     made = application(served, more=more(served))
     app = with_key(made, key.text) if adds_key else made
-    listener = socket.create_server((HOST, 0))
+    listener = socket.create_server((HOST, port))
     listener = socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, http=http, ws="none", timeout_graceful_shutdown=5, **(tls or {})

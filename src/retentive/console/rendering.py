@@ -15,7 +15,13 @@ from retentive.console.visits import page_path
 from retentive.storage.contract import Actor
 from retentive.values.paths import ROOT
 
-STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+STATIC = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "htmx.js": "text/javascript",
+    "live.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
 _COLOURS = 8
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
+import re
+import runpy
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,6 +35,8 @@ from support.console import Person, Seen
 from support.http_api import Api, serving
 
 T = TypeVar("T")
+ROOT = Path(__file__).parents[3]
+STATIC, TEMPLATES = (ROOT / "src/retentive/console" / name for name in ("static", "templates"))
 A = "/memories/notes/a.md"
 
 
@@ -364,7 +370,7 @@ def test_fifty_pages_cost_one_reader(api: Api, store: MemoryStore) -> None:
     found = asyncio.run(watch())
     workers.close()
     assert all(b"/memories/one.md" in each for each in found)
-    assert 1 <= reads.count("_read") <= 3
+    assert reads.count("_read") <= 3
 
 
 def test_a_quiet_stream_has_comments_and_ends_with_the_sign_in(api: Api, store: MemoryStore) -> None:
@@ -413,3 +419,29 @@ def test_a_window_keeps_the_newest_changes(store: MemoryStore, monkeypatch: pyte
     assert sent.count(b"<Version ") == 3
     (sent,) = rows.messages(known, Position(known.complete_after, known.newest_event), WantedRows(), str)
     assert b"None" not in sent.splitlines()[-2]
+
+
+def test_htmx_is_the_published_file_with_its_licence() -> None:
+    """`scripts/vendor_htmx.py` made it, from a package whose digests it knows."""
+    made = runpy.run_path(str(ROOT / "scripts/vendor_htmx.py"))
+    code = (STATIC / "htmx.js").read_bytes()
+    assert hashlib.sha256(code).hexdigest() == made["JOINED"]
+    assert code.startswith(made["HEADER"].encode())
+    assert (STATIC / "htmx.LICENSE").read_text("utf-8").startswith("Zero-Clause BSD")
+
+
+def test_files_of_a_page_are_small() -> None:
+    """At most 100 KB without compression of the style sheet and the scripts beyond htmx, and 20 KB of htmx with it."""
+    own = [each for each in STATIC.iterdir() if each.suffix in {".css", ".js"} and each.name != "htmx.js"]
+    assert sum(each.stat().st_size for each in own) + (STATIC / "htmx.js").stat().st_size < 100_000
+    assert len(gzip.compress((STATIC / "htmx.js").read_bytes())) < 20_000
+
+
+def test_no_template_uses_what_needs_eval() -> None:
+    """The content security policy forbids it: handlers and expressions in attributes, filters of triggers."""
+    for template in TEMPLATES.iterdir():
+        text = template.read_text("utf-8")
+        assert not re.search(
+            r"hx-on|hx-vals|hx-confirm|hx-headers|js:|javascript:|hx-trigger=\"[^\"]*\[|data-hx-", text
+        )
+        assert not re.search(r"\son[a-z]+=|style=\"|\|safe", text), template.name

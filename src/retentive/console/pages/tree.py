@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
+from retentive.console.pages.history import revision_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
@@ -97,7 +98,9 @@ def show_directory(visit: Visit) -> PageAnswer:
     """A directory with its memories and directories, and its index.md below."""
     path = parsed(visit.memory_path)
     at = visit.query.get("at", "")
-    pin, _, last = visit.query.get("after", "").partition(":")
+    after = visit.query.get("after", "")
+    pin, _, last = after.partition(":")
+    revision = revision_of(visit.store)
     try:
         beside, found = levels(visit, ListLevels(path, ROWS, ListingCursor(pin, last) if pin else None))
     except CursorExpired:
@@ -117,6 +120,8 @@ def show_directory(visit: Visit) -> PageAnswer:
         "levels": beside,
         "index": text,
         "at": at,
+        "after": after,
+        "live": visit.url("events", after=str(revision), path=path.text),
         "settings": visit.store.settings(),
     }
     return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text)

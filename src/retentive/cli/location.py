@@ -28,9 +28,9 @@ INTEGRATION = "cli"
 """The name of the command line in audit logs."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, a slow import
 OVER_HTTP = frozenset({
-    "append", "blame", "cat", "cp", "create", "delete-id", "diff", "erase", "exec", "hook", "insert", "log", "ls",
-    "mcp", "mv", "redact", "replace", "restore", "review", "rm", "search", "settings", "show", "stores", "sync", "undo",
-    "update", "view", "write",
+    "append", "blame", "cat", "cp", "create", "delete-id", "diff", "erase", "exec", "export", "hook", "import",
+    "insert", "log", "ls", "mcp", "mv", "redact", "replace", "restore", "review", "rm", "search", "settings", "show",
+    "stores", "sync", "undo", "update", "view", "write",
 })  # fmt: skip
 """Commands that run over HTTP too."""
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})

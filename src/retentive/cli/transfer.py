@@ -17,6 +17,7 @@ from retentive.cli.parameters import MEMORY_PATH, STORE
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
+from retentive.remote import remote_place
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -111,16 +112,20 @@ def import_(
         found = stack.enter_context(_source(source, revision))
         store = stack.enter_context(_store(location, dry_run=dry_run))
         progress = stack.enter_context(output.progress("Importing"))
-        for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
+        work = Import(store, under=under, overwrite=overwrite, dry_run=dry_run)
+        for outcome in work.run(found, progress):
             counts[outcome.became] += 1
             outcomes.append(outcome) if output.as_object() else _print(outcome)
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
         rows="files",
-        notes=[_totals(counts, found.inside, dry_run=dry_run)],
+        notes=[_totals(counts, found.inside, dry_run=dry_run), *([_PROPOSED] if work.is_proposed else [])],
         status=status_of("refused") if counts["refused"] else 0,
     )
+
+
+_PROPOSED = "The changes await review."
 
 
 def _print(outcome: FileOutcome) -> None:
@@ -136,6 +141,7 @@ def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
 
 def _import_whole(location: Location, source: str, key: str | None) -> None:
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
+    from retentive.transfer.over_http import send_archive  # noqa: PLC0415
     from retentive.transfer.restore import import_whole  # noqa: PLC0415
 
     with (
@@ -144,7 +150,12 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
         location.opened(create=True) as found,
         output.progress("Importing") as progress,
     ):
-        done = import_whole(archive, found.backend, key=key, progress=progress)
+        place = remote_place(found)
+        done = (
+            import_whole(archive, found.backend, key=key, progress=progress)
+            if place is None
+            else send_archive(place, archive, key)
+        )
     output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
 
 

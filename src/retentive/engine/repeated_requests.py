@@ -8,12 +8,14 @@ the first result are read from the history.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.idempotency import KIND, MALFORMED, digest, is_old, parsed
 from retentive.engine.operation import Outcome
 from retentive.errors import InvalidInput
+from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.records import Recorded, RequestKey
 
 _MANY = 8  # number of versions that a record lists; only results of larger changes need none of them
@@ -37,7 +39,7 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     if record is not None and not is_old(record, attempt.context.clock()):
         known = parsed(record)
         if known.get("request") != request.digest:
-            raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
+            raise _other_request()
         try:
             changes = [Recorded(*each) for each in known["changes"]]
             result = operation.again(known["kept"], attempt.tx)
@@ -60,3 +62,25 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     attempt.remembered, attempt.outcome = json.dumps(about, sort_keys=True, separators=(",", ":")), outcome
     attempt.tx.put_record(KIND, request.key, attempt.remembered)
     return outcome
+
+
+def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping[str, Any] | None:
+    """What `remember_result` recorded for a request, for work that is no operation. Raises `InvalidInput`."""
+    record = snapshot.get_record(KIND, request.key)
+    if record is None or is_old(record, now):
+        return None
+    known = parsed(record)
+    if known.get("request") != request.digest:
+        raise _other_request()
+    kept: Mapping[str, Any] = known["kept"]
+    return kept
+
+
+def remember_result(tx: Transaction, request: RequestKey, kept: Mapping[str, object], now: float) -> None:
+    """Record the result of a request."""
+    about = {"request": request.digest, "kept": kept, "changes": [], "time": now}
+    tx.put_record(KIND, request.key, json.dumps(about, sort_keys=True, separators=(",", ":")))
+
+
+def _other_request() -> InvalidInput:
+    return InvalidInput("the idempotency key was used for another request; use a new key for each request")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from retentive.remote.place import RemotePlace
     from retentive.remote.store import RemoteStore
 
 
@@ -19,3 +20,8 @@ def is_remote(opened: object) -> bool:
 def remote_store(store: object) -> RemoteStore | None:
     """The memory store if it is on a server, otherwise None."""
     return cast("RemoteStore", store) if is_remote(store) else None
+
+
+def remote_place(opened: object) -> RemotePlace | None:
+    """The location if it is a server, otherwise None."""
+    return cast("RemotePlace", opened) if is_remote(opened) else None

@@ -6,7 +6,8 @@ import asyncio
 import os
 import ssl
 import time
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from typing import IO, Any, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -22,8 +23,11 @@ except ImportError as error:
     raise InvalidInput(f"a server as location needs an HTTP client: {pip_install('remote')}") from error
 
 T = TypeVar("T")
+OK = 200
 CONNECT_S = 10.0
 READ_S = 60.0
+LONG_READ_S = 600.0
+"""For exports and imports, which the server may work on for minutes."""
 HOSTED_HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": "agent-memory-2026-07-22"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 
@@ -91,7 +95,7 @@ class Client:
         outcome: HttpAnswer | HttpFailure
         while True:
             try:
-                outcome = _answer(http.request(**given))
+                outcome = _sent_by(http, request, given)
             except httpx2.HTTPError as error:
                 outcome = _failure(error)
             pause = tries.pause_after(outcome)
@@ -104,7 +108,7 @@ class Client:
         outcome: HttpAnswer | HttpFailure
         while True:
             try:
-                outcome = _answer(await http.request(**given))
+                outcome = await _sent_by_async(http, request, given)
             except httpx2.HTTPError as error:
                 outcome = _failure(error)
             pause = tries.pause_after(outcome)
@@ -134,7 +138,8 @@ class Client:
             content, headers = request.content(), request.headers()
         except (TypeError, ValueError, RecursionError):
             raise InvalidInput("an argument cannot be sent as JSON") from None
-        return {"method": request.method, "url": request.target, "content": content, "headers": headers}
+        longer = {"timeout": httpx2.Timeout(LONG_READ_S, connect=CONNECT_S)} if request.is_long else {}
+        return {"method": request.method, "url": request.target, "content": content, "headers": headers, **longer}
 
     def close(self) -> None:
         """Close the connections of threads. Those of event loops close with `aclose`, or with their event loop."""
@@ -166,6 +171,49 @@ def _options(address: Address, access: Access) -> dict[str, Any]:
         "trust_env": not address.is_loopback,
         "follow_redirects": False,
     }
+
+
+def _sent_by(http: httpx2.Client, request: HttpRequest, given: dict[str, Any]) -> HttpAnswer:
+    """Send a request once."""
+    if request.upload is not None:
+        given = {**given, "content": request.upload()}
+    if request.sink is None:
+        return _answer(http.request(**given))
+    with http.stream(**given) as response:
+        if response.status_code != OK:
+            response.read()
+            return _answer(response)
+        _empty(request.sink)
+        for piece in response.iter_bytes():
+            request.sink.write(piece)
+    return HttpAnswer(OK, response.headers, b"{}")
+
+
+async def _sent_by_async(http: httpx2.AsyncClient, request: HttpRequest, given: dict[str, Any]) -> HttpAnswer:
+    """Send a request once."""
+    if request.upload is not None:
+        given = {**given, "content": _async_pieces(request.upload())}
+    if request.sink is None:
+        return _answer(await http.request(**given))
+    async with http.stream(**given) as response:
+        if response.status_code != OK:
+            await response.aread()
+            return _answer(response)
+        _empty(request.sink)
+        async for piece in response.aiter_bytes():
+            request.sink.write(piece)
+    return HttpAnswer(OK, response.headers, b"{}")
+
+
+async def _async_pieces(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def _empty(sink: IO[bytes]) -> None:
+    """Remove what an earlier attempt wrote."""
+    sink.seek(0)
+    sink.truncate()
 
 
 def _answer(response: httpx2.Response) -> HttpAnswer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
@@ -251,10 +252,11 @@ class RemoteHistory(History):
             raise no_route(f"{route} with a source or session")
         sender = self._store.sender(actor)
         given = {**body, "mode": mode, "dry_run": dry_run}
-        key = {} if request_id is None else {"key": hashlib.sha256(request_id.encode()).hexdigest()}
-        found = yield HttpRequest(
-            "POST", f"{self._store.base}/{route}", {}, given, sender, repeats=True, returns_conflicts=True, **key
-        )
+        path = f"{self._store.base}/{route}"
+        request = HttpRequest("POST", path, {}, given, sender, repeats=True, returns_conflicts=True)
+        if request_id is not None:
+            request = replace(request, key=hashlib.sha256(request_id.encode()).hexdigest())
+        found = yield request
         return objects.outcome(found, dry_run=dry_run)
 
     @exchange

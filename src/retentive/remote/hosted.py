@@ -233,6 +233,10 @@ class HostedStore(RemoteStore):
         """The versions of the memories."""
         return HostedHistory(self)
 
+    batch = unsupported("batch")
+    search = unsupported("search")
+    download = unsupported("export")
+    upload = unsupported("import")
     usage = unsupported("usage")
     settings = unsupported("settings")
     change_settings = unsupported("change_settings")
@@ -250,6 +254,9 @@ class HostedHistory(RemoteHistory):
     restore = unsupported("history.restore")
     undo = unsupported("history.undo")
     undo_by = unsupported("history.undo_by")
+    undo_own = unsupported("history.undo_own")
+    blame = unsupported("history.blame")
+    text_at = unsupported("history.text_at")
     erase = unsupported("history.erase")
 
 
@@ -258,6 +265,8 @@ class HostedPlace(RemotePlace):
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
+
+    upload = unsupported("import")
 
     def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if not id_or_key.startswith("memstore_"):

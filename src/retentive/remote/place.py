@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from datetime import datetime
 from typing import Any, NoReturn
@@ -174,6 +174,12 @@ class RemotePlace(Retentive):
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
         yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor))
         return Removed(0, pending=False)
+
+    @exchange
+    def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> HttpExchange[JsonBody]:
+        """Import the store of an export. `pieces` returns the bytes of the archive, again for each attempt."""
+        request = HttpRequest("POST", "/v1/memory_store_imports", {"key": key}, repeats=True, upload=pieces)
+        return (yield request)
 
     def _sender(self, actor: Actor | str | None) -> str | None:
         found = as_actor(actor)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from retentive.errors import (
@@ -41,7 +41,7 @@ class HttpRequest:
     """One request. `repeats` says that sending it again cannot do the change twice.
 
     `key` is the idempotency key, the same in all attempts. With `returns_conflicts`, an error that lists conflicts is
-    an answer.
+    an answer. `upload` returns the pieces of a body, again for each attempt; `sink` gets the body of the answer.
     """
 
     method: str
@@ -52,6 +52,13 @@ class HttpRequest:
     repeats: bool = False
     returns_conflicts: bool = False
     key: str = field(default_factory=lambda: f"idem_{uuid.uuid4().hex}")
+    upload: Callable[[], Iterator[bytes]] | None = field(default=None, repr=False)
+    sink: IO[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def is_long(self) -> bool:
+        """True if the server may work on it for minutes."""
+        return self.upload is not None or self.sink is not None
 
     @property
     def target(self) -> str:
@@ -78,6 +85,8 @@ class HttpRequest:
     def headers(self) -> dict[bytes, bytes]:
         """Headers besides those of the connection."""
         found = {b"content-type": b"application/json"} if self.body is not None else {}
+        if self.upload is not None:
+            found[b"content-type"] = b"application/x-tar"
         if self.is_change:
             found[b"idempotency-key"] = self.key.encode()
         if self.actor is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import fail_after, to_thread
 
 from retentive.errors import RetentiveError
-from retentive.server.calls import Caller, Events, Json, RouteCall, ServedPlace, Streamed
+from retentive.server.calls import Caller, Events, Json, RouteAnswer, RouteCall, ServedPlace, Streamed
 from retentive.server.credentials import (
     MCP,
     METADATA,
@@ -41,6 +41,7 @@ from retentive.server.openapi import document
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
 from retentive.server.telemetry import Telemetry
+from retentive.server.uploads import UPLOAD_S, read_upload
 from retentive.server.workers import Workers
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
@@ -51,6 +52,8 @@ try:
     from starlette.routing import BaseRoute, Router
     from starlette.routing import Route as HttpRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from retentive.server.downloads import ClosingResponse
 except ImportError as error:
     raise ImportError(f"the server needs the extra `server` of retentive: {pip_install('server')}") from error
 
@@ -137,20 +140,25 @@ class Server:
             request.headers.get("last-event-id"),
             request.path_params,
         )
-        if route.method == "POST":
+        if route.upload:
+            await self.workers.run(partial(call.answered_by, _check_target, {}))
+            call = replace(call, uploaded=await read_upload(request, caller.key, reserve))
+        elif route.method == "POST":
             store = (lambda: call.store) if "memory_store_id" in call.ids else None
             fields |= read_fields(route.body, read_object(await self.read_body(request, caller.key, store, reserve)))
         if route.method != "GET":
             call = replace(call, request=read_request_key(request.headers, call, fields))
-        work = partial(call.answered_by, route.handler, fields)
+        work = partial(_answered, call, route, fields)
         observed = self.telemetry.observed(route, call, fields, work)
-        answer = await self.workers.run(observed, is_quick=_is_quick(route, fields))
+        answer = await self.workers.run(
+            observed, is_quick=_is_quick(route, fields), deadline_s=UPLOAD_S if route.is_long else None
+        )
         if route.method != "GET" and "memory_store_id" in call.ids:
             self.hub.wake(call.ids["memory_store_id"])
         if isinstance(answer, Events):
             return StreamingResponse(self.hub.stream(answer), media_type="text/event-stream")
         if isinstance(answer, Streamed):
-            return StreamingResponse(answer.pieces, media_type=answer.media_type)
+            return ClosingResponse(answer.pieces, media_type=answer.media_type)
         return json_response(answer)
 
     async def _caller(self, request: Request) -> Caller:
@@ -222,6 +230,22 @@ class Server:
         """Answer of the metadata of OAuth, of the whole server or of one path."""
         path = request.url.path.removeprefix(METADATA)
         return json_response({} if self.tokens is None else self.tokens.metadata(path))
+
+
+def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> RouteAnswer:
+    """Call the handler. An upload is closed at its end, which may be after the deadline."""
+    try:
+        return call.answered_by(route.handler, fields)
+    finally:
+        if call.uploaded is not None:
+            call.uploaded.file.close()
+
+
+def _check_target(call: RouteCall) -> Json:
+    """Check the memory store of a request before its body is read."""
+    if "memory_store_id" in call.ids:
+        call.check_store()
+    return {}
 
 
 def _is_quick(route: Route, fields: Mapping[str, Any]) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
@@ -18,6 +18,9 @@ from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, for_request
 from retentive.values.records import SYSTEM_STORE, RequestKey
+
+if TYPE_CHECKING:
+    from retentive.server.uploads import Upload
 
 Json: TypeAlias = dict[str, object]
 INTEGRATION = "http"
@@ -97,6 +100,13 @@ class RouteCall:
     ids: Mapping[str, str] = field(default_factory=dict)
     request: RequestKey | None = None
     """From the header `Idempotency-Key`: the operations of a repeated request do not run again."""
+    uploaded: Upload | None = None
+
+    @property
+    def upload(self) -> Upload:
+        """The body of a route with an upload."""
+        assert self.uploaded is not None
+        return self.uploaded
 
     @property
     def info(self) -> StoreInfo:
@@ -142,7 +152,7 @@ class RouteCall:
 class Streamed:
     """An answer that is sent in pieces, such as an export."""
 
-    pieces: Iterator[bytes]
+    pieces: Generator[bytes]
     media_type: str
 
 

@@ -85,4 +85,6 @@ def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, obj
     if len(given) > 1 or not _KEY.fullmatch(given[0]):
         raise invalid("Idempotency-Key: one header with 1 to 255 visible ASCII characters is needed")
     asked = json.dumps(fields, sort_keys=True, default=str)
+    if call.uploaded is not None:
+        asked += call.uploaded.digest
     return request_key(call.caller.key.id, given[0], call.method, call.path, str(call.caller.actor), asked)

@@ -85,6 +85,9 @@ def _operation(route: Route) -> Json:
             "required": any(field.required for field in route.body),
             "content": {"application/json": {"schema": _body(route)}},
         }
+    if route.upload:
+        file = {"type": "string", "contentMediaType": "application/octet-stream"}
+        found["requestBody"] = {"required": True, "content": {kind: {"schema": file} for kind in route.upload}}
     return found
 
 

@@ -53,8 +53,11 @@ def _operation(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
         for each in operation["parameters"]
         if each["in"] == "query"
     ]
-    if "requestBody" in operation:
-        body = operation["requestBody"]["content"]["application/json"]["schema"]
+    content = operation["requestBody"]["content"] if "requestBody" in operation else {}
+    if content and "application/json" not in content:
+        yield f"Body: {' or '.join(f'`{kind}`' for kind in content)}.\n"
+    elif content:
+        body = content["application/json"]["schema"]
         for name, schema in body["properties"].items():
             rows.append((name, "body", name in body["required"], schema.get("description", ""), schema))
     if rows:

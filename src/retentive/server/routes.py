@@ -31,6 +31,10 @@ class Route:
     body: tuple[Field, ...] = ()
     conflicts: bool = False
     """True if the route may answer 409."""
+    upload: tuple[str, ...] = ()
+    """Media types of a body that is a file. It is streamed, and no limit of JSON bodies applies to it."""
+    is_long: bool = False
+    """True if the handler may take minutes."""
 
     @property
     def path_names(self) -> tuple[str, ...]:

@@ -257,6 +257,27 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         head=nullable(TEXT),
         unaudited_memory_version_ids=array(TEXT),
     ),
+    "import_result": fixed(
+        type=const("import_result"),
+        files=array(
+            fixed(
+                name=TEXT,
+                path=nullable(TEXT),
+                outcome=enum("created", "replaced", "same", "exists", "left", "refused"),
+                reason=nullable(TEXT),
+            )
+        ),
+        dry_run=FLAG,
+        proposed=FLAG,
+    ),
+    "import_of_memory_store": fixed(
+        type=const("import_of_memory_store"),
+        memory_store=ref("memory_store"),
+        memories=NUMBER,
+        content_size_bytes=NUMBER,
+        versions=NUMBER,
+        added_versions=NUMBER,
+    ),
     "memory_erased": fixed(id=TEXT, type=const("memory_erased"), versions=NUMBER, pending=FLAG),
     "api_key": fixed(
         id=TEXT,

@@ -73,8 +73,10 @@ class Workers:
         self._is_told = False
         self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self, work: Callable[[], T], *, is_quick: bool = False) -> T:
+    async def run(self, work: Callable[[], T], *, is_quick: bool = False, deadline_s: float | None = None) -> T:
         """Run a function in a thread. At most `quick_calls` quick functions share a thread, one after the other.
+
+        `deadline_s` replaces a deadline that is shorter.
 
         Raises `HttpError` 503 if too many calls wait, or if it found no thread before the deadline, and 504 if it
         takes longer. It then still runs to its end, and holds its place until then.
@@ -83,7 +85,8 @@ class Workers:
             raise overloaded("the server is overloaded; try again later")
         self._places -= 1
         loop = asyncio.get_running_loop()
-        job = _Job(work, copy_context(), loop.create_future(), loop.time() + self._deadline_s)
+        due = loop.time() + max(self._deadline_s, deadline_s or 0)
+        job = _Job(work, copy_context(), loop.create_future(), due)
         self._known[job] = None
         if len(self._threads) < min(self._most, len(self._known)):
             self._threads.append(Thread(target=self._work, args=(loop,), name="retentive-call", daemon=True))

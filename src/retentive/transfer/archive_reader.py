@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple, TypeAlias, TypeVar
 
-from retentive.errors import Damaged, InvalidInput
+from retentive.errors import Damaged, InvalidInput, TooLarge
 from retentive.storage.contract import Memory, Version
 from retentive.storage.disk import expanded
 from retentive.transfer import lines
@@ -110,10 +110,23 @@ class EntryFacts(NamedTuple):
 
 
 class Archive:
-    """An export or a backup. Opening it verifies that the file is complete and unmodified."""
+    """An export or a backup. Opening it verifies that the file is complete and unmodified.
 
-    def __init__(self, raw: IO[bytes], spooled: IO[bytes], facts: IO[bytes]) -> None:
-        self._raw = raw
+    Raises `TooLarge` for a text of more than `max_text_bytes`, or for more than `max_bytes` after decompression.
+    """
+
+    def __init__(
+        self,
+        raw: IO[bytes],
+        spooled: IO[bytes],
+        facts: IO[bytes],
+        *,
+        max_bytes: int | None = None,
+        max_text_bytes: int | None = None,
+    ) -> None:
+        self.raw = raw
+        self._max_bytes = max_bytes
+        self._max_text_bytes = max_text_bytes
         self._spool = spooled
         self._facts = facts
         self._manifest: tuple[int, int] | None = None
@@ -145,7 +158,7 @@ class Archive:
         Raises `Damaged` if the file was modified after it was opened.
         """
         self._facts.seek(0)
-        tar = TarReader(self._raw)
+        tar = TarReader(self.raw)
         for name, size in tar.entries():
             found = _NAME.fullmatch(name)
             if name == MANIFEST:
@@ -159,7 +172,7 @@ class Archive:
             yield found["prefix"] or "", found["text"], data
 
     def _read_all(self) -> None:
-        tar = TarReader(self._raw)
+        tar = TarReader(self.raw, max_bytes=self._max_bytes)
         for number, (name, size) in enumerate(tar.entries()):
             if self._manifest is not None:
                 raise Damaged("the file has entries after the manifest")
@@ -176,6 +189,8 @@ class Archive:
         section, part, text = self._section_of(name)
         if text is not None and size > MAX_TEXT_BYTES:
             raise Damaged(f"the entry {shown(name)} is larger than {MAX_TEXT_BYTES} bytes")
+        if text is not None and self._max_text_bytes is not None and size > self._max_text_bytes:
+            raise TooLarge(f"the archive has a text of more than {self._max_text_bytes} bytes")
         start = self._spool.seek(0, 2)
         digest, check, is_text = hashlib.sha256(), TextCheck(), True
         while data := tar.read(CHUNK):
@@ -335,8 +350,17 @@ class _SectionCheck:
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
     """Open the export or backup at a path, and verify the file. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
-    with mapped_os_errors(), open(expanded(path), "rb") as raw, spool() as spooled, spool() as facts:
-        yield Archive(raw, spooled, facts)
+    with mapped_os_errors(), open(expanded(path), "rb") as raw, opened_archive(raw) as archive:
+        yield archive
+
+
+@contextmanager
+def opened_archive(
+    raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int | None = None
+) -> Iterator[Archive]:
+    """The export or backup in an open file, verified. Raises `Damaged`, `UnknownSchema` and `TooLarge`."""
+    with spool() as spooled, spool() as facts:
+        yield Archive(raw, spooled, facts, max_bytes=max_bytes, max_text_bytes=max_text_bytes)
 
 
 def _misplaced(name: str) -> Damaged:

@@ -84,10 +84,15 @@ class Contents:
                 raise Damaged(f"the copy of {memory.path} differs from the original")
         if len(found) != len(self.memories) or snapshot.usage() != self.usage():
             raise Damaged("the number or total size of memories in the copy differs from the original")
-        digest = hashlib.sha256()
-        for memory in sorted(found.values(), key=lambda memory: memory.path):
-            digest.update(f"{memory.sha256} {memory.path}\n".encode())
-        return digest.hexdigest()
+        return digest_of(sorted(found.values(), key=lambda memory: memory.path))
+
+
+def digest_of(memories: Iterable[Memory]) -> str:
+    """Digest of the paths and hashes of memories, which are in the order of their paths."""
+    digest = hashlib.sha256()
+    for memory in memories:
+        digest.update(f"{memory.sha256} {memory.path}\n".encode())
+    return digest.hexdigest()
 
 
 def create_copy(

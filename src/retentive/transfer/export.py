@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import errno
+import json
 import os
-import secrets
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from retentive.engine.operation import AuditOnly
-from retentive.errors import Damaged, NotFound
+from retentive.errors import NotFound
 from retentive.locations import existing_store
-from retentive.storage.contract import Backend, Memory, Snapshot
-from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, expanded, sync_directory
+from retentive.remote import remote_store
+from retentive.storage.contract import Backend, Snapshot
+from retentive.storage.disk import expanded
 from retentive.storage.paging import stores_of_users
 from retentive.store import MemoryStore, core_of
 from retentive.transfer import lines
@@ -28,13 +27,23 @@ from retentive.transfer.archive_writer import (
     about,
     new_archive,
     record_external_edits,
+    spool,
 )
-from retentive.transfer.files import check_free, mapped_os_errors
-from retentive.transfer.versions import below_encryption, load
+from retentive.transfer.files import check_free
+from retentive.transfer.plain_files import (
+    DAMAGED,
+    FILES,
+    clear_directory,
+    data_of,
+    new_directory,
+    read_tar,
+    write_file,
+)
+from retentive.transfer.versions import below_encryption
 from retentive.values.paths import ROOT
 
-_DAMAGED = "its text is damaged"
-_CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +62,15 @@ class Exported:
     versions: int | None = None
     left_out: list[tuple[str, str]] = field(default_factory=list)
     damaged: int = 0
+
+    def add(self, path: str, size_bytes: int, why: str | None) -> None:
+        """Count a memory. `why` is the reason if it was not written."""
+        if why is None:
+            self.memories += 1
+            self.size_bytes += size_bytes
+        else:
+            self.left_out.append((path, why))
+            self.damaged += why == DAMAGED
 
     @classmethod
     def of(cls, header: lines.Header) -> Self:
@@ -76,6 +94,11 @@ def export_whole(
     appears under its name only when it is complete. Texts in the file are not encrypted, even if the store is
     encrypted.
     """
+    remote = remote_store(store)
+    if remote is not None:
+        from retentive.transfer.over_http import download_archive  # noqa: PLC0415 - rarely needed
+
+        return Exported.of(download_archive(remote, path, records=records))
     core = core_of(store)
     core.result_of(AuditOnly("export"))
     with new_archive(path) as archive:
@@ -115,67 +138,42 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
     with core.checking("export"):
         if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
             check_free(target)
-    directory, name = os.path.split(target)
-    part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
+    remote = remote_store(store)
+    if remote is not None:
+        return _download_files(remote, target)
     core.result_of(AuditOnly("export"))
     record_external_edits(core.backend, core.id)
-    with mapped_os_errors():
-        try:
-            done = core.read(partial(_write_files, store=store, part=part, progress=progress))
-            _sync(part)
-            os.rename(part, target)  # replaces an empty directory and nothing else
-            sync_directory(directory)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+    with new_directory(target) as part:
+        return core.read(partial(_write_files, store=store, part=part, progress=progress))
+
+
+def _download_files(store: RemoteStore, target: str) -> Exported:
+    """Write the memories of a store on a server."""
+    from retentive.transfer.over_http import download_files  # noqa: PLC0415 - rarely needed
+
+    done = Exported(id=store.id, key=store.key, revision=0, memories=0, size_bytes=0)
+    with new_directory(target) as part, spool(os.path.dirname(target)) as raw:
+        clear_directory(part)
+        download_files(store, raw)
+        for name, data in read_tar(raw):
+            if name == FILES:
+                about = json.loads(data)
+            else:
+                done.add(f"{ROOT}/{name}", len(data), write_file(part, name, data))
+        done.revision = int(about["revision"])
+        for path in about["damaged"]:
+            done.add(str(path), 0, DAMAGED)
     return done
 
 
 def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: TransferProgress | None) -> Exported:
-    shutil.rmtree(part, ignore_errors=True)  # a backend may run this function more than once
-    os.mkdir(part, DIRECTORY_MODE)
+    clear_directory(part)  # a backend may run this function more than once
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
     for number, memory in enumerate(snapshot.memories(ROOT), start=1):
-        why = _write_file(snapshot, memory, part)
-        if why is None:
-            done.memories += 1
-            done.size_bytes += memory.size_bytes
-        else:
-            done.left_out.append((memory.path, why))
-            done.damaged += why == _DAMAGED
+        data = data_of(snapshot, memory)
+        why = DAMAGED if data is None else write_file(part, memory.path[len(ROOT) + 1 :], data)
+        done.add(memory.path, memory.size_bytes, why)
         if progress is not None:
             progress(number, usage.memories)
     return done
-
-
-def _write_file(snapshot: Snapshot, memory: Memory, part: str) -> str | None:
-    """Write the file of a memory. If its text is damaged or its name cannot be stored, return the reason."""
-    with suppress(Damaged, NotFound):
-        _, data = load(snapshot, memory.version_id, raw=False)
-        return _DAMAGED if data is None else _write_data(os.path.join(part, memory.path[len(ROOT) + 1 :]), data)
-    return _DAMAGED
-
-
-def _write_data(path: str, data: bytes) -> str | None:
-    try:
-        os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
-    except OSError as error:
-        if error.errno == errno.EEXIST:
-            return "this file system does not distinguish its name from another"
-        if error.errno in _CANNOT_HOLD:
-            return f"the file system cannot hold its name ({error.strerror})"
-        raise
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return None
-
-
-def _sync(part: str) -> None:
-    """Sync the names of all files to disk."""
-    for directory, _, _ in os.walk(part):
-        with suppress(FileNotFoundError):
-            sync_directory(directory)

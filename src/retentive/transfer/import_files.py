@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, Unpack, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, Any, Literal, TypeAlias, Unpack, cast, get_args
 
 from retentive.engine.command_handlers import check_free
 from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.remote import remote_store
 from retentive.storage.contract import Actor, Transaction
 from retentive.store import MemoryStore, core_of
-from retentive.transfer.archive_writer import TransferProgress
+from retentive.transfer.archive_writer import TransferProgress, spool
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
-from retentive.values.paths import MemoryPath, visible
+from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import Replies
 from retentive.values.text import is_text
@@ -40,12 +41,19 @@ class FileOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """A file that was read and can become a memory."""
+class ReadyFile:
+    """A file that can become a memory. Its text is a part of a temporary file, so that no memory is needed for it."""
 
+    number: int
     name: str
     path: MemoryPath
-    text: str
+    start: int
+    size: int
+
+    def text(self, texts: IO[bytes]) -> str:
+        """Read the text."""
+        texts.seek(self.start)
+        return texts.read(self.size).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +64,13 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     """
 
     name = "import"
-    files: tuple[_Ready, ...]
+    files: tuple[ReadyFile, ...]
+    texts: IO[bytes] = field(repr=False)
     under: str
     overwrite: bool
     dry_run: bool
     replies: Replies
-    refused: tuple[FileOutcome, ...] = ()  # files that storage refused in earlier attempts
+    refused: tuple[tuple[ReadyFile, FileOutcome], ...] = ()  # files that storage refused in earlier attempts
 
     def paths(self) -> tuple[str, ...]:
         """The directory into which the files are imported."""
@@ -69,7 +78,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
         """Write the files. Raises `RolledBack` with the outcomes of a dry run."""
-        outcomes = [*self.refused, *(self._one(one, tx, writer) for one in self.files)]
+        outcomes = [*(one for _, one in self.refused), *(self._one(one, tx, writer) for one in self.files)]
         if self.dry_run:
             raise RolledBack(outcomes)
         return outcomes
@@ -81,21 +90,37 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         at = str(error.values.get("path", ""))
         bad = tuple(one for one in self.files if one.path.text == at) or self.files[:1]
         files = tuple(one for one in self.files if one not in bad)
-        refused = (*self.refused, *(_refused(one, error, self.replies) for one in bad))
+        refused = (*self.refused, *((one, _refused(one, error, self.replies)) for one in bad))
         return replace(self, files=files, refused=refused)
 
-    def _one(self, one: _Ready, tx: Transaction, writer: GuardedWriter) -> FileOutcome:
-        path = one.path
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Number, outcome and reason of each file. In a reason, the path is left out."""
+        files = (*(one for one, _ in self.refused), *self.files)
+        pairs = zip(files, result, strict=True)
+        return {"files": [[one.number, _BECAME.index(it.became), *_without_path(it.why, one)] for one, it in pairs]}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[FileOutcome]:
+        """The outcomes, with names and paths from the files, which a repeated request brings again."""
+        files = {one.number: one for one in self.files}
+        outcomes: list[FileOutcome] = []
+        for number, code, *parts in kept["files"]:
+            one, became = files[number], _BECAME[code]
+            path = None if became == "refused" else one.path.text
+            outcomes.append(FileOutcome(one.name, path, became, _with_path(parts, one)))
+        return outcomes
+
+    def _one(self, one: ReadyFile, tx: Transaction, writer: GuardedWriter) -> FileOutcome:
+        path, text = one.path, one.text(self.texts)
         try:
             writer.check_name(path)
             writer.check(path)
             entry = tx.get(path.text)
-            if entry.memory is not None and entry.data == one.text.encode():
+            if entry.memory is not None and entry.data == text.encode():
                 return FileOutcome(one.name, path.text, "same")
             if entry.memory is not None and not self.overwrite:
                 return FileOutcome(one.name, path.text, "exists")
             check_free(entry)
-            written = writer.put(entry, path, one.text)
+            written = writer.put(entry, path, text)
         except Refused as refusal:
             if refusal.key == "too_large_to_keep":  # storage refused, and may have rolled back the transaction
                 raise
@@ -111,7 +136,8 @@ class Import:
     """Import of files into the directory `under` of a store.
 
     All files are written in one transaction. `dry_run` runs the same transaction and rolls it back. `source` and
-    `session` are recorded in the provenance of each change.
+    `session` are recorded in the provenance of each change. If the actor is under review, the changes become a
+    proposal, and `is_proposed` is true after the run. On a server, the actor is that of the requests.
     """
 
     def __init__(
@@ -121,26 +147,31 @@ class Import:
         under: str,
         overwrite: bool = False,
         dry_run: bool = False,
+        actor: Actor | None = IMPORT,
         **origin: Unpack[Origin],
     ) -> None:
         self._origin = origin_of(**origin)
-        with core_of(store).checking(ImportFiles.name, IMPORT):
+        with core_of(store).checking(ImportFiles.name, actor):
             self._under = _directory(store.replies, under)
         self._store = store
+        self._actor = actor
+        self.is_proposed = False
         self._overwrite = overwrite
         self._dry_run = dry_run
 
     def run(self, source: Source, progress: TransferProgress | None = None) -> Iterator[FileOutcome]:
         """Import all files and yield the outcome of each. One transaction at the end writes all files.
 
+        Texts wait for it in a temporary file.
+
         If an error of storage is raised, nothing is imported.
         """
-        ready: dict[str, _Ready] = {}
-        with mapped_os_errors():
+        ready: dict[str, ReadyFile] = {}
+        with mapped_os_errors(), spool() as texts:
             total = source.count() if progress is not None else 0
             for done, item in enumerate(source.items(), start=1):
-                one = self._ready(item)
-                if isinstance(one, _Ready) and one.path.text in ready:
+                one = self._ready(item, done, texts)
+                if isinstance(one, ReadyFile) and one.path.text in ready:
                     why = "another file of this import has the same path"
                     one = FileOutcome(one.name, one.path.text, "refused", why)
                 if isinstance(one, FileOutcome):
@@ -149,9 +180,9 @@ class Import:
                     ready[one.path.text] = one
                 if progress is not None:
                     progress(done, total)
-            yield from self._write(list(ready.values()))
+            yield from self._write(tuple(ready.values()), texts)
 
-    def _ready(self, item: Item) -> _Ready | FileOutcome:
+    def _ready(self, item: Item, number: int, texts: IO[bytes]) -> ReadyFile | FileOutcome:
         name = visible(item.name)
         if item.expected:
             return FileOutcome(name, None, "left", str(item.read()))
@@ -164,18 +195,47 @@ class Import:
             return FileOutcome(name, None, "refused", data)
         if not is_text(data):
             return FileOutcome(name, None, "refused", "not a text (UTF-8 without NUL)")
-        return _Ready(name, path, data.decode())
+        start = texts.seek(0, 2)
+        texts.write(data)
+        return ReadyFile(number, name, path, start, len(data))
 
-    def _write(self, ready: Sequence[_Ready]) -> list[FileOutcome]:
+    def _write(self, ready: tuple[ReadyFile, ...], texts: IO[bytes]) -> Sequence[FileOutcome]:
         """Write all files, except those that the storage refuses."""
-        operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
+        remote = remote_store(self._store)
+        if remote is not None:
+            from retentive.transfer.over_http import send_files  # noqa: PLC0415 - rarely needed
+
+            outcomes, self.is_proposed = send_files(
+                remote, ready, texts, self._under, overwrite=self._overwrite, dry_run=self._dry_run, **self._origin
+            )
+            return outcomes
+        operation = ImportFiles(ready, texts, self._under, self._overwrite, self._dry_run, self._store.replies)
+        core = core_of(self._store)
         try:
-            return core_of(self._store).result_of(operation, IMPORT, **self._origin)
+            outcome = core.run(operation, core.invocation(self._actor, **self._origin))
+            self.is_proposed = outcome.proposed
+            return outcome.value()
         except RolledBack as dry:
             return cast("list[FileOutcome]", dry.result)
 
 
-def _refused(one: _Ready, refusal: Refused, replies: Replies) -> FileOutcome:
+_BECAME: tuple[Became, ...] = get_args(Became)
+_NOT_KEPT = "refused in the first attempt; its reason is not known any more"
+
+
+def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
+    """The reason, split where it names the path. Empty if it has another path."""
+    parts = [None] if why is None else why.split(visible(one.path.text))
+    return [] if any(ROOT + "/" in part for part in parts if part is not None) else parts
+
+
+def _with_path(kept: Sequence[str | None], one: ReadyFile) -> str | None:
+    if kept == [None]:
+        return None
+    return visible(one.path.text).join(map(str, kept)) if kept else _NOT_KEPT
+
+
+def _refused(one: ReadyFile, refusal: Refused, replies: Replies) -> FileOutcome:
     return FileOutcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
 
 

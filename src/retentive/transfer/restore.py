@@ -6,7 +6,7 @@ Both restore memory stores with ids, versions and times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
@@ -15,6 +15,7 @@ from retentive.transfer.archive_reader import Archive, ArchiveText, Section
 from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, TransferProgress
 from retentive.transfer.contents import Contents, check_same, create_copy, newest_version
 from retentive.transfer.versions import ImportedVersion, batches, below_encryption, record_imported
+from retentive.values.records import SYSTEM_STORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +56,21 @@ def restore(
 
 
 def import_whole(
-    archive: Archive, target: Backend, *, key: str | None = None, progress: TransferProgress | None = None
+    archive: Archive,
+    target: Backend,
+    *,
+    key: str | None = None,
+    workspace: str | None = None,
+    progress: TransferProgress | None = None,
 ) -> Restored:
-    """Import the memory store of an export with its history, optionally under `key`.
+    """Import the memory store of an export with its history, optionally under `key` or in another workspace.
 
     The target must not contain the store. An interrupted import resumes if it is run again. The guards of the target do
     not apply to the imported history, only to later writes.
     """
     section = archive.exported()
+    if workspace is not None:
+        section.header = replace(section.header, workspace_id=workspace)
     key = section.header.key if key is None else plain_name("a store key", key)
     _check_target(target, section, key)
     return _import(target, section, key, archive.texts(), progress)
@@ -133,9 +141,13 @@ def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
 def _check_target(target: Backend, section: Section, key: str | None) -> None:
     """Raise `InvalidInput` if the target has another store with this id or key, or a store with other versions."""
     header = section.header
+    if header.id == SYSTEM_STORE:
+        raise InvalidInput("the file has the records of a location, which cannot be imported as a memory store")
     present = target.get_store(header.id)
     if present is not None and present.id == header.id:
         check_same(present, header.id, key)
+        if present.workspace_id != header.workspace_id:
+            raise InvalidInput(f"the memory store {key or header.id} exists in the target in another workspace")
         newest = target.read(header.id, newest_version)
         if newest is not None and not any(version.id == newest for version, _ in section.versions()):
             raise InvalidInput(f"the memory store {key or header.id} exists in the target with other versions")

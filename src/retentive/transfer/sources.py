@@ -1,4 +1,4 @@
-"""Import sources: the files of a directory, the present memories of an export, and the files of a Git commit.
+"""Import sources: files of a directory, a tar file or a Git commit, and the present memories of an export.
 
 The program `git` reads the repository. Nothing in the repository is executed or changed: no hooks, no file monitor, no
 filters, no fetching of missing objects.
@@ -14,11 +14,12 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, NamedTuple, Protocol
 
-from retentive.errors import InvalidInput, NotFound, Unavailable
+from retentive.errors import InvalidInput, NotFound, TooLarge, Unavailable
 from retentive.storage.disk import expanded
 from retentive.transfer.archive_reader import Archive
+from retentive.transfer.plain_tar import PlainEntry, PlainTar
 from retentive.values.paths import ROOT
 
 MAX_FILE_BYTES = 256 * 1024 * 1024  # each file is loaded into memory
@@ -36,6 +37,20 @@ _ENVIRONMENT = {
 }
 _KINDS = {"120000": "a symbolic link", "160000": "a submodule"}
 _FILES = {"100644", "100755", "100664"}
+
+
+class Source(Protocol):
+    """Where files of an import come from."""
+
+    @property
+    def inside(self) -> str | None:
+        """The only directory that is read, or None."""
+
+    def count(self) -> int:
+        """The number of files."""
+
+    def items(self) -> Iterator[Item]:
+        """All files, and directories that are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +139,70 @@ class ArchiveSource:
         for _, version_id, data in self._archive.texts():
             if version_id in paths:
                 yield Item(paths[version_id][len(ROOT) + 1 :], partial(bytes, data))
+
+
+class TarSource:
+    """The files of a tar file, without links and devices. An export is an `ArchiveSource` instead.
+
+    If it has a directory `memories`, only the files in that directory are read. Raises `Damaged`, and `TooLarge` for
+    more than `max_bytes` after decompression or more than `max_files`. A larger file than `max_file_bytes` is refused.
+    """
+
+    def __init__(
+        self,
+        raw: IO[bytes],
+        *,
+        max_bytes: int | None = None,
+        max_files: int | None = None,
+        max_file_bytes: int = MAX_FILE_BYTES,
+    ) -> None:
+        self._raw = raw
+        self._max_file_bytes = max_file_bytes
+        self._count, inside = 0, 0
+        is_inside = False
+        for entry in PlainTar(raw, max_bytes=max_bytes).plain():
+            is_inside = is_inside or _name_in(entry).startswith(f"{LAYOUT}/")
+            self._count += not entry.name.endswith("/")
+            inside += _name_in(entry).startswith(f"{LAYOUT}/") and not entry.name.endswith("/")
+            if max_files is not None and self._count > max_files:
+                raise TooLarge(f"the archive has more than {max_files} files")
+        self.inside = LAYOUT if is_inside else None
+        self._count = inside if is_inside else self._count
+
+    def count(self) -> int:
+        """The number of files."""
+        return self._count
+
+    def items(self) -> Iterator[Item]:
+        """All files. The caller must read each file before it requests the next one."""
+        start, tar, left = f"{LAYOUT}/" if self.inside else "", PlainTar(self._raw), set[str]()
+        for entry in tar.plain():
+            name = _name_in(entry)
+            if name.endswith("/") or not name.startswith(start):
+                continue
+            name = name[len(start) :]
+            above = _left_out(name)
+            if above is not None:
+                if above not in left:
+                    yield refused(above, "holds no memories", expected=True)
+                left.add(above)
+            elif entry.why is not None:
+                yield refused(name, entry.why)
+            elif entry.size > self._max_file_bytes:
+                yield refused(name, f"larger than {self._max_file_bytes} bytes")
+            else:
+                yield Item(name, partial(tar.read, entry.size))
+
+
+def _name_in(entry: PlainEntry) -> str:
+    return entry.name.removeprefix("./")
+
+
+def _left_out(name: str) -> str | None:
+    """The directory above a file that never contains memories, if there is one."""
+    parts = name.split("/")
+    at = next((number for number, part in enumerate(parts[:-1]) if part in LEFT_OUT), None)
+    return None if at is None else "/".join(parts[: at + 1])
 
 
 class _Entry(NamedTuple):
@@ -242,6 +321,3 @@ def _failure(errors: bytes) -> Exception:
     if b"dubious ownership" in errors:
         return InvalidInput("git does not trust the repository, because another user owns it")
     return NotFound("the Git repository does not have this revision")
-
-
-Source: TypeAlias = DirectorySource | ArchiveSource | GitSource

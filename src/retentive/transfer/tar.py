@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import IO
 
-from retentive.errors import Damaged, InvalidInput
+from retentive.errors import Damaged, InvalidInput, TooLarge
 
 BLOCK = 512
 CHUNK = 64 * 1024
@@ -88,10 +88,12 @@ class TarWriter:
 class TarReader:
     """Reads the entries of a tar file in order.
 
-    Raises `Damaged` for any unexpected byte; the message names the entry.
+    Raises `Damaged` for any unexpected byte; the message names the entry. With more than `max_bytes` after
+    decompression, raises `TooLarge`.
     """
 
-    def __init__(self, raw: IO[bytes]) -> None:
+    def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None) -> None:
+        self._bytes_left = max_bytes
         raw.seek(0)
         compressed = raw.read(2) == _GZIP
         raw.seek(0)
@@ -121,13 +123,24 @@ class TarReader:
         return data
 
     def _take(self, size: int) -> bytes:
-        try:
-            data = self._in.read(size) if size else b""
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise self._broken(error) from None
+        self._count(size)
+        data = self._some(size) if size else b""
         if len(data) != size:
             raise Damaged(f"the file is truncated in or after {self._name}")
         return data
+
+    def _some(self, size: int) -> bytes:
+        """Read up to `size` bytes, wherever they belong to."""
+        try:
+            return self._in.read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self._broken(error) from None
+
+    def _count(self, size: int) -> None:
+        if self._bytes_left is not None:
+            self._bytes_left -= size
+            if self._bytes_left < 0:
+                raise TooLarge("the archive is too large when it is not compressed")
 
     def _check_zeros(self, size: int) -> None:
         if any(self._take(size)):

@@ -70,6 +70,7 @@ DRIVERS = {
         "mcp",
         "claude_agent.py",
         "server/application.py",
+        "server/uploads.py",
     },
     "click": {"cli"},
     "rich": {"cli"},

@@ -138,8 +138,8 @@ def test_the_actor_is_that_of_the_key_or_the_given_one(remote: Run, local: Run) 
 NEVER = {"completion", "demo", "restore-backup"}
 """Commands without a location, and one that reads its archive first."""
 ARGUMENTS: dict[str, list[str]] = {
-    "import": ["."], "trust": ["list"], "edit": ["a"], "audit": ["show"],
-    "encryption": ["status"], "export": ["x"], "backup": ["x.tar"],
+    "trust": ["list"], "edit": ["a"], "audit": ["show"],
+    "encryption": ["status"], "backup": ["x.tar"],
     "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"], "chat": ["x"],
 }  # fmt: skip
 

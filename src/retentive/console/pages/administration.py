@@ -15,7 +15,7 @@ from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.history.reads import LogFilter
 from retentive.server.calls import RouteCall, Streamed
 from retentive.server.errors import invalid
-from retentive.server.handlers import administration, keys
+from retentive.server.handlers import keys, transfers
 from retentive.server.keys import SCOPES
 from retentive.values.settings import DEFAULTS, Settings
 
@@ -109,7 +109,7 @@ def audit(visit: Visit) -> PageAnswer:
 
 def export(visit: Visit) -> PageAnswer:
     """The memories with their history, as an archive."""
-    found = administration.export_store(call_of(visit, memory_store_id=visit.info.id), format="tar.gz")
+    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), format="tar.gz", notes=False)
     assert isinstance(found, Streamed)
     return Download(f"{visit.info.id}.tar.gz", found.pieces, found.media_type)
 

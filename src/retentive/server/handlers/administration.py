@@ -1,20 +1,16 @@
-"""Handlers of settings, usage, the audit log, exports and erasure."""
+"""Handlers of settings, usage, the audit log and erasure."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from retentive.audit.chain import AuditEntry
 from retentive.errors import NotFound
 from retentive.server import objects
-from retentive.server.calls import Json, RouteCall, Streamed
+from retentive.server.calls import Json, RouteCall
 from retentive.server.cursors import page_of
 from retentive.server.errors import missing
 from retentive.storage.contract import as_actor
-from retentive.transfer.export import export_whole
 from retentive.values.settings import Settings
 
 NO_MEMORY = "memory"
@@ -81,24 +77,6 @@ def verify_audit(call: RouteCall) -> Json:
         "head": None if found.head is None else str(found.head),
         "unaudited_memory_version_ids": [each.id for each in found.unaudited],
     }
-
-
-def export_store(call: RouteCall, *, format: str) -> Streamed:  # noqa: A002
-    """Export the memories and their history at one revision, as a tar archive."""
-    directory = tempfile.TemporaryDirectory(prefix="retentive-export-")
-    path = os.path.join(directory.name, f"store.{format}")
-    try:
-        export_whole(call.store, path)
-    except BaseException:
-        directory.cleanup()
-        raise
-    return Streamed(_pieces(directory, path), "application/gzip" if format == "tar.gz" else "application/x-tar")
-
-
-def _pieces(directory: tempfile.TemporaryDirectory[str], path: str) -> Iterator[bytes]:
-    with directory, open(path, "rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
 
 
 def erase_memory(call: RouteCall) -> Json:

@@ -6,6 +6,7 @@ from retentive.server.routes import Route
 from retentive.server.table.history import HISTORY_ROUTES, REVIEW_ROUTES, VERSION_ROUTES
 from retentive.server.table.keys import KEY_ROUTES
 from retentive.server.table.stores import PLACE_ROUTES
+from retentive.server.table.transfers import TRANSFER_ROUTES
 from retentive.server.table.trust import TRUST_ROUTES
 from retentive.server.table.webhooks import JOB_ROUTES, WEBHOOK_ROUTES
 from retentive.server.table.work import STORE_ROUTES
@@ -17,6 +18,7 @@ ROUTES: tuple[Route, ...] = (
     *HISTORY_ROUTES,
     *REVIEW_ROUTES,
     *STORE_ROUTES,
+    *TRANSFER_ROUTES,
     *TRUST_ROUTES,
     *WEBHOOK_ROUTES,
     *JOB_ROUTES,

@@ -140,15 +140,6 @@ STORE_ROUTES = (
     ),
     Route("GET", f"{STORE}/audit/verify", ADMIN, administration.verify_audit, "audit_report", "Verify the audit log"),
     Route(
-        "GET",
-        f"{STORE}/export",
-        ADMIN,
-        administration.export_store,
-        "stream:application/x-tar|application/gzip",
-        "Export the memories and their history",
-        query=(Field("format", choice("tar", "tar.gz"), "Format of the archive", default="tar"),),
-    ),
-    Route(
         "POST",
         f"{STORE}/memories/{{memory_id}}/erase",
         ERASE,

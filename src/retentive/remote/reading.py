@@ -1,0 +1,188 @@
+"""The parts of a memory store on a server that are one request each: reads, settings, exports and imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
+from retentive.errors import InvalidInput, NotFound
+from retentive.history.revisions import Named
+from retentive.remote import objects, searching
+from retentive.remote.methods import exchange, pages
+from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.search.results import Results
+from retentive.store import MemoryStore
+from retentive.values.pages import ListPage
+from retentive.values.paths import ROOT
+from retentive.values.records import Actor, Memory, StoreInfo, Usage, Version, as_actor
+from retentive.values.settings import DEFAULTS, Settings
+
+if TYPE_CHECKING:
+    from retentive.engine.trust.levels import Level
+
+
+class ImportOptions(TypedDict, total=False):
+    """Options of an import."""
+
+    overwrite: bool
+    dry_run: bool
+    source: str | None
+    session: str | None
+
+
+class RemoteReads(MemoryStore):
+    """The base of a memory store on a server."""
+
+    info: StoreInfo
+    default_sender: str | None
+    _run: Any
+
+    @property
+    def base(self) -> str:
+        """Path of the store in the API."""
+        return f"/v1/memory_stores/{segment(self.info.id)}"
+
+    def sender(self, actor: Actor | str | None = None) -> str | None:
+        """Text of the actor that a request names. Raises `InvalidInput`."""
+        found = as_actor(actor)
+        return self.default_sender if found is None else str(found)
+
+    @exchange
+    def read(self, path: str) -> HttpExchange[str]:
+        """The text of the memory at `path`. Raises `NotFound`."""
+        return (yield from self.loaded(path))[1]
+
+    @exchange
+    def load(self, path: str) -> HttpExchange[tuple[Memory, str]]:
+        """Return the memory at `path` and its text. Raises `NotFound`."""
+        return (yield from self.loaded(path))
+
+    def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
+        """The memory at a path and its text."""
+        target = objects.parsed(path)
+        missing = NotFound(f"there is no memory at {target.written}")
+        if target.is_root:
+            raise missing
+        try:
+            found = yield HttpRequest(
+                "GET", f"{self.base}/memory", {"path": objects.api_path(target)}, actor=self.sender()
+            )
+        except NotFound as error:
+            raise missing if str(error) == "memory not found" else error from None
+        return objects.memory(found), found["content"]
+
+    @exchange
+    def memories(self, under: str = ROOT) -> HttpExchange[list[Memory]]:
+        """All memories below a directory, in byte order of their paths."""
+        found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(objects.parsed(under)))
+        return [objects.memory(each) for each in found]
+
+    @exchange
+    def list_memories(
+        self,
+        under: str = ROOT,
+        *,
+        depth: Literal[0, 1] = 0,
+        cursor: ListingCursor | None = None,
+        limit: int = 100,
+        texts: bool = False,
+    ) -> HttpExchange[ListPage[Listed, ListingCursor]]:
+        """One page of the memories below a directory, in byte order, with at most 100 of them, or 20 with texts."""
+        target = objects.parsed(under)
+        if limit < 1 or depth not in {0, 1}:
+            raise InvalidInput("the limit must be at least 1, and the depth 0 or 1")
+        query = {
+            "path_prefix": objects.prefix(target),
+            "depth": depth,
+            "view": "full" if texts else "basic",
+            "limit": min(limit, 100),
+            "page": None if cursor is None else cursor.pin,
+        }
+        answer = yield HttpRequest("GET", f"{self.base}/memories", query, actor=self.sender())
+        following = answer["next_page"]
+        return ListPage(
+            tuple(map(_listed, answer["data"])), None if following is None else ListingCursor(following, "")
+        )
+
+    @exchange
+    def versions(
+        self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
+    ) -> HttpExchange[list[Version]]:
+        """Versions, newest first: all, those at one path, or those of one memory across renames."""
+        target = None if path is None else objects.parsed(path)
+        above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
+        most = limit if target is None else None
+        listed = yield from pages(f"{self.base}/memory_versions", most=most, memory_id=memory_id, path_prefix=above)
+        found = (objects.version(each) for each in listed)
+        return [each for each in found if target is None or each.path == target.text][:limit]
+
+    @exchange
+    def version_text(self, version_id: str) -> HttpExchange[str]:
+        """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
+        found = yield HttpRequest("GET", f"{self.base}/memory_versions/{segment(version_id)}")
+        return found["content"] or ""
+
+    @exchange
+    def usage(self) -> HttpExchange[Usage]:
+        """Number and total size of the memories."""
+        found = yield HttpRequest("GET", f"{self.base}/usage")
+        return Usage(found["memories"], found["content_size_bytes"])
+
+    @exchange
+    def settings(self) -> HttpExchange[Settings]:
+        """Effective settings on the server."""
+        found = yield HttpRequest("GET", f"{self.base}/settings")
+        return DEFAULTS.changed(found["settings"])
+
+    @exchange
+    def change_settings(
+        self, changes: Mapping[str, object], *, actor: Actor | str | None = None
+    ) -> HttpExchange[Settings]:
+        """Change settings for every process that uses the store; return the effective settings."""
+        DEFAULTS.changed(changes)
+        found = yield HttpRequest("POST", f"{self.base}/settings", {}, changes, self.sender(actor), repeats=True)
+        return DEFAULTS.changed(found["settings"])
+
+    @exchange
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Literal["ranked", "all"] = "ranked",
+        under: str = ROOT,
+        paths: Sequence[str] = (),
+        regex: bool = False,
+        at: Named | None = None,
+        history: bool = False,
+        source: str | None = None,
+        trust: Level | None = None,
+        limit: int | None = 20,
+        actor: Actor | str | None = None,
+    ) -> HttpExchange[Results]:
+        """Search for memories, best first; at most the first 100. `at` must not be a parsed revision."""
+        options = {"paths": list(paths), "source": source, "trust": trust, "at": at, "history": history}
+        sent = searching.body(query, mode, under, regex=regex, limit=limit, **options)
+        request = HttpRequest("POST", f"{self.base}/search", {}, sent, self.sender(actor), repeats=True)
+        return searching.results((yield request), limit)
+
+    @exchange
+    def download(self, sink: IO[bytes], *, format: str, notes: bool) -> HttpExchange[None]:  # noqa: A002
+        """Write an export to a file. Each attempt begins the file again."""
+        query = {"format": format, "notes": notes}
+        yield HttpRequest("GET", f"{self.base}/export", query, actor=self.sender(), sink=sink)
+
+    @exchange
+    def upload(
+        self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
+    ) -> HttpExchange[JsonBody]:
+        """Import a tar file, and return the answer. `pieces` returns its bytes, again for each attempt."""
+        query = {"path_prefix": objects.prefix(objects.parsed(under)), **options}
+        request = HttpRequest("POST", f"{self.base}/import", query, actor=self.sender(), repeats=True, upload=pieces)
+        return (yield request)
+
+
+def _listed(given: JsonBody) -> Listed:
+    if given["type"] == "memory_prefix":
+        return ListedDirectory(objects.tool_path(given["path"]))
+    return ListedMemory(objects.memory(given), given["content"])

@@ -1,0 +1,200 @@
+"""Handlers of exports and imports."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO
+
+from retentive.engine.operation import AuditOnly
+from retentive.engine.repeated_requests import known_result, remember_result
+from retentive.errors import Damaged, NotFound, RetentiveError, UnknownSchema
+from retentive.server.calls import Json, RouteCall, Streamed
+from retentive.server.errors import forbidden, invalid
+from retentive.server.objects import api_path, memory_store, prefix_of
+from retentive.server.uploads import MAX_FILES, MAX_TEXT_BYTES, MAX_UPLOAD_BYTES
+from retentive.store import core_of
+from retentive.transfer.archive_reader import Archive, opened_archive
+from retentive.transfer.archive_writer import BACKUP, EXPORT, spool
+from retentive.transfer.export import export_whole
+from retentive.transfer.import_files import Import, ImportFiles
+from retentive.transfer.plain_files import write_tar
+from retentive.transfer.plain_tar import PlainTar
+from retentive.transfer.restore import import_whole
+from retentive.transfer.sources import ArchiveSource, Item, Source, TarSource
+from retentive.transfer.tar import CHUNK
+
+_TAR = "application/x-tar"
+
+
+def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # noqa: A002
+    """Export the memories at one revision: with their history, or as plain files."""
+    if format == "files":
+        raw = spool()
+        write_tar(call.store, raw)
+        return Streamed(_from_start(raw), _TAR)
+    directory = tempfile.TemporaryDirectory(prefix="retentive-export-")
+    path = os.path.join(directory.name, f"store.{format}")
+    try:
+        export_whole(call.store, path, records=notes)
+        raw = open(path, "rb")  # noqa: SIM115 - the answer closes it
+    finally:
+        directory.cleanup()  # the open file stays readable
+    return Streamed(_from_start(raw), "application/gzip" if format == "tar.gz" else _TAR)
+
+
+def _from_start(raw: IO[bytes]) -> Generator[bytes]:
+    """The bytes of a file, which is closed at the end, or by `close` also before the first piece."""
+    found = _pieces(raw)
+    next(found)
+    return found
+
+
+def _pieces(raw: IO[bytes]) -> Generator[bytes]:
+    with raw:
+        raw.seek(0)
+        yield b""
+        while piece := raw.read(CHUNK):
+            yield piece
+
+
+def import_memories(
+    call: RouteCall, *, path_prefix: str, overwrite: bool, dry_run: bool, source: str | None, session: str | None
+) -> Json:
+    """Import the present memories of an export, or the files of a tar file, in one transaction."""
+    store = call.store
+    work = Import(
+        store,
+        under=prefix_of(path_prefix)[:-1],
+        overwrite=overwrite,
+        dry_run=dry_run,
+        actor=call.caller.actor,
+        source=source,
+        session=session,
+    )
+    with _source(call.upload.file) as found:
+        outcomes = list(work.run(found))
+    return {
+        "type": "import_result",
+        "files": [
+            {
+                "name": each.name,
+                "path": None if each.path is None else api_path(each.path),
+                "outcome": each.became,
+                "reason": each.why,
+            }
+            for each in outcomes
+        ],
+        "dry_run": dry_run,
+        "proposed": work.is_proposed,
+    }
+
+
+class _Uploaded:
+    """A source in the body of a request: what is wrong with it is an error of the request, and not damaged storage."""
+
+    def __init__(self, source: TarSource | ArchiveSource) -> None:
+        self._source = source
+        self.inside = source.inside
+
+    def count(self) -> int:
+        """The number of files."""
+        return self._source.count()
+
+    def items(self) -> Iterator[Item]:
+        """All files."""
+        with _as_request():
+            yield from self._source.items()
+
+
+@contextmanager
+def _as_request() -> Iterator[None]:
+    try:
+        yield
+    except (Damaged, UnknownSchema) as error:
+        raise invalid(f"the body cannot be imported: {error}") from None
+
+
+@contextmanager
+def _source(raw: IO[bytes]) -> Iterator[Source]:
+    with _as_request():
+        first = next(PlainTar(raw, max_bytes=MAX_UPLOAD_BYTES).plain(), None)
+    if first is not None and first.name in {EXPORT, BACKUP}:
+        with _archive(raw) as archive:
+            yield _Uploaded(_checked(archive))
+    else:
+        with _as_request():
+            found = TarSource(raw, max_bytes=MAX_UPLOAD_BYTES, max_files=MAX_FILES, max_file_bytes=MAX_TEXT_BYTES)
+        yield _Uploaded(found)
+
+
+def _checked(archive: Archive) -> ArchiveSource:
+    source = ArchiveSource(archive)
+    if source.count() > MAX_FILES:
+        raise invalid(f"the archive has more than {MAX_FILES} memories", "too_large")
+    return source
+
+
+@contextmanager
+def _archive(raw: IO[bytes]) -> Iterator[Archive]:
+    """The archive in a body, verified."""
+    with ExitStack() as stack:
+        with _as_request():
+            opened = opened_archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
+            archive = stack.enter_context(opened)
+        yield archive
+
+
+def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
+    """Import the memory store of an export with its history, under its key or another."""
+    with _archive(call.upload.file) as archive:
+        header = archive.exported().header
+        _check_store(call, header.id, header.key if key is None else key)
+        added = _known(call, header.id)
+        if added is None:
+            done = import_whole(archive, call.place.opened.backend, key=key, workspace=call.caller.workspace_id)
+            added = done.added
+            _remember(call, header.id, added)
+    info = call.place.info(header.id)
+    with suppress(RetentiveError):  # the leader finds it later
+        call.place.webhooks.announce([info])
+    return {
+        "type": "import_of_memory_store",
+        "memory_store": memory_store(info),
+        "memories": header.memories,
+        "content_size_bytes": header.size_bytes,
+        "versions": header.versions,
+        "added_versions": added,
+    }
+
+
+def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
+    """Check that the API key may see the store of an archive. Another workspace may have one with this id."""
+    if not call.caller.key.sees(store_id, key):
+        raise forbidden("the patterns of the API key do not include the memory store of the archive")
+    try:
+        present = call.place.info(store_id)
+    except NotFound:
+        return
+    if present.erased_at is None and not call.caller.sees(present):
+        raise invalid("the memory store of the archive cannot be imported here: its id is in use")
+
+
+def _known(call: RouteCall, store_id: str) -> int | None:
+    """Versions that the first attempt of a request added, if this is another attempt."""
+    request, backend = call.request, call.place.opened.backend
+    if request is None or backend.get_store(store_id) is None:
+        return None
+    kept = backend.read(store_id, lambda snapshot: known_result(snapshot, request, time.time()))
+    return None if kept is None else int(kept["added"])
+
+
+def _remember(call: RouteCall, store_id: str, added: int) -> None:
+    """Write the audit entry of an import, and record its result for another attempt."""
+    core, request = core_of(call.place.store(store_id, call.caller.actor)[1]), call.request
+    core.result_of(AuditOnly(ImportFiles.name))
+    if request is not None:
+        core.follow_up(lambda tx: remember_result(tx, request, {"added": added}, core.clock()))

@@ -1,0 +1,81 @@
+"""Bodies of imports, which are written to a temporary file while they arrive."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from anyio import to_thread
+
+from retentive.server.errors import INVALID, HttpError
+from retentive.server.keys import KeyRecord
+from retentive.transfer.archive_writer import spool
+from retentive.transfer.files import mapped_os_errors
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MAX_UPLOAD_BYTES = 4 << 30
+"""Limit of the body of an import, and of the archive in it when it is not compressed."""
+MAX_FILES = 100_000
+"""Files of an import, which is one transaction."""
+MAX_TEXT_BYTES = 64 << 20
+"""Each text is loaded into memory."""
+UPLOAD_S = 600.0
+"""Deadline of an export or import: the timeout of the SDKs."""
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """The body of an import: a file without a name, and the SHA-256 of its bytes."""
+
+    file: IO[bytes] = field(repr=False)
+    digest: str
+
+
+async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int], None]) -> Upload:
+    """Write the body of a request to a file. Raises `HttpError`.
+
+    Only the limit of the API key itself applies, and `MAX_UPLOAD_BYTES`.
+    """
+    reserve(_PIECE_BYTES)
+    limit = min(key.max_body_bytes or MAX_UPLOAD_BYTES, MAX_UPLOAD_BYTES)
+    digest, size, file = hashlib.sha256(), 0, spool()
+    try:
+        async for piece in _pieces(request):
+            size += len(piece)
+            _check(size, limit)
+            digest.update(piece)
+            await to_thread.run_sync(_write, file, piece)
+    except BaseException:
+        file.close()
+        raise
+    return Upload(file, digest.hexdigest())
+
+
+async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    """The body in pieces of 1 MB."""
+    piece, more = bytearray(), True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise HttpError(400, INVALID, "the body is incomplete", "invalid_input")
+        piece += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(piece) >= _PIECE_BYTES or not more:
+            yield bytes(piece)
+            piece.clear()
+
+
+def _check(size: int, limit: int) -> None:
+    if size > limit:
+        raise HttpError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    with mapped_os_errors():
+        file.write(data)
+        file.flush()

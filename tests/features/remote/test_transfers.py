@@ -1,0 +1,197 @@
+"""Exports and imports with the URL of a server do what they do with the storage itself."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from click.testing import CliRunner, Result
+
+import retentive
+from retentive import MemoryStore, errors
+from retentive.cli.app import app
+from retentive.remote.store import RemoteStore
+from retentive.storage.capabilities import capability
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.export import export_files, export_whole
+from retentive.transfer.import_files import FileOutcome, Import
+from retentive.transfer.sources import ArchiveSource, DirectorySource, Source
+from support.commands import tree
+from support.damage import fill
+from support.http_api import Api
+
+
+@pytest.fixture
+def filled(local: MemoryStore) -> MemoryStore:
+    fill(local)
+    return local
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Files that can be memories, and others."""
+    root = tmp_path / "files"
+    for name, data in {"a.md": b"one\n", "d/b ü.md": b"zwei", "binary": b"\xff", "100%": b"x", "back\\slash": b"x",
+                       ".git/config": b"x", "large": b"x" * 2_000, "fixed/c": b"x"}.items():  # fmt: skip
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (root / "link").symlink_to("/etc/passwd")
+    return root
+
+
+def outcomes(store: MemoryStore, source: Source, **options: Any) -> list[FileOutcome]:
+    return list(Import(store, under="/memories/in", **options).run(source))
+
+
+def test_a_directory_is_imported_alike(api: Api, store: MemoryStore, files: Path) -> None:
+    """The same outcomes in the same order, and the same memories; the actor is that of the request."""
+    expected = api.place.opened.store(f"expected {store.key}"[-200:])
+    for each in (store, expected):
+        each.change_settings({"max_memory_bytes": 1_000, "read_only_paths": ["/memories/in/fixed/**"]})
+    dry = outcomes(store, DirectorySource(str(files)), dry_run=True)
+    assert tree(store) == {}
+    assert outcomes(store, DirectorySource(str(files))) == outcomes(expected, DirectorySource(str(files))) == dry
+    assert tree(store) == tree(expected)
+    assert outcomes(store, DirectorySource(str(files))) == outcomes(expected, DirectorySource(str(files)))
+    (files / "a.md").write_text("two\n")
+    for overwrite in (False, True):
+        found = outcomes(store, DirectorySource(str(files)), overwrite=overwrite)
+        assert found == outcomes(expected, DirectorySource(str(files)), overwrite=overwrite)
+    assert tree(store) == tree(expected)
+    assert {each.actor and each.actor.kind for each in store.versions()} == {"api_key"}
+
+
+def test_an_import_under_review_awaits_it(store: MemoryStore, files: Path) -> None:
+    store.change_settings({"review": ["session:*"]})
+    work = Import(store.acting_as("session:s1"), under="/memories")
+    assert {each.became for each in work.run(DirectorySource(str(files)))} >= {"created", "refused"}
+    assert (work.is_proposed, store.memories(), len(store.review.pending())) == (True, [], 1)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+@pytest.mark.parametrize("records", [False, True])
+def test_an_archive_is_that_of_the_storage(
+    store: MemoryStore, filled: MemoryStore, tmp_path: Path, name: str, records: bool
+) -> None:
+    found = export_whole(store, str(tmp_path / name), records=records)
+    (tmp_path / "local").mkdir()
+    assert found == export_whole(filled, str(tmp_path / "local" / name), records=records)
+    with open_archive(str(tmp_path / name)) as archive, open_archive(str(tmp_path / "local" / name)) as expected:
+        assert list(archive.texts()) == list(expected.texts())
+        assert list(archive.exported().versions()) == list(expected.exported().versions())
+        assert ("records.jsonl" in archive.exported().spans) == records
+    with pytest.raises(errors.AlreadyExists):
+        export_whole(store, str(tmp_path / name))
+    assert sorted(os.listdir(tmp_path)) == [name, "local"]
+
+
+def test_a_directory_is_exported_alike(store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:
+    assert export_files(store, str(tmp_path / "a")) == export_files(filled, str(tmp_path / "b"))
+    for found in sorted((tmp_path / "b").rglob("*")):
+        other = tmp_path / "a" / found.relative_to(tmp_path / "b")
+        assert found.is_dir() or other.read_bytes() == found.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_damaged_memories_are_left_out(api: Api, store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:
+    """And an archive that would be incomplete is not written."""
+    sqlite = capability(api.place.opened.backend, SqliteBackend)
+    assert sqlite is not None
+    damage = "UPDATE versions SET text = ? WHERE path = ? AND text IS NOT NULL AND store = (SELECT max(no) FROM stores)"
+    sqlite.transact(lambda connection: connection.run(damage, (b"other", "/memories/a.md")))
+    found = export_files(store, str(tmp_path / "a"))
+    assert (found.left_out, found.damaged) == ([("/memories/a.md", "its text is damaged")], 1)
+    with pytest.raises(errors.Damaged):
+        export_whole(store, str(tmp_path / "a.tar"))
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_names_that_leave_the_directory_are_refused(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that sends them writes nothing."""
+    for names in (["memories/../../up"], ["/etc/x"], ["other"], ["memories/a"], ["memories/l"]):
+        raw = io.BytesIO()
+        with tarfile.open(fileobj=raw, mode="w") as archive:
+            for name in names:
+                info = tarfile.TarInfo(name)
+                info.type = tarfile.SYMTYPE if name.endswith("/l") else tarfile.REGTYPE
+                archive.addfile(info)
+        data = raw.getvalue()
+        monkeypatch.setattr(RemoteStore, "download", lambda _, sink, data=data, **__: sink.write(data))
+        with pytest.raises(errors.Damaged, match="the server sent"):
+            export_files(store, str(tmp_path / "a"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_sync_and_async_transports_are_alike(store: MemoryStore, filled: MemoryStore) -> None:
+    """The async client streams bodies in both directions too."""
+    remote, sync, body = cast("RemoteStore", store), io.BytesIO(), io.BytesIO()
+    remote.download(sync, format="files", notes=False)
+
+    async def run() -> object:
+        described = remote.described
+        exchange = described.download(body, format="files", notes=False)
+        await remote.client.run_async(cast("object", exchange))  # type: ignore[arg-type]  # a described method
+        upload = described.upload(lambda: iter([body.getvalue()]), "/memories/copy")
+        return await remote.client.run_async(cast("object", upload))  # type: ignore[arg-type]
+
+    answer = asyncio.run(run())
+    assert body.getvalue() == sync.getvalue()
+    assert {each["outcome"] for each in answer["files"]} == {"created"}  # type: ignore[index]
+    assert filled.read("/memories/copy/a.md") == "two\n"
+
+
+def cli(url: str, *arguments: str, **env: str) -> Result:
+    return CliRunner().invoke(app, ["--at", url, *arguments], env=env)
+
+
+def test_the_command_line(api: Api, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`export` and `import` print the same and end with the same status."""
+    monkeypatch.chdir(tmp_path)
+    place = f"sqlite:///{tmp_path}/local.db"
+    env, key = {"RETENTIVE_API_KEY": api.key}, "command line"
+
+    def both(*arguments: str) -> str:
+        found, expected = cli(api.url, "--store", key, *arguments, **env), cli(place, "--store", key, *arguments)
+        assert (found.exit_code, found.stderr) == (expected.exit_code, expected.stderr), found.output
+        assert found.stdout == expected.stdout
+        return found.stdout
+
+    assert "created" in both("import", str(files), "--dry-run")
+    both("import", str(files))
+    both("--json", "import", str(files), "--overwrite", "--under", "/memories/x")
+    both("import", "nothing")
+    assert cli(api.url, "--store", key, "export", "whole.tar.gz", **env).stdout.startswith(
+        "Exported 10 memories and 10 versions"
+    )
+    assert cli(api.url, "--store", key, "export", "directory", **env).exit_code == 0
+    both("export", "directory")
+    both("import", "whole.tar.gz", "--under", "/memories/again")
+    with retentive.open(place) as opened:
+        export_whole(opened.store(key), str(tmp_path / "history.tar"))
+    assert cli(place, "--store", key, "erase", "--whole-store", "--yes").exit_code == 0
+    other = f"sqlite:///{tmp_path}/other.db"
+    given = ("--json", "import", "--whole", "history.tar", "--as", "history")
+    assert json.loads(cli(api.url, *given, **env).stdout) == json.loads(cli(other, *given).stdout)
+    with retentive.open(other) as opened:
+        expected = opened.store("history").versions()
+    assert api.place.opened.store("history").versions() == expected
+    (tmp_path / "broken.tar").write_bytes((tmp_path / "history.tar").read_bytes()[:-700])
+    both("import", "--whole", "broken.tar")
+    both("import", "broken.tar")
+
+
+def test_an_archive_as_source_of_a_remote_import(store: MemoryStore, filled: MemoryStore, tmp_path: Path) -> None:
+    export_whole(store, str(tmp_path / "a.tar"))
+    before = len(filled.memories())
+    with open_archive(str(tmp_path / "a.tar")) as archive:
+        assert [each.became for each in outcomes(store, ArchiveSource(archive))] == ["created"] * before

@@ -1,0 +1,265 @@
+"""Imports over HTTP: tar files and exports as streamed bodies, as one change, under the rules of the store."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.server import uploads
+from retentive.server.application import MIN_BODY_BYTES
+from retentive.server.handlers import transfers
+from retentive.transfer.archive_writer import EXPORT, MANIFEST
+from retentive.transfer.export import export_whole
+from retentive.transfer.tar import TarWriter
+from retentive.values.records import SYSTEM_STORE
+from support.http_api import Answer, Api
+
+LONG = "/".join(["directory of a long name " * 4] * 5)
+
+
+def tar_of(files: dict[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=form) as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return raw.getvalue()
+
+
+def outcomes(answer: Answer) -> dict[str, str]:
+    assert answer.status == 200, answer.body
+    return {each["name"]: each["outcome"] for each in answer.body["files"]}
+
+
+@pytest.fixture
+def archive(api: Api, store: MemoryStore, tmp_path: Path) -> bytes:
+    """An export of a store with a history, which is erased afterwards."""
+    store.create("/memories/a.md", "one\n", actor="user:ann")
+    store.write("/memories/d/b.md", "zwei ü\n")
+    store.rename("/memories/a.md", "/memories/c.md")
+    export_whole(store, str(tmp_path / "a.tar.gz"))
+    api.place.opened.erase(store.id)
+    return (tmp_path / "a.tar.gz").read_bytes()
+
+
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT], ids=["pax", "gnu"])
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_tar_file_is_imported(api: Api, store: MemoryStore, at: str, form: int, is_compressed: bool) -> None:
+    """Of any tar program, also with names that need extended headers."""
+    files = {"./a.md": b"one\n", "d/ü.md": b"zwei", f"{LONG}/c.md": b"three", "binary": b"\xff",
+             ".git/config": b"x", "d/../e.md": b"up"}  # fmt: skip
+    body = tar_of(files, form)
+    answer = api.send("POST", f"{at}/import", gzip.compress(body) if is_compressed else body)
+    assert outcomes(answer) == {"a.md": "created", "d/ü.md": "created", f"{LONG}/c.md": "created",
+                                "binary": "refused", ".git": "left", "d/../e.md": "refused"}  # fmt: skip
+    assert store.read(f"/memories/{LONG}/c.md") == "three"
+    versions = store.versions()
+    assert (len(versions), len({each.revision for each in versions})) == (3, 1)
+    assert {str(each.actor) for each in versions} == {f"api_key:{api.place.keys.authenticated(api.key).id}"}  # type: ignore[union-attr]
+
+
+def test_files_of_the_program_tar(api: Api, store: MemoryStore, at: str, tmp_path: Path) -> None:
+    """Only its directory `memories`; links are refused and not followed."""
+    inside = tmp_path / "memories"
+    inside.mkdir()
+    (inside / "a.md").write_text("one")
+    (inside / "hard").hardlink_to(inside / "a.md")
+    (inside / "link").symlink_to("/etc/passwd")
+    (tmp_path / "other").write_text("two")
+    body = subprocess.run(["tar", "c", "-C", str(tmp_path), "."], capture_output=True, check=True).stdout
+    found = outcomes(api.send("POST", f"{at}/import?path_prefix=/in/", body))
+    assert (sorted(found), found["link"]) == (["a.md", "hard", "link"], "refused")
+    assert sorted(found.values()) == ["created", "refused", "refused"]
+    assert [each.path.rpartition("/")[0] for each in store.memories()] == ["/memories/in"]
+
+
+def test_an_export_is_imported(api: Api, archive: bytes, tmp_path: Path) -> None:
+    target = api.place.opened.store("target of an export")
+    assert outcomes(api.send("POST", f"/v1/memory_stores/{target.id}/import", archive)) == {
+        "c.md": "created", "d/b.md": "created",
+    }  # fmt: skip
+    assert (target.read("/memories/c.md"), len(target.versions())) == ("one\n", 2)
+
+
+def test_the_format_files_can_be_imported_again(api: Api, store: MemoryStore, at: str) -> None:
+    store.create(f"/memories/{LONG}/ü.md", "one")
+    exported = api.get(f"{at}/export?format=files").body
+    with tarfile.open(fileobj=io.BytesIO(exported)) as archive:
+        assert archive.getnames() == ["memories", f"memories/{LONG}/ü.md", "retentive-files.json"]
+    other = api.place.opened.store("target of files")
+    assert list(outcomes(api.send("POST", f"/v1/memory_stores/{other.id}/import", exported)).values()) == ["created"]
+    assert other.read(f"/memories/{LONG}/ü.md") == "one"
+
+
+def test_an_empty_store_is_exported_and_imported(api: Api, store: MemoryStore, at: str) -> None:
+    assert outcomes(api.send("POST", f"{at}/import", api.get(f"{at}/export?format=files").body)) == {}
+
+
+def test_overwrite_and_dry_run(api: Api, store: MemoryStore, at: str) -> None:
+    store.create("/memories/a", "mine")
+    body = tar_of({"a": b"theirs", "b": b"new"})
+    assert outcomes(api.send("POST", f"{at}/import?dry_run=true&overwrite=true", body)) == {"a": "replaced",
+                                                                                           "b": "created"}  # fmt: skip
+    assert len(store.versions()) == 1
+    assert outcomes(api.send("POST", f"{at}/import", body)) == {"a": "exists", "b": "created"}
+    assert outcomes(api.send("POST", f"{at}/import?overwrite=true", body)) == {"a": "replaced", "b": "same"}
+    assert store.read("/memories/a") == "theirs"
+
+
+def test_a_repeated_request_gets_its_first_answer(api: Api, store: MemoryStore, at: str) -> None:
+    """Also with refused files and notes; the record has no path and no text."""
+    store.change_settings({"max_memory_bytes": 1_000, "read_only_paths": ["/memories/fixed/**"]})
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+    body = tar_of({"a": b"unique text", "fixed/b": b"x", "large": b"x" * 2_000, "key": key.encode(), "../up": b"x"})
+    first = api.send("POST", f"{at}/import", body, {"idempotency-key": "k"})
+    assert sorted(outcomes(first).values()) == ["created", "created", "refused", "refused", "refused"]
+    versions = store.versions()
+    again = api.send("POST", f"{at}/import", body, {"idempotency-key": "k"})
+    assert again.body == first.body
+    assert store.versions() == versions
+    record = json.dumps(list(api.place.opened.backend.read(store.id, lambda tx: list(tx.records("idempotency")))))
+    assert not [each for each in ("fixed", "large", "unique", "OPENSSH") if each in record]
+    other = api.send("POST", f"{at}/import", tar_of({"a": b"two"}), {"idempotency-key": "k"})
+    assert (other.status, "another request" in other.error["message"]) == (400, True)
+
+
+def test_nothing_is_imported_if_the_body_is_wrong(api: Api, archive: bytes) -> None:
+    good = tar_of({"a": b"one", "b": b"x" * 5_000})
+    target = api.place.opened.store("target of wrong bodies")
+    wrong = [b"", b"x", good[:3_000], good[:700], gzip.compress(good)[:-9], archive[:-20], b"\x1f\x8b" + good,
+             b"x" * 10_000, good[:512] + b"x" * 512 + good[1024:1536] + b"?" * 512]  # fmt: skip
+    for body in wrong:
+        answer = api.send("POST", f"/v1/memory_stores/{target.id}/import", body)
+        assert (answer.status, answer.error["details"]["error_code"]) == (400, "invalid_input"), body[:20]
+    assert target.versions() == []
+
+
+def test_rules_of_the_actor_apply(api: Api, store: MemoryStore, at: str) -> None:
+    """An import is no way around review and `allow_write`, and the audit log names the actor."""
+    store.change_settings({"review": ["session:*"], "audit": True})
+    writer = api.with_key("write", act_as=("session:*",)).send_as("session:s1")
+    answer = writer.send("POST", f"{at}/import", tar_of({"a": b"one"}))
+    assert (answer.status, answer.body["proposed"], store.memories()) == (200, True, [])
+    assert [each.summary for each in store.review.pending()] == ["created /memories/a"]
+    entry = next(each for each in store.audit.entries() if each.operation == "import")
+    assert (entry.actor, entry.integration) == ("session:s1", "http")
+    store.change_settings({"review": [], "allow_write": {"session:*": ["/memories/own/**"]}})
+    found = writer.send("POST", f"{at}/import", tar_of({"own/a": b"x", "other": b"x"}))
+    assert outcomes(found) == {"own/a": "created", "other": "refused"}
+
+
+def test_a_long_body_needs_no_memory(api: Api, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be longer than other bodies, and arrives in pieces."""
+    body = tar_of({f"{number}": b"x" * 90_000 for number in range(40)})
+    assert len(body) > 3 * MIN_BODY_BYTES
+    assert api.server is not None
+    monkeypatch.setattr(api.server.bodies, "_left", 2 * uploads._PIECE_BYTES)
+    found = outcomes(api.send("POST", f"{at}/import", body))
+    assert [*found.values()] == ["created"] * 40
+
+
+def test_limits(api: Api, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of files, of each text, of the whole archive when it is not compressed, and of the body by the API key."""
+    target = api.place.opened.store("target with limits")
+    at = f"/v1/memory_stores/{target.id}"
+    small = Api(api.url, api.place.keys.create("small", scopes=("write",), max_body_bytes=3_000).text, api.place)
+    answer = small.send("POST", f"{at}/import", tar_of({"a": b"x" * 5_000}))
+    assert answer.status == 413
+    monkeypatch.setattr(transfers, "MAX_TEXT_BYTES", 3)
+    assert outcomes(api.send("POST", f"{at}/import", tar_of({"a": b"one", "b": b"four"})))["b"] == "refused"
+    assert api.send("POST", f"{at}/import", archive).error["details"]["error_code"] == "too_large"
+    monkeypatch.setattr(transfers, "MAX_FILES", 1)
+    assert (
+        api.send("POST", f"{at}/import", tar_of({"c": b"x", "d": b"x"})).error["details"]["error_code"] == "too_large"
+    )
+    monkeypatch.setattr(transfers, "MAX_UPLOAD_BYTES", 5_000)
+    bomb = gzip.compress(tar_of({"c": bytes(100_000)}))
+    assert api.send("POST", f"{at}/import", bomb).error["details"]["error_code"] == "too_large"
+    assert len(target.memories()) == 1
+
+
+def test_a_body_that_is_cut_imports_nothing(api: Api, store: MemoryStore, at: str) -> None:
+    parts, body = urlsplit(api.url), tar_of({"a": b"one"})
+
+    def pieces() -> Iterator[bytes]:
+        yield body[:600]
+        raise BrokenPipeError
+
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    with pytest.raises(BrokenPipeError):
+        connection.request("POST", f"{at}/import", pieces(), {"x-api-key": api.key, "transfer-encoding": "chunked"},
+                           encode_chunked=True)  # fmt: skip
+    connection.close()
+    assert api.get(f"{at}/memories").body["data"] == []
+
+
+def whole(api: Api, archive: bytes, query: str = "", **headers: str) -> Answer:
+    return api.send("POST", f"/v1/memory_store_imports{query}", archive, headers)
+
+
+def copy_of(archive: bytes, store_id: str) -> bytes:
+    """The archive with another store id, and a manifest that fits."""
+    lines, raw = list[str](), io.BytesIO()
+    writer = TarWriter(raw, compressed=False)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as given:
+        for member in given.getmembers():
+            data = given.extractfile(member).read()  # type: ignore[union-attr]
+            if member.name == EXPORT:
+                data = json.dumps({**json.loads(data), "id": store_id}).encode()
+            if member.name == MANIFEST:
+                data = data.partition(b"\n")[0] + b"\n" + "".join(lines).encode()
+            lines.append(f"{hashlib.sha256(data).hexdigest()}  {member.name}\n")
+            writer.add(member.name, len(data), [data], mtime=0)
+    writer.finish()
+    return raw.getvalue()
+
+
+def test_a_store_is_imported_with_its_history(api: Api, tmp_path: Path, store: MemoryStore) -> None:
+    """A repeated request gets the first answer; another one adds nothing."""
+    with retentive.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        source = other.store("whole")
+        source.create("/memories/a", "one", actor="user:ann")
+        source.write("/memories/a", "two")
+        export_whole(source, str(tmp_path / "a.tar"), records=True)
+        archive, versions = (tmp_path / "a.tar").read_bytes(), source.versions()
+    key = f"copy of {store.key}"[-200:]
+    first = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"), idempotency_key="k")
+    assert (first.status, first.body["added_versions"], first.body["memory_store"]["key"]) == (200, 2, key)
+    found = api.place.opened.store(key)
+    assert (found.id, found.versions()) == (source.id, versions)
+    again = whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F"), idempotency_key="k")
+    assert again.body == first.body
+    assert whole(api, archive, f"?key={key.replace(' ', '%20')}".replace("/", "%2F")).body["added_versions"] == 0
+    found.write("/memories/a", "three")
+    assert whole(api, archive).status == 400
+
+
+def test_no_store_of_another_workspace_can_be_named(api: Api, store: MemoryStore, tmp_path: Path) -> None:
+    """Nor the store with the API keys. The workspace in the archive does not count."""
+    store.create("/memories/a", "one")
+    export_whole(store, str(tmp_path / "a.tar"))
+    archive = (tmp_path / "a.tar").read_bytes()
+    foreign = api.with_key("admin", workspace_id="wrkspc_imports")
+    refused = whole(foreign, archive)
+    assert (refused.status, "its id is in use" in refused.error["message"]) == (400, True)
+    assert whole(api.with_key("admin", stores=("other-*",)), archive).status == 403
+    system = whole(api, copy_of(archive, SYSTEM_STORE))
+    assert system.status == 400
+    new = copy_of(archive, "memstore_" + "ab" * 16)
+    made = whole(foreign, new)
+    assert made.status == 200, made.body
+    assert foreign.get(f"/v1/memory_stores/{made.body['memory_store']['id']}").status == 200
+    assert api.get(f"/v1/memory_stores/{made.body['memory_store']['id']}").status == 404

@@ -243,9 +243,7 @@ class LiveResponse(StreamingResponse):
 
 
 def _start(found: Window, changes: LiveChanges) -> Position:
-    """The position of a page: after the revision that it shows, or after its last message, and now otherwise."""
-    if changes.after is None:
-        return Position(found.revision, found.newest_event)
+    """The position of a page: after the revision that it shows, or after its last message."""
     if changes.is_resumed:
         return rows.position_at(found, changes.after)
     return Position(changes.after, found.newest_event)

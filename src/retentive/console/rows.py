@@ -15,7 +15,7 @@ from retentive.values.paths import ROOT
 
 KEPT = 500
 """Newest versions of a store that a window has."""
-ROWS = 100
+ROWS = 200
 """Rows of one message at most."""
 _EVENTS = 100
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -113,14 +113,14 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class LiveChanges:
-    """An answer that sends the changes of a store after a revision, as they happen; without one, from now on.
+    """An answer that sends the changes of a store after a revision, as they happen.
 
     With `is_resumed`, the page was connected before, and may have missed more than changes of memories.
     """
 
     store: MemoryStore
     wanted: WantedRows
-    after: int | None = None
+    after: int
     is_resumed: bool = False
 
 

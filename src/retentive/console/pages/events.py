@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from retentive.console.pages.history import asked_filter
+from retentive.console.pages.history import asked_filter, revision_of
 from retentive.console.rows import WantedRows
 from retentive.console.visits import LiveChanges, PageAnswer, Visit
 from retentive.engine.operation import AuditOnly
@@ -15,7 +15,7 @@ _REVISION = re.compile(r"[0-9]{1,18}")
 
 
 def live_changes(visit: Visit) -> PageAnswer:
-    """Stream the changes after a revision that the page shows, or has got last, with the filter of the page."""
+    """Stream the changes after the revision that the page shows, or has got last, or from now on, with its filter."""
     given = visit.last_event_id or visit.query.get("after", "")
     if given and not _REVISION.fullmatch(given):
         raise invalid("after: must be the revision that the page shows")
@@ -23,4 +23,5 @@ def live_changes(visit: Visit) -> PageAnswer:
     wants_rows = visit.query.get("rows", "") != "no"
     wanted = WantedRows(only, path, rows=wants_rows, waiting=visit.can("review"))
     core_of(visit.store).found(AuditOnly("events"))
-    return LiveChanges(visit.store, wanted, int(given) if given else None, bool(visit.last_event_id))
+    after = int(given) if given else revision_of(visit.store)
+    return LiveChanges(visit.store, wanted, after, bool(visit.last_event_id))

@@ -27,6 +27,7 @@ READING = (
     PageRoute("GET", f"{_STORE}/go", "read", tree.go),
     PageRoute("GET", f"{_STORE}/tree", "read", tree.root),
     PageRoute("GET", f"{_STORE}/tree/{_PATH}", "read", tree.show_directory),
+    PageRoute("GET", f"{_STORE}/children/{_PATH}", "read", tree.children),
     PageRoute("GET", f"{_STORE}/m/{_PATH}", "read", memory.show_memory),
     PageRoute("GET", f"{_STORE}/id/{{memory_id}}", "read", memory.by_id),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}", "read", memory.show_version),

@@ -46,6 +46,8 @@ def plant(opened: retentive.Retentive, step: int = STEP) -> MemoryStore:
             "read_only_paths": [f"/memories/{next(hostile.path_names())}"],
         }
     )
+    for name in list(hostile.path_names())[:8]:
+        store.create(f"/memories/d{name}/x.md", "")
     store.create("/memories/<b>proposed.md", "\n".join(hostile.texts()[:60]), actor=f"session:new{names[9]}")
     store.delete(f"/memories/{list(hostile.path_names())[-1]}", actor=f"session:{names[10]}")
     return store
@@ -67,7 +69,7 @@ def urls(store: MemoryStore) -> Iterator[str]:
     for query in (
         "sensitive?scan=1", "audit?verify=1", f"search?q={asked}&under={asked}", "search?q=script+img",
         f"activity?path={asked}", f"activity?actor={asked}", f"tree/?at={asked}", "tree/?at=r3", "m/index.md",
-        "m/raw.txt", "m/raw.txt?view=blame", "m/raw.txt?view=history", "m/index.md?view=raw",
+        "children/", "m/raw.txt", "m/raw.txt?view=blame", "m/raw.txt?view=history", "m/index.md?view=raw",
         "edit/index.md", "change/r3", "change/r3?view=unified",
         f"undo?actor={quote(str(versions[0].actor), safe='')}", "undo?change=r3", "restore?path=/memories&to=r3",
         f"restore?path={asked}", f"erase?id={versions[0].memory_id}", f"redact?version={versions[0].id}", "new",

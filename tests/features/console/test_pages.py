@@ -161,6 +161,19 @@ def test_search_finds_words_and_patterns(person: Person, at: str) -> None:
     assert "plain" not in private.url
 
 
+def test_a_level_of_the_tree_is_a_list(person: Person, store: MemoryStore, at: str) -> None:
+    """Of the links to its entries, now and at a moment; the directories in it can be opened, too."""
+    store.create("/memories/notes/deep/c.md", "")
+    level = person.get(f"{at}/children/notes")
+    assert level.links == [f"{at}/m/notes/a.md", f"{at}/tree/notes/deep"]
+    assert level.body.count('class="chevron"') == 1
+    assert f'hx-get="{at}/children/notes/deep"' in level.body
+    assert person.get(f"{at}/children/notes?at=r1").links == [f"{at}/m/notes/a.md?at=r1"]
+    assert person.get(f"{at}/children/unknown").status == 404
+    assert person.get(f"{at}/tree/").body.count('class="chevron"') == 1
+    assert person.get(f"{at}/tree/notes").body.count('class="chevron"') == 1
+
+
 def test_a_review_accepts_and_refuses(person: Person, store: MemoryStore, at: str) -> None:
     store.change_settings({"review": ["session:new"]})
     for name in ("x", "y", "z"):

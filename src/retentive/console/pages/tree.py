@@ -77,11 +77,21 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
 def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
     """The levels of the tree for the list beside the page, and the last level as it was read."""
     found = read(visit, operation)
-    shown = [
-        {"path": path, "entries": list(map(_entry, page.items[:SIDE_ROWS])), "has_more": _has_more(page)}
-        for path, page in zip(operation.directories, found, strict=True)
-    ]
+    shown = [_level(path, page) for path, page in zip(operation.directories, found, strict=True)]
     return shown, found[-1]
+
+
+def children(visit: Visit) -> PageAnswer:
+    """One level of the tree below a directory, for a page that shows the levels above."""
+    path = parsed(visit.memory_path)
+    found = read(visit, ListMemories(path, 1, None, SIDE_ROWS))
+    if not found.items:
+        raise not_found("directory")
+    return HtmlPage("children.html", {"level": _level(path.text, found), "at": visit.query.get("at", "")})
+
+
+def _level(path: str, page: ListPage[Listed, ListingCursor]) -> dict[str, object]:
+    return {"path": path, "entries": list(map(_entry, page.items[:SIDE_ROWS])), "has_more": _has_more(page)}
 
 
 def _has_more(page: ListPage[Listed, ListingCursor]) -> bool:

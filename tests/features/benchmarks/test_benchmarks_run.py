@@ -226,3 +226,10 @@ def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
 def test_sync_measures_three_runs_and_watching(tmp_path: Path) -> None:
     _, records = tiny("sync.py", tmp_path)
     assert [record["case"] for record in records] == ["first", "nothing", "second directory", "watch"]
+
+
+@pytest.mark.long
+def test_live_pages_get_every_row_of_the_benchmark(tmp_path: Path) -> None:
+    _, (record,) = tiny("console_live.py", tmp_path, "--viewers", "3")
+    assert (record["viewers"], record["edits_per_s"]) == (3, 100.0)
+    assert float(str(record["messages_per_s"])) <= 4

@@ -83,7 +83,8 @@ def test_nothing_hostile_runs_or_loads(
             if answer.status >= 400:  # Chromium logs these as errors
                 problems = [each for each in problems if "Failed to load resource" not in each]
             assert page.evaluate("window.pwned") is None, url
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, url
+            is_page = "/children/" not in url  # a part of one, without a style sheet
+            assert page.evaluate("document.documentElement.scrollWidth") <= width or not is_page, url
     assert [each for each in problems if "Failed to load resource" not in each] == []
 
 

@@ -89,9 +89,13 @@ class Audit:
         return Anchored(key, anchors, has_files=capabilities.directory_of(context.backend, context.info) is not None)
 
     def _found(self, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
-        def work(found: Snapshot) -> list[tuple[str, AuditEntry]]:
-            details = dict(found.records(DETAIL))
-            entries = ((value, parsed(value, details.get(key))) for key, value in found.records(ENTRY))
-            return [(value, entry) for value, entry in entries if entry is not None]
+        return iter(self._context.read(lambda found: list(stored_entries(found, since))))
 
-        return iter([each for each in self._context.read(work) if since is None or each[1].time >= since])
+
+def stored_entries(snapshot: Snapshot, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
+    """The entries since a time, oldest first, each with its stored form. Records that cannot be parsed are skipped."""
+    details = dict(snapshot.records(DETAIL))
+    for key, value in snapshot.records(ENTRY):
+        entry = parsed(value, details.get(key))
+        if entry is not None and (since is None or entry.time >= since):
+            yield value, entry

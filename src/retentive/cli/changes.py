@@ -10,11 +10,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location
 from retentive.cli.parameters import MEMORY_PATH, VERSION_ID, given_text, text_of_file, text_options
-from retentive.cli.performed import CHANGE, Done, emit_done, end, memory_object, perform, run
-from retentive.engine.command_handlers import RunCommand
-from retentive.errors import RetentiveError
-from retentive.remote import remote_store
-from retentive.store import MemoryStore, core_of
+from retentive.cli.performed import CHANGE, emit_done, end, memory_object, perform, perform_text
 from retentive.values.commands import Append, Write
 from retentive.values.records import Written
 
@@ -53,7 +49,7 @@ def write(location: Location, path: str, text: str | None, file: str | None, *, 
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(_performed(store, Write, path, content, if_version))
+        end(perform_text(store, Write, path, content, if_version))
 
 
 @output.command(json=CHANGE)
@@ -67,7 +63,7 @@ def append(location: Location, path: str, text: str | None, file: str | None, *,
     """
     content = given_text(text, file)
     with location.created(sweep=True) as store:
-        end(_performed(store, Append, path, content, if_version))
+        end(perform_text(store, Append, path, content, if_version))
 
 
 @output.command(json=CHANGE)
@@ -186,19 +182,6 @@ def _emit_written(done: Written, verb: str) -> None:
     said = f"{verb} {done.path}." if done.memories else f"{done.path} already is as asked; nothing was changed."
     text = "\n".join([said, *done.notes, *(["This change awaits review."] if done.is_proposed else [])])
     output.emit(memory_object(done.memory) | {"changes": done.memories}, plain=text + "\n")
-
-
-def _performed(store: MemoryStore, command: type[Write | Append], path: str, text: str, if_version: str | None) -> Done:
-    """Run a command that only applications send."""
-    if remote_store(store) is not None:
-        return perform(store, if_version, command=command.name, path=path, file_text=text)
-    core = core_of(store)
-    try:
-        with core.checking(command.name):
-            target = core.parsed(path)
-    except RetentiveError as error:
-        return Done(output.failure(error), path)
-    return run(store, RunCommand(command(target, text), if_version=if_version))
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:

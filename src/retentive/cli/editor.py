@@ -18,13 +18,14 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
-from retentive.cli.performed import CHANGE, Done, end, run
-from retentive.engine.command_handlers import ABSENT, RunCommand, check_free
+from retentive.cli.performed import CHANGE, Done, end, perform_text
+from retentive.engine.command_handlers import ABSENT, check_free
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import get_entry, read_fact
 from retentive.errors import NotFound, Refused, RetentiveError
-from retentive.storage.contract import Entry
-from retentive.store import core_of
+from retentive.remote import is_remote
+from retentive.storage.contract import Entry, Memory
+from retentive.store import MemoryStore, core_of
 from retentive.values.commands import Write
 from retentive.values.paths import MemoryPath
 from retentive.values.replies import REPLIES, Reply
@@ -61,9 +62,7 @@ def _edited(location: Location, path: str) -> Done:
             is_saved = True
             with location.created() as store:
                 version_id = ABSENT if memory is None else memory.version_id
-                with core_of(store).checking("write"):
-                    target = core_of(store).parsed(path)
-                done = run(store, RunCommand(Write(target, text), if_version=version_id))
+                done = perform_text(store, Write, path, text, version_id)
     except RetentiveError as error:
         done = Done(output.failure(error), path)
     except BaseException:
@@ -71,18 +70,26 @@ def _edited(location: Location, path: str) -> Done:
         raise
     finally:
         if not is_saved:  # otherwise the entry for saving covers the read
-            with suppress(NotFound), location.existing() as store:
-                core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
+            _note_read(location, path, memory)
     if done.reply.is_error and draft.differs(before):
         return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {draft.path}"))
     shutil.rmtree(draft.directory, ignore_errors=True)  # removes files of the editor too
     return done
 
 
+def _note_read(location: Location, path: str, memory: Memory | None) -> None:
+    """Write the audit entry of a read that no change follows. A server has written it."""
+    with suppress(NotFound), location.existing() as store:
+        if not is_remote(store):
+            core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
+
+
 def _editable(location: Location, path: str) -> Entry | Reply:
     """The entry of the memory to edit. Empty if the memory does not exist; an error reply if it cannot be edited."""
     try:
         with location.existing(sweep=True) as store:
+            if is_remote(store):
+                return _present(store, path)
             core = core_of(store)
             named: tuple[MemoryPath, ...] = ()
             try:
@@ -98,6 +105,17 @@ def _editable(location: Location, path: str) -> Entry | Reply:
         except Refused as refusal:
             return REPLIES.error(refusal.key, {"path": path} | refusal.values)
         return Entry()
+
+
+def _present(store: MemoryStore, path: str) -> Entry | Reply:
+    """The entry of a memory on a server."""
+    try:
+        memory, text = store.load(path)
+    except NotFound:
+        return Entry()
+    except RetentiveError as error:
+        return output.failure(error)
+    return Entry(memory, text.encode())
 
 
 @dataclass(frozen=True, slots=True)

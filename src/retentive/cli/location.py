@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 INTEGRATION = "cli"
 """The name of the command line in audit logs."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, a slow import
-OVER_HTTP = frozenset({
-    "append", "blame", "cat", "cp", "create", "delete-id", "diff", "erase", "exec", "export", "hook", "import",
-    "insert", "log", "ls", "mcp", "mv", "redact", "replace", "restore", "review", "rm", "search", "settings", "show",
-    "stores", "sync", "undo", "update", "view", "write",
-})  # fmt: skip
-"""Commands that run over HTTP too."""
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
 """Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
 
@@ -143,6 +137,8 @@ class Location:
     @contextmanager
     def _server(self, *, create: bool) -> Iterator[Retentive]:
         """Open a server, for a command that needs no storage. The actor is that of the API key, unless it is given."""
+        from retentive.cli.over_http import OVER_HTTP  # noqa: PLC0415 - only for a server
+
         name = click.get_current_context().command_path.partition(" ")[2]
         if name.split(" ")[0] not in OVER_HTTP:
             raise InvalidInput(f"`retentive {name}` needs the storage itself; run it on the machine of the server")

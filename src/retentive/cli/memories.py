@@ -86,6 +86,9 @@ def cat(location: Location, path: str, *, as_of: Revision | None) -> None:
 
 
 def _past_load(store: MemoryStore, path: str, at: Revision) -> tuple[Memory, str]:
+    remote = remote_store(store)
+    if remote is not None:
+        return remote.load_at(path, at)
     core = core_of(store)
     with core.checking("load.as_of"):
         operation = load(core.parsed(path))
@@ -97,11 +100,14 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
     core = core_of(store)
     with core.checking("list" if at is None else "list.as_of"):
         target = core.parsed(path)
-    if at is None and remote_store(store) is not None:
-        found = store.memories(path)
+    remote = remote_store(store)
+    if remote is not None and at is None:
+        found = remote.memories(path)
         return found or ([] if target.is_root else [_only(store, path)])
-    present = list_memories(target, or_at=True)
-    found = core.result_of(_at(at, present))
+    if remote is not None and at is not None:
+        found = remote.memories_at(path, at)
+    else:
+        found = core.result_of(_at(at, list_memories(target, or_at=True)))
     if not found and not target.is_root:
         raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found

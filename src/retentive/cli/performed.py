@@ -17,7 +17,7 @@ from retentive.errors import Refused, RetentiveError
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
-from retentive.values.commands import Delete, View, parse
+from retentive.values.commands import Append, Delete, View, Write, parse
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.replies import Reply
@@ -57,6 +57,21 @@ def perform(store: MemoryStore, if_version: str | None = None, /, **given: objec
     if isinstance(command, View):
         return run(store, RunView(command, LineCounts()))
     return run(store, RunCommand(command, isinstance(command, Delete), if_version))
+
+
+def perform_text(
+    store: MemoryStore, command: type[Write | Append], path: str, text: str, if_version: str | None
+) -> Done:
+    """Run a command that only applications send."""
+    if remote_store(store) is not None:
+        return perform(store, if_version, command=command.name, path=path, file_text=text)
+    core = core_of(store)
+    try:
+        with core.checking(command.name):
+            target = core.parsed(path)
+    except RetentiveError as error:
+        return Done(output.failure(error), path)
+    return run(store, RunCommand(command(target, text), if_version=if_version))
 
 
 def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:

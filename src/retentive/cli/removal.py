@@ -63,7 +63,9 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
         raise click.UsageError("Specify versions, --all-of or --finish.")
     with location.existing() as store:
-        if all_of is not None and not yes:
+        if all_of is not None and not yes and is_remote(store):
+            confirm(_REDACT.format(f"all old versions of {all_of}"))
+        elif all_of is not None and not yes:
             core = core_of(store)
             with core.checking("redact"):
                 path = core.parsed(all_of)

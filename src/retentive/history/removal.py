@@ -61,6 +61,14 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
         """Ids of the versions, and the audit entries whose paths were removed."""
         return {"redacted": result[0], "withheld": result[1]}
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Ids of the versions, and numbers of audit entries."""
+        return {"redacted": result[0], "withheld": result[1]}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int]]:
+        """The first result."""
+        return kept["redacted"], kept["withheld"]
+
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[list[str], list[int]]:
         """Redact all versions or none. Raises `NotFound`, `InvalidInput`, `ReadOnly` before any change."""
         asked = self.version_ids if self.all_of is None else _older(tx, self.all_of)
@@ -116,6 +124,14 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
     def facts(self, result: Any) -> Mapping[str, object]:
         """Ids of the memory and its versions, and the audit entries whose paths were removed, but not the path."""
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
+
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Ids of the memory and its versions, and numbers of audit entries."""
+        return {"memory": result[0], "withheld": result[1], "erased": result[2]}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[str, list[int], list[str]]:
+        """The first result."""
+        return kept["memory"], kept["withheld"], kept["erased"]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int], list[str]]:
         """Delete the memory. Raises `NotFound` if it never existed, `ReadOnly`."""
@@ -188,11 +204,11 @@ def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | 
     Raises `NotFound` if the memory never existed, `ReadOnly`. After an interruption the memory is already deleted, and
     `finish` (or erasing it again) removes the rest.
     """
-    memory_id, _, _ = _run(context, Erase(target), actor)
+    memory_id, _, erased = _run(context, Erase(target), actor)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
     versions = context.follow_up(prune, may_use_reserve=True)
     context.backend.put_side_records(context.id, ACCESSED, {memory_id: None})
-    return Removed(versions, pending=not finish(context))
+    return Removed(versions or len(erased), pending=not finish(context))
 
 
 def _run(context: StoreContext, operation: Operation[R], actor: Actor | str | None) -> R:

@@ -13,15 +13,18 @@ from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.history import BlameLine, History
+from retentive.history.pages import Feed, ListedVersion
 from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed
-from retentive.history.revisions import At, Named, Revision, as_revision
+from retentive.history.revisions import Named, Revision, as_revision
 from retentive.remote import comparing, objects
-from retentive.remote.methods import exchange, no_route, pages, unsupported
+from retentive.remote.methods import exchange, no_route, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values import diff
-from retentive.values.provenance import Origin
+from retentive.values.pages import ListPage
+from retentive.values.paths import MemoryPath
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Operation, Version
 
 if TYPE_CHECKING:
@@ -74,11 +77,10 @@ class RemoteHistory(History):
 
     def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> HttpExchange[JsonBody | None]:
         """The query for the versions of a log. None if no memory was ever at the path."""
-        if only.source or only.session or only.integration or only.flag or only.trust:
-            raise no_route("a log by source, session, integration, flag or trust")
         query: JsonBody = {
             "actor": only.actor,
             "operation": only.operation,
+            **{name: getattr(only, name) for name in ("source", "session", "integration", "flag", "trust")},
             "created_at[gte]": objects.time_text(only.since),
             "created_at[lte]": objects.time_text(only.until),
         }
@@ -185,9 +187,7 @@ class RemoteHistory(History):
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
         """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic."""
-        at = as_revision(to)
-        text = at.base.time.isoformat() if isinstance(at.base, At) and not at.back else at.text
-        body = {"path": objects.api_path(objects.parsed(path)), "at": text}
+        body = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(as_revision(to))}
         return (yield from self._changed("restore", body, mode, actor, origin, dry_run=dry_run))
 
     @exchange
@@ -248,10 +248,8 @@ class RemoteHistory(History):
         dry_run: bool,
         request_id: str | None = None,
     ) -> HttpExchange[RestoreOutcome]:
-        if any(origin.values()):
-            raise no_route(f"{route} with a source or session")
         sender = self._store.sender(actor)
-        given = {**body, "mode": mode, "dry_run": dry_run}
+        given = {**body, "mode": mode, "dry_run": dry_run, **origin_of(**origin)}
         path = f"{self._store.base}/{route}"
         request = HttpRequest("POST", path, {}, given, sender, repeats=True, returns_conflicts=True)
         if request_id is not None:
@@ -263,13 +261,14 @@ class RemoteHistory(History):
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> HttpExchange[Removed]:
-        """Permanently remove the text, path, size and hash of versions, one after the other."""
-        if all_of is not None:
-            raise no_route("redact with all_of")
-        for version_id in version_ids:
-            path = f"{self._store.base}/memory_versions/{segment(version_id)}/redact"
-            yield HttpRequest("POST", path, actor=self._store.sender(actor), repeats=True)
-        return Removed(len(version_ids), pending=False)
+        """Permanently remove the text, path, size and hash of versions, all or none."""
+        if isinstance(version_ids, str):
+            version_ids = (version_ids,)
+        path = None if all_of is None else objects.api_path(objects.parsed(all_of))
+        body = {"memory_version_ids": list(version_ids) or None, "path": path}
+        sender = self._store.sender(actor)
+        found = yield HttpRequest("POST", f"{self._store.base}/redact", {}, body, sender, repeats=True)
+        return Removed(found["versions"], found["pending"])
 
     @exchange
     def erase(
@@ -295,11 +294,10 @@ class RemoteHistory(History):
         self, path: str, *, source: str | None = None, trust: Level | None = None
     ) -> HttpExchange[list[BlameLine]]:
         """Each line of the memory at a path with the version that added it. Raises `NotFound`."""
-        if source is not None or trust is not None:
-            raise no_route("blame with a source or trust")
+        LogFilter(source=source, trust=trust)
         memory_id = (yield from self._store.loaded(path))[0].id
         route = f"{self._store.base}/memories/{segment(memory_id)}/blame"
-        found = yield HttpRequest("GET", route, actor=self._store.sender())
+        found = yield HttpRequest("GET", route, {"source": source, "trust": trust}, actor=self._store.sender())
         versions: dict[str, Version] = {}
         for each in found["lines"]:
             version_id = each["memory_version_id"]
@@ -312,6 +310,53 @@ class RemoteHistory(History):
         found = yield HttpRequest("GET", path, {"view": "basic"}, actor=self._store.sender())
         return objects.version(found)
 
-    page = unsupported("history.page")
-    feed = unsupported("history.feed")
-    newest = unsupported("history.newest")
+    @exchange
+    def page(
+        self,
+        path: str | None = None,
+        *,
+        memory_id: str | None = None,
+        only: LogFilter | None = None,
+        oldest_first: bool = False,
+        after: str | None = None,
+        limit: int = 20,
+        texts: bool = False,
+    ) -> HttpExchange[ListPage[ListedVersion, str]]:
+        """One page of versions, newest first, with at most 100 of them, or 20 with texts."""
+        if oldest_first:
+            raise no_route("history.page with oldest_first")
+        if limit < 1:
+            raise InvalidInput(f"the limit must be at least 1, not {limit}")
+        target = None if path is None else objects.parsed(path)
+        query = yield from self._query(None, memory_id, only or LogFilter())
+        above = "/" if target is None or target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
+        view = {"path_prefix": above, "view": "full" if texts else "basic", "limit": min(limit, 100), "page": after}
+        found = yield HttpRequest("GET", f"{self._store.base}/memory_versions", {**(query or {}), **view})
+        listed = (ListedVersion(objects.version(each), each["content"]) for each in found["data"])
+        items = (each for each in listed if target is None or _is_at_or_below(each.version.path, target))
+        return ListPage(tuple(items), found["next_page"])
+
+    @exchange
+    def feed(self, after: str = "", *, limit: int = 500) -> HttpExchange[Feed]:
+        """Versions and events after a cursor, oldest first: all changes of the store in their order."""
+        found = yield from self._fed(after, limit)
+        items = (
+            objects.version(each) if each["type"] == "memory_version" else objects.store_event(each)
+            for each in found["data"]
+        )
+        return Feed(tuple(items), found["next"], found["has_gap"])
+
+    @exchange
+    def newest(self) -> HttpExchange[str]:
+        """Cursor of the newest change, for `feed`."""
+        return str((yield from self._fed("", 1))["newest"])
+
+    def _fed(self, after: str, limit: int) -> HttpExchange[JsonBody]:
+        if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
+            raise InvalidInput("the limit must be at least 1, and the cursor the end of an id")
+        query = {"after": after or None, "limit": min(limit, 500)}
+        return (yield HttpRequest("GET", f"{self._store.base}/changes", query))
+
+
+def _is_at_or_below(path: str, target: MemoryPath) -> bool:
+    return target.is_root or path == target.text or path.startswith(f"{target.text}/")

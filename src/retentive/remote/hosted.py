@@ -24,12 +24,13 @@ from retentive.errors import (
     Refused,
     RetentiveError,
 )
+from retentive.history.removal import Removed
 from retentive.pipeline import StoreCore
 from retentive.redaction.examiner import TextExaminer
 from retentive.remote import objects
 from retentive.remote.access import Access, Address
 from retentive.remote.history import RemoteHistory
-from retentive.remote.methods import no_route, pages, unsupported
+from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.place import STORES, RemotePlace
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
@@ -242,6 +243,7 @@ class HostedStore(RemoteStore):
     change_settings = unsupported("change_settings")
     undo = unsupported("undo")
     undo_by = unsupported("undo_by")
+    audit = property(unsupported("audit"))
     review = property(unsupported("review"))
     trust = property(unsupported("trust"))
 
@@ -256,6 +258,21 @@ class HostedHistory(RemoteHistory):
     undo_by = unsupported("history.undo_by")
     undo_own = unsupported("history.undo_own")
     blame = unsupported("history.blame")
+
+    @exchange
+    def redact(
+        self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
+    ) -> HttpExchange[Removed]:
+        """Permanently remove the text, path, size and hash of versions, one after the other."""
+        if all_of is not None:
+            raise no_route("redact with all_of")
+        for version_id in version_ids:
+            path = f"{self._store.base}/memory_versions/{segment(version_id)}/redact"
+            yield HttpRequest("POST", path, actor=self._store.sender(actor), repeats=True)
+        return Removed(len(version_ids), pending=False)
+
+    feed = unsupported("history.feed")
+    newest = unsupported("history.newest")
     text_at = unsupported("history.text_at")
     erase = unsupported("history.erase")
 

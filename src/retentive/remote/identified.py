@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.by_id import ById
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
-from retentive.remote.methods import exchange, no_route
+from retentive.remote.methods import exchange
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
-from retentive.values.provenance import Origin
+from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Memory, Written
 
 if TYPE_CHECKING:
@@ -59,11 +59,10 @@ class RemoteById(ById):
         """
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
-        _check_origin(origin)
         before = yield from self._found(memory_id)
         condition = None if if_sha256 is None else {"type": "content_sha256", "content_sha256": if_sha256}
         target = None if path is None else objects.api_path(objects.parsed(path))
-        body: JsonBody = {"content": text, "path": target, "precondition": condition}
+        body: JsonBody = {"content": text, "path": target, "precondition": condition, **origin_of(**origin)}
         sender = self._store.sender(actor)
         found = objects.memory((yield HttpRequest("POST", self._path(memory_id), {}, body, sender, repeats=True)))
         changed = int(found.version_id != before["memory_version_id"])
@@ -79,13 +78,7 @@ class RemoteById(ById):
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
         """Delete the memory with an id. `Written.memory` is its last state."""
-        _check_origin(origin)
         found = objects.memory((yield from self._found(memory_id)))
-        query = {"expected_content_sha256": if_sha256}
+        query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
         yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)
         return Written(found.path, found.version_id, 1, memory_id=found.id, memory=found)
-
-
-def _check_origin(origin: Origin) -> None:
-    if any(origin.values()):
-        raise no_route("a change by id with a source or session")

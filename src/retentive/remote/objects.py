@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 
+from retentive.engine.events import StoreEvent
 from retentive.errors import InvalidPath, Refused, Unavailable, error_of
 from retentive.history.apply import RestoreOutcome, Step, What
 from retentive.history.plan import Conflict
+from retentive.history.revisions import At, Revision
 from retentive.remote.requests import JsonBody
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange
 from retentive.values.commands import Append, Clear, Command, Write, parse
@@ -119,7 +121,7 @@ def memory(given: JsonBody) -> Memory:
 
 
 def version(given: JsonBody) -> Version:
-    """A version, without its text and provenance."""
+    """A version, without its text."""
     is_deletion = given["operation"] == "deleted"
     return Version(
         given["id"],
@@ -133,7 +135,30 @@ def version(given: JsonBody) -> Version:
         given.get("revision", 0),
         redacted_at=_optional_time(given["redacted_at"]),
         redacted_by=actor(given["redacted_by"]),
+        provenance_text=_provenance_text(given.get("provenance")),
     )
+
+
+def _provenance_text(given: JsonBody | None) -> str | None:
+    """The provenance of a version as storage has it."""
+    if given is None:
+        return None
+    by = [[e["at"], e["actor"], e["session"], e["source"], *e["flags"]] for e in given["contributors"]]
+    flags = [[each["line"], each["kind"]] for each in given["flags"]]
+    plain = {name: given[name] for name in ("integration", "tool_use_id", "session", "source", "cause")}
+    made = {**plain, "flags": flags, "by": by}
+    return json.dumps({name: value for name, value in made.items() if value}, separators=(",", ":"))
+
+
+def store_event(given: JsonBody) -> StoreEvent:
+    """A change without a version."""
+    at = time(given["created_at"])
+    return StoreEvent(given["id"], given["event"], at, actor(given["created_by"]), tuple(given["ids"]), given["count"])
+
+
+def moment_text(at: Revision) -> str:
+    """A moment as the API takes it."""
+    return at.base.time.isoformat() if isinstance(at.base, At) and not at.back else at.text
 
 
 def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.revisions import Named
+from retentive.history.revisions import Named, Revision
 from retentive.remote import objects, searching
 from retentive.remote.methods import exchange, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
@@ -57,6 +58,24 @@ class RemoteReads(MemoryStore):
     def load(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
         return (yield from self.loaded(path))
+
+    @exchange
+    def load_at(self, path: str, at: Revision) -> HttpExchange[tuple[Memory, str]]:
+        """The memory that was at a path at a moment, and its text. Raises `NotFound`."""
+        query = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(at)}
+        found = yield HttpRequest("GET", f"{self.base}/memory", query, actor=self.sender())
+        return objects.memory(found), found["content"]
+
+    @exchange
+    def memories_at(self, under: str, at: Revision) -> HttpExchange[list[Memory]]:
+        """All memories below a directory at a moment, or the one at that path."""
+        target, query = objects.parsed(under), {"at": objects.moment_text(at)}
+        found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(target), at=query["at"])
+        if not found and not target.is_root:
+            with suppress(NotFound):
+                basic = {"path": objects.api_path(target), "view": "basic", **query}
+                found = [(yield HttpRequest("GET", f"{self.base}/memory", basic, actor=self.sender()))]
+        return [objects.memory(each) for each in found]
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """The memory at a path and its text."""

@@ -31,6 +31,7 @@ from retentive.values.records import Actor, StoreInfo, Written, as_actor
 from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
+    from retentive.audit.reader import Audit
     from retentive.history.history import History
     from retentive.pipeline import StoreCore
     from retentive.review.session import Review
@@ -203,6 +204,13 @@ class RemoteStore(RemoteReads):
         """Trust in the memories: list, confirm, quarantine and release."""
         return RemoteTrust(self)
 
+    @property
+    def audit(self) -> Audit:
+        """Audit log: its entries, and their verification by the server."""
+        from retentive.remote.auditing import RemoteAudit  # noqa: PLC0415 - rarely needed
+
+        return RemoteAudit(self)
+
     def undo(
         self,
         change: Named,
@@ -232,7 +240,6 @@ class RemoteStore(RemoteReads):
     read_only = unsupported("read_only")
     sweep = unsupported("sweep")
     scan = unsupported("scan")
-    audit = property(unsupported("audit"))
 
 
 def _unchanged(found: HttpExchange[T]) -> HttpExchange[T]:

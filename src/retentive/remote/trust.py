@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from retentive.engine.trust.levels import TRUSTED, Level, check_level
+from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level
 from retentive.errors import NotFound
 from retentive.remote import objects
-from retentive.remote.methods import exchange, no_route, pages
+from retentive.remote.methods import exchange, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody
 from retentive.review.trust import DoubtedMemory, Trust
 from retentive.storage.contract import Actor, Version
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_trust_pattern
+from retentive.values.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from retentive.remote.store import RemoteStore
@@ -42,9 +43,12 @@ class RemoteTrust(Trust):
         found = map(_doubted, given)
         return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
 
-    def levels(self, versions: Iterable[Version]) -> list[Level]:
-        """Refused: the versions of a server have no provenance."""
-        raise no_route("trust.levels")
+    @exchange
+    def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
+        """The level of each change by itself, without earlier contributors to the text."""
+        found = yield HttpRequest("GET", f"{self._store.base}/settings", actor=self._store.sender())
+        levels = Levels(DEFAULTS.changed(found["settings"]))
+        return [levels.of(author_of(each)) for each in versions]
 
     @exchange
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> HttpExchange[list[str]]:

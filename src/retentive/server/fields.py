@@ -13,7 +13,7 @@ from retentive.errors import InvalidInput
 from retentive.server.errors import invalid
 from retentive.server.rates import RATE_PATTERN, rate_of
 from retentive.storage.contract import plain_name
-from retentive.values.patterns import check_actor_pattern
+from retentive.values.patterns import check_actor_pattern, check_name_pattern
 
 MAX_LIMIT = 100
 MAX_NAMES = 40
@@ -92,7 +92,18 @@ def _actor_pattern(value: object) -> str:
     return check_actor_pattern(value)
 
 
+def _name_pattern(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(_NOT_TEXT)
+    check_name_pattern(value)
+    return value
+
+
 ACTOR_PATTERN = FieldType({"type": "string"}, _actor_pattern)
+
+
+NAME_PATTERN = FieldType({"type": "string", "minLength": 1}, _name_pattern)
+"""A pattern of sources, sessions, integrations or flags."""
 
 
 def _rate(value: object) -> str:

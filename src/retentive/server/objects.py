@@ -13,6 +13,7 @@ from retentive.server.fields import TIME
 from retentive.server.keys import PRINCIPALS, RESERVED_ACCOUNT, KeyRecord
 from retentive.storage.contract import Actor, Memory, StoreInfo, Version, as_actor
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.provenance import Provenance
 from retentive.values.replies import REPLIES
 
 _ACTORS = {"session": ("session_actor", "session_id"), "api_key": ("api_actor", "api_key_id"), **PRINCIPALS}
@@ -106,7 +107,25 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
         "redacted_at": time(given.redacted_at),
         "redacted_by": actor(given.redacted_by),
         "revision": given.revision,
+        "provenance": None if given.provenance_text is None else _provenance(given.provenance),
     }
+
+
+def _provenance(given: Provenance) -> Json:
+    """Origin of a version, with everybody whose changes its text builds on."""
+    return {
+        "integration": given.integration,
+        "tool_use_id": given.tool_use_id,
+        "session": given.session,
+        "source": given.source,
+        "cause": given.cause,
+        "flags": [{"line": line, "kind": kind} for line, kind in given.flags],
+        "contributors": [
+            {"at": each.at, "actor": each.actor, "session": each.session, "source": each.source,
+             "flags": list(each.flags)}
+            for each in given.contributors
+        ],
+    }  # fmt: skip
 
 
 def store_event(given: StoreEvent, store_id: str) -> Json:

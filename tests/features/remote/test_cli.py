@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,9 @@ from click.testing import CliRunner, Result
 import retentive
 from retentive.cli.app import app
 from retentive.cli.catalogue import COMMANDS
-from retentive.cli.location import OVER_HTTP
+from retentive.cli.over_http import ON_THE_MACHINE, OVER_HTTP
 from support.http_api import Api, serving
+from support.server_process import MAIN
 
 Run = Callable[..., Result]
 
@@ -64,6 +68,11 @@ SAME = [
     ["write", "a.md", "x", "--if-version", ""], ["rm", "none"], ["rm", "/memories"], ["mv", "d", "d/e"],
     ["undo", "HEAD", "--dry-run"], ["restore", "a.md", "--to", "HEAD~3", "--dry-run"], ["undo", "r99999"],
     ["diff", "HEAD"], ["diff", "HEAD", "a.md"], ["--json", "diff", "HEAD"], ["show", "HEAD"],
+    ["log", "--source", "web:*"], ["log", "--session", "none"], ["log", "--flag", "x"], ["log", "--trust", "trusted"],
+    ["blame", "a.md"], ["--json", "blame", "a.md", "--source", "web:*"], ["blame", "none"],
+    ["cat", "a.md", "--as-of", "HEAD~1"], ["cat", "a.md", "--as-of", "r1"], ["cat", "d/c.md", "--as-of", "HEAD"],
+    ["ls", "--as-of", "HEAD~2"], ["--json", "ls", "/memories/d/b.md", "--as-of", "HEAD"], ["ls", "--as-of", "r999"],
+    ["ls", "none", "--as-of", "HEAD"], ["ls", "d", "--as-of", "HEAD~3"], ["trust", "list"], ["audit", "verify"],
     ["exec"], ["delete-id", "mem_none"], ["review"], ["nothing"], ["stores", "show", "none"],
 ]  # fmt: skip
 
@@ -135,16 +144,66 @@ def test_the_actor_is_that_of_the_key_or_the_given_one(remote: Run, local: Run) 
     assert (actors[0], actors[1].partition(":")[0]) == ("user:ann", "api_key")
 
 
+ACCEPTED: dict[str, list[str]] = {
+    "ls": [], "cat": ["a.md"], "view": ["a.md"], "search": ["one"], "create": ["new", "x"], "write": ["a.md", "x"],
+    "append": ["a.md", "x"], "edit": ["a.md"], "replace": ["a.md", "one", "1"], "insert": ["a.md", "0", "x"],
+    "cp": ["a.md", "b.md"], "mv": ["a.md", "b.md"], "rm": ["a.md"], "update": ["ID", "text"], "delete-id": ["ID"],
+    "import": ["files"], "log": ["a.md"], "show": ["HEAD"], "diff": ["HEAD"], "blame": ["a.md"], "undo": ["HEAD"],
+    "restore": ["a.md", "--to", "HEAD~1"], "review": ["list"], "trust": ["confirm", "a.md"],
+    "redact": ["--all-of", "a.md", "--yes"], "erase": ["a.md", "--yes"], "audit": ["show"], "stores": [],
+    "settings": ["set", "audit=false"], "export": ["directory"], "sync": ["notes"], "exec": [],
+    "hook": ["session-start"],
+}  # fmt: skip
+"""Arguments with which each command does something on a server."""
+CHANGES = {"create", "write", "append", "edit", "replace", "insert", "cp", "mv", "rm", "update", "delete-id", "import",
+           "undo", "restore", "erase"}  # fmt: skip
+
+
+def test_every_command_is_listed() -> None:
+    assert OVER_HTTP.keys() | ON_THE_MACHINE.keys() == COMMANDS.keys()
+    assert not OVER_HTTP.keys() & ON_THE_MACHINE.keys()
+    assert OVER_HTTP.keys() == ACCEPTED.keys() | {"mcp"}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_every_listed_command_works(
+    remote: Run, local: Run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDITOR", "sed -i s/one/changed/")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "new.md").write_text("x")
+    (tmp_path / "notes").mkdir()
+    for change in (["create", "a.md", "one"], ["append", "a.md", "two"], ["settings", "set", "audit=true"]):
+        assert local(*change).exit_code == 0
+    before = local("--json", "ls").stdout
+    memory_id = json.loads(local("--json", "view", "a.md").stdout)["memory_id"]
+    found = remote(name, *(memory_id if each == "ID" else each for each in ACCEPTED[name]))
+    assert (found.exit_code, "the machine of the server" in found.output) == (0, False), found.output
+    assert (local("--json", "ls").stdout != before) == (name in CHANGES)
+
+
+def test_mcp_works(served: tuple[Api, str], filled: str) -> None:
+    """It reads the standard input of its process."""
+    version = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": version})
+    command = [sys.executable, "-c", MAIN, "--at", served[0].url, "--store", filled, "mcp"]
+    env = {**os.environ, "RETENTIVE_API_KEY": served[0].key}
+    found = subprocess.run(
+        command, input=f"{hello}\n", env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (found.returncode, json.loads(found.stdout)["id"]) == (0, 1), found.stderr
+
+
 NEVER = {"completion", "demo", "restore-backup"}
 """Commands without a location, and one that reads its archive first."""
 ARGUMENTS: dict[str, list[str]] = {
-    "trust": ["list"], "edit": ["a"], "audit": ["show"],
     "encryption": ["status"], "backup": ["x.tar"],
     "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"], "chat": ["x"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OVER_HTTP - NEVER))
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OVER_HTTP.keys() - NEVER))
 def test_other_commands_refuse_a_server(remote: Run, name: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")

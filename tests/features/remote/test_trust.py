@@ -58,11 +58,6 @@ def test_invalid_patterns_have_the_errors_of_the_library(
     assert sentences[0] == sentences[1]
 
 
-def test_levels_of_versions_need_provenance(doubted: MemoryStore) -> None:
-    with pytest.raises(errors.InvalidInput, match=r"trust\.levels"):
-        doubted.trust.levels([])
-
-
 def test_a_key_without_the_scope_is_refused(api: Api, doubted: MemoryStore) -> None:
     with retentive.open(api.url, api_key=api.with_key("read", "write").key) as opened:
         trust = opened.store(doubted.id).trust

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Generator
 from dataclasses import asdict
+from datetime import datetime
 
 from retentive.audit.chain import AuditEntry
+from retentive.audit.reader import stored_entries
 from retentive.errors import NotFound
 from retentive.server import objects
-from retentive.server.calls import Json, RouteCall
+from retentive.server.calls import Json, RouteCall, Streamed
 from retentive.server.cursors import page_of
 from retentive.server.errors import missing
 from retentive.storage.contract import as_actor
+from retentive.store import core_of
 from retentive.values.settings import Settings
 
 NO_MEMORY = "memory"
@@ -66,9 +71,21 @@ def _entry(given: AuditEntry) -> Json:
     }
 
 
-def verify_audit(call: RouteCall) -> Json:
+def export_audit(call: RouteCall, *, since: datetime | None) -> Streamed:
+    """Return the stored entries with their paths, oldest first."""
+    found = core_of(call.store).read(lambda snapshot: list(stored_entries(snapshot, since)))
+    return Streamed(_lines(found), "application/x-ndjson")
+
+
+def _lines(found: list[tuple[str, AuditEntry]]) -> Generator[bytes]:
+    for stored, entry in found:
+        paths = None if entry.paths is None else list(entry.paths)
+        yield json.dumps({"stored": stored, "paths": paths}, ensure_ascii=False).encode() + b"\n"
+
+
+def verify_audit(call: RouteCall, *, expect: str) -> Json:
     """Verify that every entry of the audit log is present, unchanged and in order."""
-    found = call.store.audit.verify()
+    found = call.store.audit.verify(expect=expect.split(",") if expect else ())
     return {
         "type": "audit_report",
         "is_sound": found.is_sound,

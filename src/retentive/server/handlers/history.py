@@ -5,15 +5,28 @@ from __future__ import annotations
 from datetime import datetime
 
 from retentive.by_id import read_memory
+from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import HttpError, invalid, missing
-from retentive.server.objects import NO_MEMORY, NO_VERSION, VERSION_ID, api_path, moment, time, tool_path
+from retentive.server.objects import (
+    NO_MEMORY,
+    NO_VERSION,
+    VERSION_ID,
+    api_path,
+    memory_version,
+    moment,
+    store_event,
+    time,
+    tool_path,
+)
 from retentive.server.objects import actor as actor_of
+from retentive.storage.contract import Version
 from retentive.store import core_of
 from retentive.values import diff
+from retentive.values.provenance import origin_of
 
 PREVIOUS = "previous"
 _STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed": "modified"}
@@ -56,43 +69,59 @@ def undo_change(
     own: bool,
     mode: Mode,
     dry_run: bool,
+    source: str | None,
+    session: str | None,
 ) -> Json:
     """Undo the change that a version belongs to, or all changes of an actor."""
-    history = call.store.history
+    history, origin = call.store.history, origin_of(source, session)
     if own:
         if dry_run or any(each is not None for each in (memory_version_id, actor, since)):
             raise invalid("own: only with revision, path and mode")
-        return _changed(history.undo_own(revision, path=None if path is None else tool_path(path), mode=mode))
+        return _changed(history.undo_own(revision, path=None if path is None else tool_path(path), mode=mode, **origin))
     if sum(each is not None for each in (memory_version_id, revision, actor)) != 1:
         raise invalid("memory_version_id: specify either this, revision or actor")
     if path is not None and revision is None:
         raise invalid("path: only with revision")
     if actor is not None:
-        return _changed(history.undo_by(actor, since=since, mode=mode, dry_run=dry_run))
+        return _changed(history.undo_by(actor, since=since, mode=mode, dry_run=dry_run, **origin))
     if since is not None:
         raise invalid("since: only with actor")
     if revision is not None:
         target = None if path is None else tool_path(path)
-        return _changed(history.undo(revision, path=target, mode=mode, dry_run=dry_run))
+        return _changed(history.undo(revision, path=target, mode=mode, dry_run=dry_run, **origin))
     if memory_version_id is None or not VERSION_ID.fullmatch(memory_version_id):
         raise missing(NO_VERSION)
     try:
-        return _changed(history.undo(memory_version_id, mode=mode, dry_run=dry_run))
+        return _changed(history.undo(memory_version_id, mode=mode, dry_run=dry_run, **origin))
     except NotFound:
         raise missing(NO_VERSION) from None
 
 
-def restore_path(call: RouteCall, *, path: str, at: str, mode: Mode, dry_run: bool) -> Json:
+def restore_path(
+    call: RouteCall, *, path: str, at: str, mode: Mode, dry_run: bool, source: str | None, session: str | None
+) -> Json:
     """Restore a memory, a directory, or with `/` the whole store to a version or a time."""
-    return _changed(call.store.history.restore(tool_path(path), moment(at), mode=mode, dry_run=dry_run))
+    origin, history = origin_of(source, session), call.store.history
+    return _changed(history.restore(tool_path(path), moment(at), mode=mode, dry_run=dry_run, **origin))
 
 
-def blame_memory(call: RouteCall) -> Json:
+def list_changes(call: RouteCall, *, after: str, limit: int) -> Json:
+    """List changes after a cursor, oldest first."""
+    store = call.store
+    found = store.history.feed(after, limit=limit)
+    data = [
+        memory_version(each, store.id, None) if isinstance(each, Version) else store_event(each, store.id)
+        for each in found.items
+    ]
+    return {"data": data, "next": found.next, "newest": store.history.newest(), "has_gap": found.has_gap}
+
+
+def blame_memory(call: RouteCall, *, source: str | None, trust: Level | None) -> Json:
     """Return each line of a memory with the version that added it."""
     store, memory_id = call.store, call.ids["memory_id"]
     try:
         found, _ = core_of(store).peek(read_memory(memory_id))
-        lines = store.history.blame(found.path)
+        lines = store.history.blame(found.path, source=source, trust=trust)
     except NotFound:
         raise missing(NO_MEMORY) from None
     data = [

@@ -105,7 +105,14 @@ def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
 
 
 def update_memory(
-    call: RouteCall, *, content: str | None, path: str | None, precondition: str | None, view: str
+    call: RouteCall,
+    *,
+    content: str | None,
+    path: str | None,
+    precondition: str | None,
+    view: str,
+    source: str | None,
+    session: str | None,
 ) -> Json:
     """Change the content, the path or both. If the memory is as asked, nothing happens."""
     if content is None and path is None:
@@ -114,7 +121,7 @@ def update_memory(
     store, memory_id = call.store, call.ids["memory_id"]
     try:
         written = ById(core_of(store).again(exact=True)).update(
-            memory_id, text=content, path=target, if_sha256=precondition
+            memory_id, text=content, path=target, if_sha256=precondition, source=source, session=session
         )
         assert written.memory is not None
         text = None if view == "basic" else content if content is not None else store.version_text(written.version_id)
@@ -125,11 +132,13 @@ def update_memory(
     return memory(written.memory, store.id, text)
 
 
-def delete_memory(call: RouteCall, *, expected_content_sha256: str | None) -> Json:
+def delete_memory(
+    call: RouteCall, *, expected_content_sha256: str | None, source: str | None, session: str | None
+) -> Json:
     """Delete a memory. Its versions are kept."""
     memory_id = call.ids["memory_id"]
     try:
-        call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256)
+        call.store.by_id.delete(memory_id, if_sha256=expected_content_sha256, source=source, session=session)
     except NotFound:
         raise missing(NO_MEMORY) from None
     except Conflict:

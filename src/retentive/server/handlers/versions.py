@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
 from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
+from retentive.engine.trust.levels import Level, Levels, author_of
 from retentive.errors import NotFound
+from retentive.history.reads import LogFilter
 from retentive.server import cursors, objects
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import missing
-from retentive.server.objects import NO_VERSION, memory_version, prefix_of
+from retentive.server.errors import invalid, missing
+from retentive.server.objects import NO_VERSION, memory_version, prefix_of, tool_path
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import PAGE_VERSIONS
 from retentive.store import core_of
@@ -35,6 +37,8 @@ class Conditions:
     since: datetime | None
     until: datetime | None
     prefix: str
+    origin: LogFilter
+    levels: Levels | None = None
 
     def fits(self, version: Version) -> bool:
         """Return whether a version matches, apart from `since`."""
@@ -45,6 +49,8 @@ class Conditions:
             and (self.pattern is None or matches_actor(self.pattern, actor))
             and (self.until is None or version.created_at <= self.until)
             and (not self.prefix or version.path.startswith(self.prefix))
+            and self.origin.fits(version)
+            and (self.levels is None or self.levels.of(author_of(version)) == self.origin.trust)
         )
 
 
@@ -57,6 +63,11 @@ def list_memory_versions(
     api_key_id: str | None,
     service_account_id: str | None,
     actor: str | None,
+    source: str | None,
+    session: str | None,
+    integration: str | None,
+    flag: str | None,
+    trust: Level | None,
     path_prefix: str,
     created_at_gte: datetime | None,
     created_at_lte: datetime | None,
@@ -68,14 +79,17 @@ def list_memory_versions(
     named = (("session", session_id), ("api_key", api_key_id), ("service_account", service_account_id))
     actors = tuple(str(objects.actor_with(kind, name)) for kind, name in named if name is not None)
     prefix = prefix_of(path_prefix)
-    only = Conditions(operation, actors, actor, created_at_gte, created_at_lte, prefix if path_prefix != "/" else "")
+    origin = LogFilter(source=source, session=session, integration=integration, flag=flag, trust=trust)
+    within = prefix if path_prefix != "/" else ""
+    only = Conditions(operation, actors, actor, created_at_gte, created_at_lte, within, origin)
     of = f"{call.path} {memory_id} {only}"
     before = None if page is None else cursors.decode(page, of, 1)[0]
     is_full, store = view == "full", call.store
     count = min(limit, FULL_LIMIT) if is_full else limit
 
     def work(snapshot: Snapshot) -> tuple[list[Json], str | None]:
-        found, following = _page(snapshot, memory_id, only, before, count)
+        levels = None if trust is None else Levels(core_of(store).settings_of(snapshot))
+        found, following = _page(snapshot, memory_id, replace(only, levels=levels), before, count)
         return [memory_version(each, store.id, _text(snapshot, each) if is_full else None) for each in found], following
 
     data, following = core_of(store).found(Read("log", work))
@@ -125,6 +139,17 @@ def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
     except NotFound:
         raise missing(NO_VERSION) from None
     return memory_version(version, store.id, text if view == "full" else None)
+
+
+def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | None, path: str | None) -> Json:
+    """Permanently remove the content of versions, given by their ids or by a path."""
+    if (memory_version_ids is None) == (path is None):
+        raise invalid("memory_version_ids: specify either this or path")
+    ids, all_of = memory_version_ids or (), None if path is None else tool_path(path)
+    if not all(map(objects.VERSION_ID.fullmatch, ids)):
+        raise missing(NO_VERSION)
+    removed = call.store.history.redact(ids, all_of=all_of)
+    return {"type": "versions_redacted", "versions": removed.versions, "pending": removed.pending}
 
 
 def redact_memory_version(call: RouteCall) -> Json:

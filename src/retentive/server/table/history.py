@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from retentive.engine.trust.levels import LEVELS
 from retentive.server.fields import (
     ACTOR_PATTERN,
     FLAG,
+    NAME_PATTERN,
     TIME,
     Field,
     choice,
+    integer,
     required,
     text,
+    texts,
 )
 from retentive.server.handlers import (
     history,
@@ -23,6 +27,7 @@ from retentive.server.table.shared import (
     ERASE,
     LIMIT,
     MODE,
+    ORIGIN,
     PAGE,
     PREFIX,
     READ,
@@ -34,6 +39,7 @@ from retentive.server.table.shared import (
     WRITE,
 )
 
+TRUST = Field("trust", choice(*LEVELS), "Only versions at this level of trust")
 VERSION_ROUTES = (
     Route(
         "GET",
@@ -49,6 +55,11 @@ VERSION_ROUTES = (
             Field("api_key_id", text(255), "Only versions written with this key"),
             Field("service_account_id", text(255), "Only versions written by this service account"),
             Field("actor", ACTOR_PATTERN, "Only versions by actors that match, such as session:*"),
+            Field("source", NAME_PATTERN, "Only versions with a source that matches, such as web:*"),
+            Field("session", NAME_PATTERN, "Only versions of a session that matches"),
+            Field("integration", NAME_PATTERN, "Only versions written through an integration that matches"),
+            Field("flag", NAME_PATTERN, "Only versions with a flag of a kind that matches"),
+            TRUST,
             PREFIX,
             *CREATED,
             VIEW_BASIC,
@@ -76,12 +87,40 @@ VERSION_ROUTES = (
 )
 HISTORY_ROUTES = (
     Route(
+        "POST",
+        f"{STORE}/redact",
+        ERASE,
+        versions.redact_versions,
+        "versions_redacted",
+        "Permanently remove the content, path, size and hash of several versions, all or none",
+        body=(
+            Field("memory_version_ids", texts(lambda _: None), "The versions"),
+            Field("path", text(2_000), "Instead: all versions at or below a path but the present ones"),
+        ),
+    ),
+    Route(
         "GET",
         f"{STORE}/memories/{{memory_id}}/blame",
         READ,
         history.blame_memory,
         "memory_blame",
         "Retrieve each line of a memory with the version that added it",
+        query=(
+            Field("source", NAME_PATTERN, "Only lines of versions with a source that matches, such as web:*"),
+            TRUST,
+        ),
+    ),
+    Route(
+        "GET",
+        f"{STORE}/changes",
+        READ,
+        history.list_changes,
+        "change_feed",
+        "List all changes in their order: versions, and events of changes without one",
+        query=(
+            Field("after", text(50), "The `next` of the answer before; without it, from the first change", default=""),
+            Field("limit", integer(1, 500), "Changes in one answer", default=100),
+        ),
     ),
     Route(
         "GET",
@@ -108,6 +147,7 @@ HISTORY_ROUTES = (
             Field("own", FLAG, "Only a change by the actor itself; without `revision` its newest", default=False),
             MODE,
             DRY_RUN,
+            *ORIGIN,
         ),
         conflicts=True,
     ),
@@ -123,6 +163,7 @@ HISTORY_ROUTES = (
             required("at", text(200), "Id of a version, a time, or the name of a change, such as r1234"),
             MODE,
             DRY_RUN,
+            *ORIGIN,
         ),
         conflicts=True,
     ),

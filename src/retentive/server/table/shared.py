@@ -32,6 +32,10 @@ RATE_LIMIT = Field("rate_limit", RATE, "Requests of the key, such as `50/s`, `60
 VIEW_BASIC = Field("view", choice("basic", "full"), "`full` includes the content", default="basic")
 VIEW_FULL = Field("view", choice("basic", "full"), "`basic` leaves out the content", default="full")
 PREFIX = Field("path_prefix", text(2_000), "Only paths below this directory; it begins and ends with `/`", default="/")
+ORIGIN = (
+    Field("source", text(2_000), "Source of the change, such as `user` or `tool:name`"),
+    Field("session", text(255), "Session of the change"),
+)
 CREATED = (
     Field("created_at[gte]", TIME, "Only objects created at this time or later"),
     Field("created_at[lte]", TIME, "Only objects created at this time or earlier"),

@@ -7,6 +7,7 @@ from retentive.engine.trust.levels import LEVELS
 from retentive.server.fields import (
     ANYTHING,
     FLAG,
+    TIME,
     Field,
     choice,
     objects,
@@ -138,7 +139,24 @@ STORE_ROUTES = (
         "List the audit log, oldest first",
         query=(LIMIT, PAGE),
     ),
-    Route("GET", f"{STORE}/audit/verify", ADMIN, administration.verify_audit, "audit_report", "Verify the audit log"),
+    Route(
+        "GET",
+        f"{STORE}/audit/export",
+        ADMIN,
+        administration.export_audit,
+        "stream:application/x-ndjson",
+        "Export the audit log: in each line the stored entry and its paths, null if they were removed",
+        query=(Field("since", TIME, "Only entries since this time"),),
+    ),
+    Route(
+        "GET",
+        f"{STORE}/audit/verify",
+        ADMIN,
+        administration.verify_audit,
+        "audit_report",
+        "Verify the audit log",
+        query=(Field("expect", text(10_000), "Heads of earlier reports, separated by commas", default=""),),
+    ),
     Route(
         "POST",
         f"{STORE}/memories/{{memory_id}}/erase",

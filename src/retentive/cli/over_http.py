@@ -1,0 +1,79 @@
+"""Commands that run with the URL of a server, and those that need the storage itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+OVER_HTTP: Mapping[str, str] = {
+    "ls": "",
+    "cat": "",
+    "view": "without `--as-of`",
+    "search": "at most 100 memories",
+    "create": "",
+    "write": "",
+    "append": "",
+    "edit": "",
+    "replace": "",
+    "insert": "",
+    "cp": "",
+    "mv": "",
+    "rm": "",
+    "update": "",
+    "delete-id": "",
+    "import": "the actor is that of the API key",
+    "log": "",
+    "show": "",
+    "diff": "of one change, or of two versions by their ids",
+    "blame": "",
+    "undo": "with a revision, `--by`, `--session` or `--yes`",
+    "restore": "",
+    "review": "one proposal per call",
+    "trust": "",
+    "redact": "without `--finish`",
+    "erase": "one memory or a whole store; without `--older-than`",
+    "audit": "without anchors",
+    "stores": "",
+    "settings": "",
+    "export": "",
+    "sync": "",
+    "exec": "",
+    "mcp": "",
+    "hook": "",
+}
+"""What a command does with the URL of a server; empty if it does everything."""
+ON_THE_MACHINE: Mapping[str, str] = {
+    "scan": "reads all versions",
+    "encryption": "keys stay with the storage",
+    "init": "creates a location",
+    "status": "reads the whole store",
+    "stats": "reads the whole store; `GET .../usage` has the totals",
+    "sweep": "a job of `retentive serve`",
+    "doctor": "reads the storage",
+    "collect": "a job of `retentive serve`",
+    "migrate-schema": "changes the tables",
+    "backup": "a job of `retentive serve`",
+    "restore-backup": "writes several stores",
+    "migrate": "copies the storage",
+    "console": "the server has it at `/console`",
+    "serve": "is the server",
+    "keys": "the API has it: `/v1/organizations/api_keys`",
+    "webhooks": "the API has it: `/v1/webhook_endpoints`",
+    "chat": "keeps conversations beside the storage",
+    "demo": "has a location of its own",
+    "completion": "has no location",
+}
+"""Why a command refuses the URL of a server, or ignores it."""
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """Rows of the table in docs/remote.md: each command, if it takes the URL of a server, and a remark."""
+    for name, remark in OVER_HTTP.items():
+        yield f"`{name}`", "yes", remark
+    for name, remark in ON_THE_MACHINE.items():
+        yield f"`{name}`", "no", remark
+
+
+def table() -> str:
+    """The rows in Markdown."""
+    head = "| command | with a URL | |\n| --- | --- | --- |\n"
+    return head + "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows())

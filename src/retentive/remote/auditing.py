@@ -1,0 +1,85 @@
+"""The audit log of a memory store on a server."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from retentive.audit.anchor import AnchorKey
+from retentive.audit.chain import AuditEntry, Head, parsed
+from retentive.audit.reader import Audit
+from retentive.audit.verify import Problem, ProblemKind, Verified
+from retentive.errors import Unavailable
+from retentive.remote import objects
+from retentive.remote.methods import exchange, no_route, unsupported
+from retentive.remote.requests import HttpExchange, HttpRequest, segment
+
+if TYPE_CHECKING:
+    from retentive.remote.store import RemoteStore
+
+
+class RemoteAudit(Audit):
+    """Audit log over HTTP. Anchors need the storage."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self._store = store
+        self._run: Any = store._run  # noqa: SLF001 - the same exchange mode
+        self.default_sender = store.default_sender
+
+    def __repr__(self) -> str:
+        return f"<RemoteAudit of {self._store.id}>"
+
+    @exchange
+    def entries(self, since: datetime | None = None) -> HttpExchange[Iterator[AuditEntry]]:
+        """Entries since a time, oldest first."""
+        return iter([entry for _, entry in (yield from self._exported(since))])
+
+    @exchange
+    def export(self, since: datetime | None = None) -> HttpExchange[Iterator[str]]:
+        """Stored audit entries since a time, each as one line of JSON."""
+        return iter([stored for stored, _ in (yield from self._exported(since))])
+
+    def _exported(self, since: datetime | None) -> HttpExchange[list[tuple[str, AuditEntry]]]:
+        with tempfile.TemporaryFile() as sink:
+            query = {"since": objects.time_text(since)}
+            yield HttpRequest("GET", f"{self._store.base}/audit/export", query, sink=sink)
+            sink.seek(0)
+            return [_entry(line) for line in sink]
+
+    @exchange
+    def verify(
+        self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
+    ) -> HttpExchange[Verified]:
+        """Verify that every entry is present, unchanged and in order. The server verifies."""
+        if anchor is not None or key is not None:
+            raise no_route("audit.verify with an anchor")
+        heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
+        query = {"expect": ",".join(heads) or None}
+        found = yield HttpRequest("GET", f"{self._store.base}/audit/verify", query)
+        unaudited = []
+        for version_id in found["unaudited_memory_version_ids"]:
+            path = f"{self._store.base}/memory_versions/{segment(version_id)}"
+            unaudited.append(objects.version((yield HttpRequest("GET", path, {"view": "basic"}))))
+        head = None if found["head"] is None else Head.parse(found["head"])
+        return Verified(found["entries"], _problem(found["problem"]), head, tuple(unaudited))
+
+    anchor = unsupported("audit.anchor")
+
+
+def _entry(line: bytes) -> tuple[str, AuditEntry]:
+    given = json.loads(line)
+    entry = parsed(given["stored"], json.dumps({"paths": given["paths"]}) if given["paths"] is not None else None)
+    if entry is None:
+        raise Unavailable("the server answered with an entry of the audit log that cannot be parsed")
+    return given["stored"], entry
+
+
+def _problem(text: str | None) -> Problem | None:
+    """A problem, from its text: `entry 3: altered`."""
+    if text is None:
+        return None
+    number, _, what = text.removeprefix("entry ").partition(": ")
+    return Problem(cast("ProblemKind", what), int(number))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
@@ -21,6 +22,7 @@ from retentive.engine.operation import Read
 from retentive.errors import RetentiveError
 from retentive.server.errors import HttpError
 from retentive.server.events import Hub, Run
+from retentive.server.keys import KeyRecord
 from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
 
@@ -30,7 +32,7 @@ most four a second."""
 READ_GAP_S = 0.5
 """Time between two reads of a store: all changes in between are read together."""
 CHECK_S = 5.0
-"""The sign-ins of a quiet store are checked this often."""
+"""The sign-ins are read this often, also of a quiet store."""
 KEEP_ALIVE_S = 15.0
 STREAMS = 4
 """Streams of one sign-in in one process."""
@@ -85,6 +87,7 @@ class Live:
         self._keep_alive_s = keep_alive_s
         self._check_s = check_s
         self._rooms: dict[str, _Room] = {}
+        self._known: dict[str, tuple[float, KeyRecord | None]] = {}
         self._streams: Counter[str] = Counter()
 
     def response(self, changes: LiveChanges, token: str, headers: Mapping[str, str]) -> LiveResponse:
@@ -121,6 +124,7 @@ class Live:
             self._streams[token] -= 1
             if not self._streams[token]:
                 del self._streams[token]
+                self._known.pop(token, None)
 
     async def stream(self, changes: LiveChanges, token: str) -> AsyncGenerator[bytes, None]:
         """The bytes of a stream, until the sign-in ends or the server stops."""
@@ -208,7 +212,15 @@ class Live:
             return rows.window(snapshot, rendered) if before is None else rows.moved(snapshot, before, rendered)
 
         found = core_of(store).peek(Read("feed", work))
-        return found, {token for token in tokens if not self._sessions.is_valid(token)}
+        return found, {token for token in tokens if self._has_ended(token)}
+
+    def _has_ended(self, token: str) -> bool:
+        """Read the record of a sign-in now and then, and its key each time, which the process keeps for a while."""
+        since, record = self._known.get(token, (float("-inf"), None))
+        if time.monotonic() - since > self._check_s:
+            record = self._sessions.key_of(token)
+            self._known[token] = time.monotonic(), record
+        return record is None or not self._sessions.is_active(record)
 
 
 class LiveResponse(StreamingResponse):

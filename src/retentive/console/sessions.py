@@ -156,13 +156,17 @@ class Sessions:
             self._records.put(KIND, name, json.dumps({**known, "seen": now}))
         return record
 
-    def is_valid(self, token: str) -> bool:
-        """Return whether a sign-in and its key are valid. Unlike `found`, this is no request that prolongs it."""
+    def key_of(self, token: str) -> KeyRecord | None:
+        """The key of a sign-in, if both are still valid. Unlike `found`, this is no request that prolongs it."""
         text = self._records.get(KIND, _digest(token))
         if text is None:
-            return False
+            return None
         known = json.loads(text)
-        return _is_valid(known, self._clock()) and self._record(known["key"]) is not None
+        return self._record(known["key"]) if _is_valid(known, self._clock()) else None
+
+    def is_active(self, record: KeyRecord) -> bool:
+        """Return whether a key is active, with the delay of the cache of keys."""
+        return self._code is not None or self._keys.is_active(record)
 
     def end(self, token: str) -> None:
         """Sign out."""

@@ -21,7 +21,7 @@ from retentive import MemoryStore
 from retentive.console import live, rows
 from retentive.console.live import SIGNED_OUT, Live
 from retentive.console.rows import LiveRow, Position, WantedRows, Window
-from retentive.console.sessions import InProcess, Sessions
+from retentive.console.sessions import IDLE_S, InProcess, Sessions
 from retentive.console.visible import is_hidden
 from retentive.console.visits import LiveChanges
 from retentive.console.web import Console, console
@@ -220,14 +220,14 @@ def test_signing_out_ends_the_streams_of_the_sign_in(api: Api, store: MemoryStor
 def test_a_stream_does_not_prolong_a_sign_in(api: Api) -> None:
     now = [1_000.0]
     sessions = Sessions(api.place.keys, InProcess(), clock=lambda: now[0])
-    token = sessions.begin(api.place.keys.create("x").record)
+    record = api.place.keys.create("x").record
+    token = sessions.begin(record)
     for _ in range(6):
-        assert sessions.is_valid(token)
-        now[0] += live.CHECK_S * 100
-    assert now[0] < 1_000 + 3_600 + 1
-    now[0] += 3_600
-    assert not sessions.is_valid(token)
-    assert not sessions.is_valid("unknown")
+        assert sessions.key_of(token) == record
+        now[0] += IDLE_S / 6
+    now[0] += 1
+    assert sessions.key_of(token) is None
+    assert sessions.key_of("unknown") is None
 
 
 def test_a_sign_in_has_four_streams(api: Api, at: str) -> None:
@@ -244,6 +244,21 @@ def test_a_sign_in_has_four_streams(api: Api, at: str) -> None:
         pass
     person.close()
     other.close()
+
+
+def test_a_stream_needs_the_scope_and_the_store(api: Api, store: MemoryStore, at: str) -> None:
+    """Without `read` it is refused; a store of another workspace or of other patterns does not exist."""
+    for options, expected in (
+        ({"scopes": ("write",)}, 403),
+        ({"scopes": ("admin",), "workspace_id": "wrkspc_other"}, 404),
+        ({"scopes": ("read",), "stores": ("memstore_other",)}, 404),
+    ):
+        made: dict[str, Any] = options
+        person = Person(api, api.place.keys.create("x", **made).text, signs_in=False)
+        person.sign_in()
+        assert person.get(f"{at}/events?after=0").status == expected
+        assert person.get(f"{at}/events?after=0", accept="text/event-stream").status == expected
+        person.close()
 
 
 def test_a_head_request_ends(person: Person, at: str) -> None:

@@ -19,6 +19,7 @@ def check(picture: Path) -> int:
     return subprocess.run([sys.executable, script, "--check", picture], capture_output=True, check=False).returncode
 
 
+@pytest.mark.long
 def test_the_picture_is_current() -> None:
     """If this fails, run: python benchmarks/terminal_picture.py"""
     assert check(PICTURE) == 0

@@ -110,6 +110,7 @@ def _replaced(line: str, names: dict[str, str]) -> str:
     return re.sub("|".join(map(re.escape, names)), lambda found: names[found[0]], line)
 
 
+@pytest.mark.long
 def test_the_programs_and_curl_use_a_store(tmp_path: Path) -> None:
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
         store = opened.store("team")

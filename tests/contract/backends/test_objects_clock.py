@@ -52,6 +52,7 @@ def ahead(url: str, days: float) -> ObjectsBackend:
     return small(url, clock=lambda: time.time() + days * DAY_S)
 
 
+@pytest.mark.long
 def test_a_collection_by_a_host_two_years_ahead_keeps_a_commit_in_flight(served: Served) -> None:
     """The texts of the commit are uploaded, and its manifest is not written yet."""
     store = Opened(small(served.slow))

@@ -53,6 +53,7 @@ def count_in(url: str, number: int) -> None:
     count_up(own, 12)
 
 
+@pytest.mark.long
 def test_concurrent_processes_lose_no_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Four processes increment one memory, and each also writes its own."""
     moto = servers.moto()

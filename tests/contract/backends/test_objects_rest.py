@@ -90,6 +90,7 @@ def check_history(model: Held, store: Opened) -> None:
         assert store.found(memory_now.id) == memory_now
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4) if LONG else [0])
 def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> None:
     """Hundreds of writes run through three handles. Pages and chunks are small enough to split, merge and nest."""

@@ -19,7 +19,7 @@ from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
 
 TESTS = Path(__file__).resolve().parents[2]
 EDITORS = 8
-EDITS = sized(quick=20, long=100, full=200)
+EDITS = sized(quick=10, long=100, full=200)
 FORKED_EDITS = sized(quick=20, long=40, full=40)
 EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
 CREATORS = sized(quick=8, long=32, full=32)
@@ -47,6 +47,7 @@ def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> Non
     target.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_many_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
     """Exactly one process succeeds, even if the store itself is created at the same moment."""
@@ -60,7 +61,7 @@ def test_one_of_many_processes_creates_a_path(backend: str, tmp_path: Path) -> N
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
 @pytest.mark.parametrize("mode", ["idle", "busy"])
-@pytest.mark.parametrize("backend", [*BACKENDS, *(one for one in SERVERS if one != "s3")])
+@pytest.mark.parametrize("backend", [*BACKENDS, *(one for one in SERVERS if LONG and one != "s3")])
 def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: str, tmp_path: Path) -> None:
     """Parent, child and, in mode busy, a thread that writes during the fork lose no edit, and no call hangs.
 

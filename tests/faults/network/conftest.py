@@ -9,10 +9,10 @@ import pytest
 
 from .networks import NETWORKS, Network
 
-BEHIND = pytest.param("pgbouncer", marks=pytest.mark.long)
+QUICK = "postgresql"
 
 
-@pytest.fixture(params=[BEHIND if name == "pgbouncer" else name for name in NETWORKS])
+@pytest.fixture(params=[name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS])
 def net(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Network]:
     """A location reached through a proxy. A test with this fixture runs for each kind of server."""
     with NETWORKS[request.param](tmp_path) as made:

@@ -23,6 +23,7 @@ FREES_S = 2 * HANGS_S  # time after which a server releases the locks of a silen
 SECRET = "s3cr3t-w0rd"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lose", [Proxy.cut_all, Proxy.silence_all], ids=["cut", "silent"])
 def test_a_command_works_after_idle_connections_were_lost(net: Network, lose: Callable[[Proxy], None]) -> None:
     prepare(net.direct, load := Load([], 1, 6))

@@ -179,6 +179,7 @@ def assert_counted(saved: Path) -> None:
     assert conversation["used"]["output_tokens"] >= STEPS + 2
 
 
+@pytest.mark.long
 def test_the_harness_notices_a_repeated_edit(tmp_path: Path) -> None:
     """Without the id of the call, a repeated insert writes its line twice."""
     with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:

@@ -34,6 +34,7 @@ def verdict(found: Outcome, story: Story) -> list[str]:
     return judge({"default": Outcome({})}, [WRITER], [story], {"default": found})
 
 
+@pytest.mark.long
 def test_the_judge_accepts_the_state_with_or_without_the_command_in_flight() -> None:
     """The judge accepts the state before and after the last command, for every length of the history."""
     states = history(60)

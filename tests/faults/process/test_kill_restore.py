@@ -32,6 +32,7 @@ with retentive.open(place) as opened:
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"])
 def test_a_killed_restore_is_complete_or_absent(backend: str, tmp_path: Path) -> None:

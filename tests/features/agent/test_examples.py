@@ -100,6 +100,7 @@ def test_basic_py_accepts_a_location_and_a_model(claude: ScriptedClaude, tmp_pat
     assert body["model"] == "claude-opus-5-5"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="examples/basic.sh needs curl, which is not installed")
 def test_basic_sh_runs_with_curl_and_exec(claude: ScriptedClaude, tmp_path: Path) -> None:
     done = run(claude, [str(EXAMPLES / "basic.sh"), "./notes"], tmp_path)

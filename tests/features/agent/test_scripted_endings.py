@@ -67,6 +67,7 @@ def test_turns_that_were_not_played_are_named() -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_fixture_fails_a_test_that_does_not_follow_its_script(pytester: pytest.Pytester) -> None:
     pytester.makeconftest('pytest_plugins = ["retentive.testing.pytest_plugin"]')
     pytester.makepyfile(TEST)
@@ -75,6 +76,7 @@ def test_the_fixture_fails_a_test_that_does_not_follow_its_script(pytester: pyte
     result.stdout.fnmatch_lines(["*no request for turn 2 of 2, ('Bye.',)*"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
 def test_an_import_without_the_extra_names_it(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; import retentive.testing.scripted_claude"

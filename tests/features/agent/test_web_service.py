@@ -107,6 +107,7 @@ def test_two_users_at_once_have_separate_memories(service: Service) -> None:
     assert service.request("GET", "/history", "ann") == (200, history)
 
 
+@pytest.mark.long
 def test_invalid_requests_are_refused(service: Service) -> None:
     assert service.request("GET", "/memories", "somebody else") == (401, {"detail": "unknown token"})
     assert service.request("GET", "/memories/none.md", "ann") == (404, {"detail": "not_found"})

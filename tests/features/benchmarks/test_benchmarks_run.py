@@ -169,6 +169,7 @@ def test_growth_measures_every_command(tmp_path: Path) -> None:
     assert [len(row) for row in peaks["rows"]] == [4]
 
 
+@pytest.mark.long
 def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     """Each size is measured with the guards and without them."""
     _, records = tiny("guard_cost.py", tmp_path)
@@ -203,6 +204,7 @@ def test_fairness_compares_two_trees(tmp_path: Path) -> None:
     assert all(0 <= float(str(one["share"])) <= 1 for one in records)
 
 
+@pytest.mark.long
 def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
     """Each case has a ratio for each location, within its spread. A tree without a package is refused."""
     root = BENCHMARKS.parent

@@ -50,6 +50,7 @@ def said(text: str) -> tuple[str, dict[str, Any]]:
     return "user", {"type": "text", "text": text}
 
 
+@pytest.mark.long
 def test_each_variant_is_scored(modules: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     """With a memory, every answer is right, although no session fits into the window. Without one, a fact that was
     only told is lost, and documents are read again.

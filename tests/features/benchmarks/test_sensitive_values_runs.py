@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "sensitive_values.py"
 PACKAGE = {
     "METADATA": "Name: example\nSummary: Reads the password of a store from the vault.\n" + "A line of text.\n" * 20,
@@ -60,6 +62,7 @@ def test_benign_documents_are_counted_by_kind(tmp_path: Path) -> None:
     assert "1 short" in printed
 
 
+@pytest.mark.long
 def test_speed_is_measured_for_both_engines(tmp_path: Path) -> None:
     _, records = run(tmp_path, "--part", "speed", "--only-text", "prose", "--only-text", "spaces")
     found = [(record["engine"], record["text"]) for record in records]

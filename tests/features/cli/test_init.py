@@ -87,6 +87,7 @@ def test_a_project_can_be_created_without_a_goal(at: str) -> None:
         assert "Goal: not written yet; describe the purpose of the project here\n" in opened.store().read(progress)
 
 
+@pytest.mark.long
 def test_the_printed_code_runs(tmp_path: Path) -> None:
     """The code uses another store and a project record in another directory. It records a session."""
     made = process(tmp_path, "--at", "sqlite:///m.db", "--store", "shop", *PROJECT, "--directory", "/memories/tea")

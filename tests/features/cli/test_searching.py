@@ -60,6 +60,7 @@ def test_search_filters(location: str, arguments: tuple[str, ...], found: list[s
     assert list(dict.fromkeys(line.split("\t")[0] for line in ended.stdout.splitlines())) == found
 
 
+@pytest.mark.long
 def test_omitted_results_are_counted(location: str, tmp_path: Path) -> None:
     """In a pipe, the number of omitted results is printed to standard error."""
     ended = process(tmp_path, "--at", location, "search", "refund", "-n", "1")

@@ -242,6 +242,7 @@ def test_append_adds_whole_lines(at: str) -> None:
     assert (text_at(at, "/memories/open"), text_at(at, "/memories/new")) == ("no newline\nnext\n", "first\n")
 
 
+@pytest.mark.long
 def test_concurrent_appends_lose_nothing(tmp_path: Path) -> None:
     location = f"sqlite:///{tmp_path}/memory.db"
     with ThreadPoolExecutor(4) as pool:

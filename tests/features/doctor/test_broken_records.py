@@ -32,6 +32,7 @@ def test_every_kind_of_record_is_read() -> None:
     assert READERS.keys() == set(RECORD_KINDS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> None:
     """The removals are an erasure after its deletion, a redaction before its purge, and a refusal that left a text."""

@@ -166,6 +166,7 @@ def test_the_command_says_what_to_do(tmp_path: Path) -> None:
     assert "1 memory" in here(at, "sweep", "--accept-clock").stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", sorted({*EVERYWHERE, "postgresql", "mariadb"} & {"postgresql", "mariadb"}))
 def test_on_a_server_the_clock_of_the_database_counts(backend: str, tmp_path: Path) -> None:
     """A host two years ahead removes nothing, and needs no message."""

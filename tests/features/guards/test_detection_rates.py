@@ -64,6 +64,7 @@ def test_the_sample_is_large_and_the_same_in_every_run() -> None:
     assert len({document.kind for document in made}) >= 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", HALVES)
 def test_sensitive_values_are_found(judged: list[tuple[Case, Verdict]], half: str) -> None:
     """A value counts as found if it is redacted as a certain or as a likely find."""
@@ -73,6 +74,7 @@ def test_sensitive_values_are_found(judged: list[tuple[Case, Verdict]], half: st
     assert recall >= MIN_RECALL, shown(half, left)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", HALVES)
 def test_benign_documents_are_not_changed(benign: list[tuple[Document, Verdict]], half: str) -> None:
     own = [(document, verdict) for document, verdict in benign if document.half == half]

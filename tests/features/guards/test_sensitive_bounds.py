@@ -143,6 +143,7 @@ def work(text: str, read: Counter[str]) -> Counter[str]:
     return counts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TEXTS)
 def test_work_grows_with_the_text(name: str, read: Counter[str]) -> None:
     """Calls and characters for a text and one eight times as long. Places beyond the limit are not judged."""

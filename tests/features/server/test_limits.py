@@ -132,6 +132,7 @@ def _takes(path: str, counts: Any) -> None:
     counts.put(sum(buckets.take("a", Rate(1000, 1.0)) == 0 for _ in range(600)))
 
 
+@pytest.mark.long
 def test_processes_share_the_buckets(path: str) -> None:
     context = multiprocessing.get_context("spawn")
     counts = context.SimpleQueue()

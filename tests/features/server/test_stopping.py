@@ -53,6 +53,7 @@ def test_sigterm_cuts_no_command(start: Start, workers: str) -> None:
         assert writer.statuses <= {200, 503}
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_replaced(start: Start) -> None:
     """Commands that are sent again with their id after a cut are stored once; only 200 and 503 are answered."""
     running = start("--workers", "2")
@@ -74,6 +75,7 @@ def test_a_killed_worker_is_replaced(start: Start) -> None:
         assert writer.statuses <= {200, 503}
 
 
+@pytest.mark.long
 def test_workers_end_with_their_parent(start: Start) -> None:
     running = start("--workers", "2")
     with running.writing(CLIENTS, repeats=False) as writers:

@@ -187,6 +187,7 @@ def collector() -> Iterator[tuple[str, type[Collector]]]:
         server.server_close()
 
 
+@pytest.mark.long
 def test_workers_share_metrics_and_export_spans(tmp_path: Path) -> None:
     """The sum is exact on every worker, also after one was killed. The log has a line of JSON for each request."""
     at = f"sqlite:///{tmp_path}/memory.db"

@@ -36,6 +36,7 @@ def run(programs: Path, name: str, *arguments: str, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_an_agent_in_typescript_remembers(programs: Path, tmp_path: Path) -> None:
     """Two sessions; then the hosted-API client edits the memory, and lists its versions."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:

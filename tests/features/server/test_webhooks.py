@@ -432,6 +432,7 @@ def server(at: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.stdout.close()
 
 
+@pytest.mark.long
 def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
     """The leader is killed after its first failed attempt; another server delivers the event."""
     at = f"sqlite:///{tmp_path}/memory.db"

@@ -84,6 +84,7 @@ def test_a_refused_request_is_not_sent_again(way: str, status: int, fuzz: Fuzz) 
     assert (fuzz.requests, [end.reason for end in outcome.finished]) == (2, ["end_turn"])
 
 
+@pytest.mark.long
 def test_random_conversations_over_http(fuzz: Fuzz) -> None:
     """The same history as without HTTP. Malformed and empty responses are left out: the server cannot send them."""
     compared = 0

@@ -33,6 +33,7 @@ class UpdateMemory(WriteOperation[CommandResult]):
     """
 
     name = "update"
+    for_paths = True
     memory_id: str
     text: str | None = None
     path: MemoryPath | None = None
@@ -88,6 +89,7 @@ class DeleteMemory(WriteOperation[CommandResult]):
     """Delete the memory with an id, only if `if_sha256` is None or the hash of its text."""
 
     name = "delete"
+    for_paths = True
     may_use_reserve = True
     allowed_when_archived = True
     memory_id: str

@@ -17,10 +17,11 @@ from retentive.engine.command_handlers import CommandResult, Viewed, brought_by
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.reach import ReachedSnapshot, ReachedTransaction
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.repeated_requests import once_per_request
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import Refused, RetentiveError, StoreFull, error_of
+from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull, error_of
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review
 from retentive.storage.contract import Actor, Snapshot, Transaction
@@ -53,7 +54,11 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
         writer.hidden = HiddenMemories(attempt.tx, attempt.settings, attempt.actor)
     if operation.needs_external_edits:
         context.record_external_edits(attempt.tx)
-    return Outcome(attempt.settings, operation.apply(attempt.tx, writer), recorded=writer.recorded)
+    tx = attempt.tx
+    if context.reach:
+        writer.limit_to(context.reach)
+        tx = ReachedTransaction(tx, context.reach)
+    return Outcome(attempt.settings, operation.apply(tx, writer), recorded=writer.recorded)
 
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
@@ -65,6 +70,10 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 
     Errors of the request are part of the outcome. Failures of storage are raised.
     """
+    if context.reach and not operation.for_paths:
+        why = f"this caller is limited to some paths, and {operation.name} concerns the whole memory store"
+        _read(context, AuditOnly(operation.name, PermissionDenied(why)), invocation)  # raises the error
+        raise AssertionError
     if isinstance(operation, ReadOperation):
         return _read(context, operation, invocation)
     assert isinstance(operation, WriteOperation)
@@ -168,6 +177,8 @@ def _read_once(
         seen = TrustedSnapshot(snapshot, settings, actor)
     if settings.review and not operation.sees_all:
         seen = seen_by(actor, seen, settings)
+    if context.reach and not getattr(operation, "is_filtered", False):
+        seen = ReachedSnapshot(seen, context.reach)
     try:
         if operation.needs_external_edits:
             context.record_external_edits(snapshot)

@@ -386,6 +386,11 @@ def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
     return store._again(store._core.again(request=request))  # noqa: SLF001 - as above
 
 
+def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
+    """The same memory store for a caller that sees and changes only paths that match these patterns."""
+    return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
+
+
 def _checked(
     actor: Actor | str | None, tool_use_id: object, source: object = None, session: object = None
 ) -> Actor | None:

@@ -20,7 +20,8 @@ from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 
-_COLUMNS = ("id", "name", "status", "scopes", "stores", "created", "last used")
+_COLUMNS = ("id", "name", "status", "scopes", "stores", "paths", "created", "last used")
+_PATHS = "Pattern of the only paths that the key sees and may change, such as /memories/team/**; may be repeated."
 
 
 def _configure(ctx: click.Context, option: click.Parameter, path: str | None) -> None:
@@ -120,6 +121,7 @@ def keys() -> None:
     help="What the key may do; may be repeated. admin includes all.  [default: read, write]",
 )
 @click.option("--stores", metavar="PATTERN", multiple=True, help="Id of a store or pattern of keys; may be repeated.")
+@click.option("--path", "paths", metavar="PATTERN", multiple=True, help=_PATHS)
 @click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may name; may be repeated.")
 @click.option("--principal", metavar="ACTOR", help="Actor of the changes, such as user:ann.  [default: the key itself]")
 @click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
@@ -132,6 +134,7 @@ def new(
     name: str,
     scopes: tuple[str, ...],
     stores: tuple[str, ...],
+    paths: tuple[str, ...],
     act_as: tuple[str, ...],
     principal: str | None,
     workspace: str,
@@ -147,6 +150,7 @@ def new(
             workspace_id=workspace,
             scopes=scopes,
             stores=stores,
+            paths=paths,
             act_as=act_as,
             principal=principal,
             expires_at=expires,
@@ -160,8 +164,8 @@ def new(
 def list_keys(location: Location) -> None:
     """List the API keys, newest first.
 
-    In a pipe each line has an id, name, status, scopes, patterns of stores, creation time and time of the last use,
-    separated by tabs.
+    In a pipe each line has an id, name, status, scopes, patterns of stores and of paths, creation time and time of the
+    last use, separated by tabs.
     """
     with location.opened() as found:
         known = KeyStore(PlaceRecords(found.backend))
@@ -173,6 +177,7 @@ def list_keys(location: Location) -> None:
             each.status_at(now),
             ",".join(each.scopes),
             ",".join(each.stores),
+            ",".join(each.paths),
             each.created_at,
             uses.get(each.id, ""),
         )
@@ -181,7 +186,7 @@ def list_keys(location: Location) -> None:
     output.emit(
         [{**_fields(each), "status": each.status_at(now), "last_used_at": uses.get(each.id)} for each in records],
         plain=rows,
-        shown=[layouts.Table(_COLUMNS, rows, shortens=("created", "last used", "stores", "name", "id"))],
+        shown=[layouts.Table(_COLUMNS, rows, shortens=("created", "last used", "paths", "stores", "name", "id"))],
     )
 
 

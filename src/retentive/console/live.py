@@ -86,7 +86,7 @@ class Live:
         self.sleep = sleep
         self._keep_alive_s = keep_alive_s
         self._check_s = check_s
-        self._rooms: dict[str, _Room] = {}
+        self._rooms: dict[tuple[str, tuple[str, ...]], _Room] = {}
         self._known: dict[str, tuple[float, KeyRecord | None]] = {}
         self._streams: Counter[str] = Counter()
 
@@ -152,9 +152,10 @@ class Live:
 
     @contextmanager
     def _viewing(self, store: MemoryStore, token: str) -> Iterator[tuple[_Room, _Viewer]]:
-        room = self._rooms.get(store.id)
+        name = _room_of(store)
+        room = self._rooms.get(name)
         if room is None:
-            room = self._rooms[store.id] = _Room(store)
+            room = self._rooms[name] = _Room(store)
             room.task = asyncio.create_task(self._watch(room))
         viewer = _Viewer(token)
         room.viewers.add(viewer)
@@ -187,8 +188,9 @@ class Live:
             self._forget(room)
 
     def _forget(self, room: _Room) -> None:
-        if self._rooms.get(room.store.id) is room:
-            del self._rooms[room.store.id]
+        name = _room_of(room.store)
+        if self._rooms.get(name) is room:
+            del self._rooms[name]
 
     async def _look(self, room: _Room) -> bool:
         """Read what is new, then check the sign-ins, so that nothing is sent after the end of one.
@@ -259,6 +261,11 @@ def _start(found: Window, changes: LiveChanges) -> Position:
     if changes.is_resumed:
         return rows.position_at(found, changes.after)
     return Position(changes.after, found.newest_event)
+
+
+def _room_of(store: MemoryStore) -> tuple[str, tuple[str, ...]]:
+    """The viewers of a store share a room, if they may see the same paths of it."""
+    return store.id, core_of(store).reach
 
 
 def _row(store_id: str, version: Version) -> str:

@@ -55,7 +55,7 @@ class Visit:
 
     def opened(self, info: StoreInfo) -> MemoryStore:
         """A memory store that the key may see. Changes are those of the key."""
-        return self.place.store(info.id, self.caller.actor)[1].through(INTEGRATION)
+        return self.place.store(info.id, self.caller)[1].through(INTEGRATION)
 
     def can(self, scope: Scope) -> bool:
         """Return whether the key has a scope."""

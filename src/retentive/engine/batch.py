@@ -35,6 +35,7 @@ class Batch(WriteOperation[list[BatchStep]]):
     """
 
     name = "batch"
+    for_paths = True
     commands: tuple[RunCommand, ...]
     may_use_reserve: bool = False
 

@@ -62,6 +62,7 @@ class RunCommand(WriteOperation[CommandResult]):
     """
 
     is_replayable = True
+    for_paths = True
     command: WriteCommand
     may_use_reserve: bool = False
     if_version: str | None = None
@@ -110,6 +111,7 @@ class RunView(ReadOperation[Viewed]):
     """Run the command `view`. `counts` caches the line counts of texts."""
 
     name = "view"
+    for_paths = True
     command: View
     counts: LineCounts
 

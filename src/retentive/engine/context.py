@@ -44,6 +44,8 @@ class StoreContext(ABC):
     integration = "python"
     exact = False
     request: RequestKey | None = None
+    reach: tuple[str, ...] = ()
+    """Patterns of the only paths that the caller sees and may change; empty for all."""
 
     def __init__(
         self,
@@ -79,11 +81,12 @@ class StoreContext(ABC):
         actor: Actor | None = None,
         exact: bool = False,
         request: RequestKey | None = None,
+        reach: tuple[str, ...] = (),
     ) -> Self:
         """The same memory store with other pinned settings, another integration in audit entries, or another actor.
 
         With `exact`, a text is stored unchanged or refused, and create replaces nothing: `redact` means `reject`.
-        `request` is the key of the request that runs its operations.
+        `request` is the key of the request that runs its operations. `reach` limits it to some paths.
         """
         other = copy(self)
         other.exact = exact
@@ -91,6 +94,7 @@ class StoreContext(ABC):
         other.pins = dict(self.pins if pins is None else pins)
         other.integration = integration or self.integration
         other.request = request or self.request
+        other.reach = reach or self.reach
         other.known_settings = (None, None)
         return other
 

@@ -66,6 +66,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
     """List the memories below a directory, in byte order; with `depth` 1, only one level with its directories."""
 
     name = "list"
+    for_paths = True
     path: MemoryPath
     depth: int = 0
     cursor: ListingCursor | None = None

@@ -40,12 +40,15 @@ class Operation(ABC, Generic[R_co]):
     - `name`: name of the operation in the audit log.
     - `needs_external_edits`: external edits of plain files are recorded before the operation runs, so that it sees
       them.
+    - `for_paths`: callers limited to some paths may run it, since it reads only memories and versions, and only from
+      its snapshot.
     - `sees_all`: a read sees the stored state, including memories hidden from the actor and without proposed changes.
     """
 
     __slots__ = ()
     name: str | None
     needs_external_edits: bool = False
+    for_paths: bool = False
     sees_all: bool = False
 
     def paths(self) -> tuple[str, ...]:
@@ -71,9 +74,15 @@ class ReadOperation(Operation[R_co]):
         """Compute the result from one consistent state, as the actor sees the store. Raises `RetentiveError`."""
 
 
+_READS_OF_PATHS = frozenset({"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search"})
+
+
 @dataclass(frozen=True, slots=True)
 class Read(ReadOperation[R]):
-    """A read operation whose `apply` calls a given function. `facts_of` derives facts for the audit entry."""
+    """A read operation whose `apply` calls a given function. `facts_of` derives facts for the audit entry.
+
+    `is_filtered` means that the function itself leaves out what the caller may not see.
+    """
 
     name: str
     work: Callable[[Snapshot], R]
@@ -81,6 +90,12 @@ class Read(ReadOperation[R]):
     facts_of: Callable[[R], Mapping[str, object]] | None = None
     needs_external_edits: bool = False
     sees_all: bool = False
+    is_filtered: bool = False
+
+    @property
+    def for_paths(self) -> bool:  # type: ignore[override]  # depends on the read
+        """True for reads of memories and versions."""
+        return self.name in _READS_OF_PATHS
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Facts derived from the result."""
@@ -99,6 +114,7 @@ class AuditOnly(ReadOperation[None]):
     the entry.
     """
 
+    for_paths = True
     name: str | None
     error: RetentiveError | None = None
     written: tuple[MemoryPath, ...] = ()

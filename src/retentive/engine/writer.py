@@ -51,6 +51,11 @@ class WriteRules:
         self._allowed = _allowed(settings, actor) if settings.allow_write else None
         self._is_limited = settings.read_only or bool(settings.read_only_paths) or self._allowed is not None
         self.hidden: HiddenMemories | None = None
+        self._reach: tuple[str, ...] = ()
+
+    def limit_to(self, paths: tuple[str, ...]) -> None:
+        """Refuse changes of memories outside of these path patterns."""
+        self._reach, self._is_limited = paths, True
 
     def shown(self, text: str) -> str:
         """Mask the sensitive values in input text, for replies that echo it."""
@@ -76,7 +81,7 @@ class WriteRules:
         return self._is_allowed(path) and not self._is_hidden(path)
 
     def _is_allowed(self, path: str) -> bool:
-        if self.is_read_only(self.settings, path):
+        if self.is_read_only(self.settings, path) or (self._reach and not covers(self._reach, path)):
             return False
         return self._allowed is None or covers(self._allowed, path)
 
@@ -129,6 +134,8 @@ class GuardedWriter(WriteRules):
         call = replace(self._call, source=source, session=session)
         other = GuardedWriter(self._tx, self.settings, actor, self._examiner, call)
         other.recorded, other.hidden, other.is_archived = self.recorded, self.hidden, self.is_archived
+        if self._reach:
+            other.limit_to(self._reach)
         self.tried = True
         return other
 

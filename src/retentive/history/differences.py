@@ -65,6 +65,7 @@ class Compare(ReadOperation[Differences]):
 
     name = "diff"
     needs_external_edits = True
+    for_paths = True
     sees_all = True
     path: MemoryPath | None = None
     change: Revision | None = None

@@ -34,6 +34,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
     __slots__ = ()
     name: str
     needs_external_edits = True
+    for_paths = True
     mode: Mode
 
     def __post_init__(self) -> None:
@@ -201,6 +202,7 @@ class Preview(ReadOperation[RestoreOutcome]):
 
     intent: PlannedOperation
     needs_external_edits = True
+    for_paths = True
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -173,6 +173,11 @@ class AsOf(ReadOperation[R]):
         """Name of the other read, marked as a read of the past."""
         return f"{self.inner.name}.as_of"
 
+    @property
+    def for_paths(self) -> bool:  # type: ignore[override]
+        """That of the other read."""
+        return self.inner.for_paths
+
     def paths(self) -> tuple[str, ...]:
         """Paths of the other read."""
         return self.inner.paths()

@@ -74,11 +74,14 @@ class StoreSearch:
             parsed = self._parsed(context)  # here, so that a malformed query has its entry in the audit log
             settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
+            if context.reach:
+                search = replace(search, shows=partial(_is_shown, context.reach, search.shows))
             run = _Run(search, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
             return run.results(corpus)
 
         for _ in range(_ATTEMPTS):
-            found = ask(Read("search", work, MemoryPath.known(self.under), needs_external_edits=True, sees_all=True))
+            under = MemoryPath.known(self.under)
+            found = ask(Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True))
             if found is not None:
                 break
         else:
@@ -96,7 +99,7 @@ class StoreSearch:
         def work(snapshot: Snapshot) -> Statistics:
             return corpus.statistics(snapshot, parsed, languages=context.settings_of(snapshot).search_languages)
 
-        return ask(Read("search", work, needs_external_edits=True, sees_all=True))
+        return ask(Read("search", work, needs_external_edits=True, sees_all=True, is_filtered=True))
 
     def _parsed(self, context: StoreContext) -> Query | LiteralQuery:
         if self.limit is not None and self.limit < 0:
@@ -202,6 +205,7 @@ class _Run:
             for path in damaged
             if _is_below(path, self._search.under)
             and (levels is None or path in levels)
+            and (self._search.shows is None or self._search.shows(path))
             and (not within or covers(within, path))
         )
         hits = found.hits if levels is None else tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits)
@@ -236,6 +240,10 @@ class _Run:
 
 
 _NO_FILTERS = Query("").filters
+
+
+def _is_shown(reach: tuple[str, ...], shows: Callable[[str], bool] | None, path: str) -> bool:
+    return covers(reach, path) and (shows is None or shows(path))
 
 
 def _now(context: StoreContext) -> datetime:

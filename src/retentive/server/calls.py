@@ -16,7 +16,7 @@ from retentive.server.key_store import KeyStore
 from retentive.server.keys import KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
-from retentive.store import MemoryStore, for_request
+from retentive.store import MemoryStore, for_request, limited_to
 from retentive.values.records import SYSTEM_STORE, RequestKey
 
 if TYPE_CHECKING:
@@ -37,22 +37,23 @@ class ServedPlace:
         self.keys = keys or KeyStore(PlaceRecords(opened.backend))
         self.webhooks = Webhooks(opened)
         self.webhooks_to_private = webhooks_to_private
-        self._stores: OrderedDict[tuple[str, Actor], tuple[StoreInfo, MemoryStore]] = OrderedDict()
+        self._stores: OrderedDict[tuple[str, Actor, tuple[str, ...]], tuple[StoreInfo, MemoryStore]] = OrderedDict()
         self._lock = Lock()
 
-    def store(self, store_id: str, actor: Actor) -> tuple[StoreInfo, MemoryStore]:
-        """The memory store, opened for an actor, and its description, which may be an earlier one. Raises `NotFound`.
+    def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
+        """The memory store, opened for a caller, and its description, which may be an earlier one. Raises `NotFound`.
 
         An LRU cache keeps them, with their cached settings and texts.
         """
-        key = store_id, actor
+        key = store_id, caller.actor, caller.key.paths
         with self._lock:
             found = self._stores.get(key)
             if found is not None:
                 self._stores.move_to_end(key)
                 return found
         info = self.info(store_id)
-        found = info, self.opened.store(info.id).through(INTEGRATION).acting_as(actor)
+        opened = self.opened.store(info.id).through(INTEGRATION).acting_as(caller.actor)
+        found = info, limited_to(opened, caller.key.paths)
         with self._lock:
             self._stores[key] = found
             if len(self._stores) > _MAX_OPEN:
@@ -123,7 +124,7 @@ class RouteCall:
         Id, key and workspace of a store never change, so an earlier description decides whether the caller may see it.
         """
         try:
-            info, store = self.place.store(self.ids["memory_store_id"], self.caller.actor)
+            info, store = self.place.store(self.ids["memory_store_id"], self.caller)
         except NotFound:
             raise missing(NO_STORE) from None
         self._seen(info)

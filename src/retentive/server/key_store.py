@@ -28,6 +28,7 @@ class KeyOptions(TypedDict, total=False):
     workspace_id: str
     scopes: tuple[str, ...]
     stores: tuple[str, ...]
+    paths: tuple[str, ...]
     act_as: tuple[str, ...]
     principal: str | None
     expires_at: datetime | None

@@ -17,12 +17,14 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.server.rates import rate_of
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import plain_name
-from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern, matches_actor
 
 Scope: TypeAlias = Literal["read", "write", "review", "erase", "admin"]
 KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
+OF_PATHS = {"read", "write"}
+"""The scopes of keys that are limited to paths. The others concern whole memory stores."""
 DEFAULT_WORKSPACE = "wrkspc_default"
 PREFIX = "rtv_"
 ID_PREFIX = "apikey_"
@@ -47,7 +49,8 @@ class NewKey(NamedTuple):
 class KeyRecord:
     """Stored data of a key. `digest` is the SHA-256 of its text, which is random, so no slow hash is needed.
 
-    `stores` are ids of memory stores and patterns of their keys, `act_as` patterns of actors that a request may name.
+    `stores` are ids of memory stores and patterns of their keys, `paths` patterns of the only paths that the key sees
+    and may change, `act_as` patterns of actors that a request may name.
     Empty `stores` are all stores of the workspace. `principal` is an actor, such as `user:ann`. `rate_limit` is a text
     such as `50/s`, `none` for no limit, or None for that of the server.
     """
@@ -67,6 +70,7 @@ class KeyRecord:
     expires_at: str | None = None
     rate_limit: str | None = None
     max_body_bytes: int | None = None
+    paths: tuple[str, ...] = ()
 
     def status_at(self, now: datetime) -> KeyStatus:
         """Status of the key, which expires by itself."""
@@ -101,7 +105,7 @@ class KeyRecord:
         """Read a stored record. Raises `Damaged`."""
         try:
             given: dict[str, Any] = json.loads(text)
-            lists = {name: tuple(given[name]) for name in ("scopes", "stores", "act_as")}
+            lists = {name: tuple(given.get(name, ())) for name in ("scopes", "stores", "act_as", "paths")}
             return cls(**{**given, **lists})
         except (KeyError, TypeError, ValueError):
             raise Damaged("the record of an API key cannot be read") from None
@@ -125,6 +129,7 @@ def new_key(
     workspace_id: str = DEFAULT_WORKSPACE,
     scopes: tuple[str, ...] = DEFAULT_SCOPES,
     stores: tuple[str, ...] = (),
+    paths: tuple[str, ...] = (),
     act_as: tuple[str, ...] = (),
     principal: str | None = None,
     expires_at: datetime | None = None,
@@ -137,6 +142,9 @@ def new_key(
         check_name_pattern(pattern)
     for pattern in act_as:
         check_actor_pattern(pattern)
+    paths = tuple(map(check_path_pattern, paths))
+    if paths and set(scopes) - OF_PATHS:
+        raise InvalidInput("a key that is limited to paths can have the scopes read and write only")
     check_principal(principal)
     rate_of(rate_limit)
     if expires_at is not None and expires_at <= now:
@@ -159,6 +167,7 @@ def new_key(
         expires_at=None if expires_at is None else expires_at.isoformat(),
         rate_limit=rate_limit,
         max_body_bytes=max_body_bytes,
+        paths=paths,
     )
     return NewKey(record, text)
 

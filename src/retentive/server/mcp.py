@@ -107,7 +107,7 @@ class McpEndpoint:
         place = self._server.place
         try:
             found = name if name.startswith("memstore_") else _id_of(self._server, caller, name)
-            info, store = place.store(found, caller.actor)
+            info, store = place.store(found, caller)
         except NotFound:
             raise _no_store() from None
         if not caller.sees(info):

@@ -188,6 +188,7 @@ def api_key(record: KeyRecord, now: datetime, last_used_at: str | None) -> Json:
         "scope": {"type": "workspace", "workspace_id": record.workspace_id},
         "scopes": list(record.scopes),
         "stores": list(record.stores),
+        "paths": list(record.paths),
         "act_as": list(record.act_as),
         "rate_limit": record.rate_limit,
         "max_body_bytes": record.max_body_bytes,

@@ -319,6 +319,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         scope=fixed(type=const("workspace"), workspace_id=TEXT),
         scopes=array(enum(*SCOPES)),
         stores=array(TEXT),
+        paths=array(TEXT),
         act_as=array(TEXT),
         rate_limit=nullable(TEXT),
         max_body_bytes=nullable(NUMBER),

@@ -296,3 +296,25 @@ def test_a_revoked_key_ends_the_sign_in(api: Api) -> None:
     api.place.keys.change(made.record.id, status="archived")
     assert person.get("/console/").url.endswith("/console/login")
     person.close()
+
+
+PAGES_OF_A_STORE = [
+    each.path
+    for each in PAGES
+    if each.method == "GET" and each.path.startswith("/s/{store_id}") and not re.search("[{]|/events", each.path[13:])
+]
+
+
+@pytest.mark.parametrize("page", ["", "/tree/", "/tree/team", "/m/team/a.md", "/m/MARKER.md", *PAGES_OF_A_STORE])
+def test_a_key_for_some_paths_sees_no_other(api: Api, store: MemoryStore, at: str, page: str) -> None:
+    """Pages about a whole store are refused with a page, and the others show only what is within the paths."""
+    store.create("/memories/team/a.md", "inside\n")
+    store.create("/memories/MARKER.md", "MARKER\n", actor="user:MARKER")
+    person = Person(api, api.with_key("read", "write", stores=(store.id,), paths=("/memories/team/**",)).key)
+    path = page.format(store_id=store.id) if page.startswith("/s/") else f"/s/{store.id}{page}" if page else "/"
+    answer = person.get(f"/console{path}")
+    assert answer.status in {200, 303, 307, 400, 403, 404}
+    assert "MARKER" not in answer.body.replace("/m/MARKER.md", "")
+    if page in {"", "/tree/", "/tree/team", "/m/team/a.md"}:
+        assert answer.status == 200
+    person.close()

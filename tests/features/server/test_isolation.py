@@ -214,3 +214,32 @@ def test_cursors_of_other_stores_and_workspaces(api: Api, store: MemoryStore, ro
     if route.path_names:
         assert bare(ask(api, route, ids, page=cursor)) == bare(ask(api, route, UNKNOWN, page=cursor))
         assert ask(api, route, ids, page=cursor).status == 404
+
+
+@pytest.mark.parametrize(
+    "route", [each for each in ROUTES if "memory_store_id" in each.path_names], ids=lambda each: each.name
+)
+def test_a_key_for_some_paths_sees_nothing_else(api: Api, store: MemoryStore, route: Route) -> None:
+    """No answer of any route has a path, a text or an id of a memory outside of the paths of the key."""
+    written = store.create("/memories/team/a.md", "inside\n")
+    other = store.create("/memories/MARKER.md", "MARKER\n")
+    store.write("/memories/MARKER.md", "MARKER again\n")
+    limited = api.with_key("read", "write", paths=("/memories/team/**",))
+    ids = {**UNKNOWN, "memory_store_id": store.id}
+    foreign = {**ids, "memory_id": other.memory_id, "memory_version_id": other.version_id}
+    before = store.read("/memories/MARKER.md"), len(store.versions(memory_id=other.memory_id))
+    if len(route.path_names) > 1:
+        assert bare(ask(limited, route, foreign)) == bare(ask(limited, route, ids))
+    if route.name not in STREAMS:
+        own = {**ids, "memory_id": written.memory_id, "memory_version_id": written.version_id}
+        answer = ask(limited, route, own)
+        assert answer.status < 500
+        text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+        assert [each for each in ("MARKER", other.memory_id, other.version_id) if each in text] == []
+    assert (store.read("/memories/MARKER.md"), len(store.versions(memory_id=other.memory_id))) == before
+
+
+@pytest.mark.parametrize("scope", ["review", "erase", "admin"])
+def test_a_key_for_some_paths_has_no_scope_over_stores(api: Api, scope: str) -> None:
+    answer = api.post("/v1/organizations/api_keys", {"name": "k", "scopes": [scope], "paths": ["/memories/team/**"]})
+    assert (answer.status, "read and write only" in answer.error["message"]) == (400, True)

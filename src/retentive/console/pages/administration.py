@@ -142,6 +142,7 @@ def create_key(visit: Visit) -> PageAnswer:
         name=visit.given("name").strip(),
         scopes=tuple(visit.form.get("scope", ())),
         stores=tuple(visit.given("stores").split()) or None,
+        paths=tuple(visit.given("paths").split()) or None,
         act_as=tuple(visit.given("act_as").split()) or None,
         principal={"type": "user_actor", "user_id": principal} if principal else None,
         expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,

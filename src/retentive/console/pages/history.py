@@ -111,7 +111,7 @@ def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
 
 def revision_of(store: MemoryStore) -> int:
     """The revision of a store, to be read before what a page shows, so that its live rows miss no change."""
-    return core_of(store).peek(Read("revision", lambda snapshot: snapshot.revision))
+    return core_of(store).peek(Read("feed", lambda snapshot: snapshot.revision))
 
 
 def _origin(version: Version) -> tuple[str, str, str]:

@@ -53,6 +53,7 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
     """
 
     name = "list"
+    for_paths = True
     path: MemoryPath
     limit: int = SIDE_ROWS
     cursor: ListingCursor | None = None

@@ -19,6 +19,8 @@ def create_memory_store(
 ) -> Json:
     """Create a memory store. If the workspace has a store with the key, the answer is that store."""
     patterns = call.caller.key.stores
+    if call.caller.key.paths:
+        raise forbidden("the API key is limited to some paths, and cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: the patterns of the API key do not include this store")
     made = call.place.opened.create_store(

@@ -194,7 +194,7 @@ def _known(call: RouteCall, store_id: str) -> int | None:
 
 def _remember(call: RouteCall, store_id: str, added: int) -> None:
     """Write the audit entry of an import, and record its result for another attempt."""
-    core, request = core_of(call.place.store(store_id, call.caller.actor)[1]), call.request
+    core, request = core_of(call.place.store(store_id, call.caller)[1]), call.request
     core.result_of(AuditOnly(ImportFiles.name))
     if request is not None:
         core.follow_up(lambda tx: remember_result(tx, request, {"added": added}, core.clock()))

@@ -19,7 +19,7 @@ from retentive.server.handlers import (
 from retentive.server.keys import SCOPES
 from retentive.server.routes import Route
 from retentive.server.table.shared import ADMIN, KEYS, RATE_LIMIT
-from retentive.values.patterns import check_actor_pattern, check_name_pattern
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern
 
 KEY_ROUTES = (
     Route(
@@ -33,6 +33,7 @@ KEY_ROUTES = (
             required("name", NAME, "Name of the key"),
             Field("scopes", texts(str, {"type": "string", "enum": list(SCOPES)}), "What the key may do"),
             Field("stores", texts(check_name_pattern), "Ids of memory stores, or patterns of their keys; default: all"),
+            Field("paths", texts(check_path_pattern), "Patterns of the only paths that it sees; default: all"),
             Field("act_as", texts(check_actor_pattern), "Patterns of the actors that a request may name"),
             Field("principal", OBJECT, "Actor of the changes made with the key; default: the key itself"),
             Field("expires_at", TIME, "When the key expires"),

@@ -1,0 +1,188 @@
+"""Callers limited to some paths: for them, a memory store has nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, errors
+from retentive.store import limited_to
+from support.places import PLACES, place_of
+
+OWN = ("/memories/team/**", "/memories/shared.md", "/memories/*/open/*.txt")
+INSIDE = ("/memories/team/a.md", "/memories/team/deep/b.md", "/memories/shared.md", "/memories/x/open/c.txt")
+OUTSIDE = ("/memories/private.md", "/memories/teams/a.md", "/memories/x/closed.txt", "/memories/x/open/c.md")
+MARKER = "MARKER"
+
+
+@pytest.fixture
+def whole() -> MemoryStore:
+    """A store with memories inside and outside, some of which were moved, changed and deleted."""
+    store = retentive.open("sqlite://").store()
+    for path in INSIDE:
+        store.create(path, f"inside {path}\n")
+    for path in OUTSIDE:
+        store.create(path, f"{MARKER} text of {path}\n")
+        store.write(path, f"{MARKER} later text\nof {path}\n")
+    store.create("/memories/team/moved.md", "was inside\n")
+    store.rename("/memories/team/moved.md", f"/memories/{MARKER}.md")
+    store.create("/memories/gone.md", f"{MARKER} deleted\n")
+    store.delete("/memories/gone.md")
+    store.create(f"/memories/{MARKER}/now-inside.md", f"{MARKER} before\n")
+    store.rename(f"/memories/{MARKER}/now-inside.md", "/memories/team/now-inside.md")
+    store.write("/memories/team/now-inside.md", "after\n")
+    return store
+
+
+@pytest.fixture
+def limited(whole: MemoryStore) -> MemoryStore:
+    return limited_to(whole, OWN)
+
+
+def dumped(value: object) -> str:
+    """Everything in a value, also what its repr leaves out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return f"{value!r} {dumped(fields)}"
+    if isinstance(value, list | tuple):
+        return " ".join(map(dumped, value))
+    return str(value)
+
+
+def test_reads_show_only_what_is_inside(whole: MemoryStore, limited: MemoryStore) -> None:
+    assert {each.path for each in limited.memories()} == {*INSIDE, "/memories/team/now-inside.md"}
+    views = [limited.execute({"command": "view", "path": path}).text for path in ("/memories", "/memories/x")]
+    found = limited.search("inside later text private", limit=None)
+    assert {hit.path for hit in found.hits} <= {*INSIDE, "/memories/team/now-inside.md"}
+    assert len(found.hits) == found.total
+    seen = [
+        *views,
+        found,
+        limited.search("text", mode="all"),
+        limited.search("x", history=True),
+    ]
+    seen += [
+        limited.search(".", regex=True),
+        limited.search("text", at="1h"),
+        limited.history.log(),
+        limited.versions(),
+    ]
+    seen += [list(limited.list_memories(limit=2).items), list(limited.list_memories("/memories/x", depth=1).items)]
+    seen += [limited.history.differences(since="1h"), limited.history.feed()]
+    assert MARKER not in dumped(seen)
+    assert MARKER in dumped([limited.search(MARKER), whole.search(MARKER)])
+    assert limited.search(MARKER).total == 0
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_memories_outside_are_like_none(whole: MemoryStore, limited: MemoryStore, path: str) -> None:
+    """A read of one is answered like a read of a path without a memory, and a change is refused."""
+    absent = path.removesuffix(".md").removesuffix(".txt") + "-absent.md"
+    view = {path: limited.execute({"command": "view", "path": path}).text for path in (path, absent)}
+    assert view[path] == view[absent].replace(absent, path)
+    with pytest.raises(errors.NotFound):
+        limited.read(path)
+    memory, _ = whole.load(path)
+    for read in (
+        lambda: limited.version_text(memory.version_id),
+        lambda: limited.by_id.get(memory.id),
+        lambda: limited.history.show(memory.version_id),
+    ):
+        with pytest.raises(errors.NotFound):
+            read()
+    before = whole.versions()[0].id
+    for command in (
+        {"command": "create", "path": path, "file_text": "x"},
+        {"command": "str_replace", "path": path, "old_str": "later", "new_str": "x"},
+        {"command": "insert", "path": path, "insert_line": 0, "insert_text": "x"},
+        {"command": "delete", "path": path},
+        {"command": "rename", "old_path": path, "new_path": "/memories/team/mine.md"},
+        {"command": "rename", "old_path": INSIDE[0], "new_path": path},
+    ):
+        reply = limited.execute(command)
+        assert reply.is_error
+        assert MARKER not in reply.text
+        other = {name: absent if value == path else value for name, value in command.items()}
+        assert limited.execute(other).text.replace(absent, path) == reply.text
+    assert whole.versions()[0].id == before
+
+
+def test_changes_inside_are_made(whole: MemoryStore, limited: MemoryStore) -> None:
+    limited.create("/memories/team/new.md", "new\n")
+    limited.rename("/memories/team/new.md", "/memories/team/newer.md")
+    limited.batch([{"command": "append", "path": "/memories/team/newer.md", "file_text": "more\n"}])
+    assert whole.read("/memories/team/newer.md") == "new\nmore\n"
+    limited.delete("/memories/x")
+    assert {"/memories/x/closed.txt", "/memories/x/open/c.md"} <= {each.path for each in whole.memories()}
+    assert "/memories/x/open/c.txt" not in {each.path for each in whole.memories()}
+
+
+def test_an_undo_reverts_what_is_inside(whole: MemoryStore, limited: MemoryStore) -> None:
+    for path in (INSIDE[0], OUTSIDE[0]):
+        whole.write(path, "changed\n", actor="session:s1")
+    limited.undo_by("session:s1")
+    assert whole.read(INSIDE[0]) == f"inside {INSIDE[0]}\n"
+    assert whole.read(OUTSIDE[0]) == "changed\n"
+
+
+def test_operations_on_the_whole_store_are_refused(whole: MemoryStore, limited: MemoryStore) -> None:
+    whole.change_settings({"audit": True})
+    for work in (
+        limited.usage,
+        limited.sweep,
+        limited.review.pending,
+        lambda: limited.history.erase(path=INSIDE[0]),
+        lambda: limited.change_settings({"read_only": True}),
+    ):
+        with pytest.raises((errors.PermissionDenied, errors.InvalidInput), match="limited to some paths"):
+            work()
+        assert list(whole.audit.entries())[-1].outcome == "permission_denied"
+    assert limited.read(INSIDE[0])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_limited_store_is_like_a_store_with_only_these_paths(seed: int, tmp_path: Path) -> None:
+    """Random commands of the limited caller give the same replies as in a store that others never wrote to."""
+    chosen = random.Random(seed)
+    whole, alone = (retentive.open("sqlite://").store() for _ in range(2))
+    limited, expected = limited_to(whole, OWN), limited_to(alone, OWN)
+    for number in range(60):
+        if chosen.random() < 0.4:
+            whole.execute({"command": "create", "path": chosen.choice(OUTSIDE), "file_text": f"{MARKER} {number}\n"})
+        command = random_command(chosen, number)
+        assert limited.execute(command).text == expected.execute(command).text, command
+    assert [(each.path, each.operation, each.sha256) for each in limited.versions()] == [
+        (each.path, each.operation, each.sha256) for each in alone.versions()
+    ]
+
+
+def random_command(chosen: random.Random, number: int) -> dict[str, object]:
+    path, other = chosen.choice([*INSIDE, *OUTSIDE]), chosen.choice([*INSIDE, *OUTSIDE])
+    return chosen.choice(
+        [
+            {"command": "view", "path": chosen.choice(["/memories", "/memories/x", "/memories/x/open", path])},
+            {"command": "create", "path": path, "file_text": f"text {number}\n"},
+            {"command": "str_replace", "path": path, "old_str": "text", "new_str": "word"},
+            {"command": "insert", "path": path, "insert_line": 0, "insert_text": "first\n"},
+            {"command": "delete", "path": chosen.choice([path, "/memories/x"])},
+            {"command": "rename", "old_path": path, "new_path": other},
+        ]
+    )
+
+
+@pytest.mark.parametrize("backend", [each for each in PLACES if each != "sqlite"])
+def test_it_holds_on_each_backend(backend: str, tmp_path: Path) -> None:
+    with retentive.open(place_of(backend, tmp_path)) as opened:
+        whole = opened.store()
+        for path in (*INSIDE, *OUTSIDE):
+            whole.create(path, f"{MARKER if path in OUTSIDE else 'inside'}\n")
+        limited = limited_to(whole, OWN)
+        assert {each.path for each in limited.memories()} == set(INSIDE)
+        assert {each.path for each in limited.versions(limit=len(INSIDE))} == set(INSIDE)
+        assert {hit.path for hit in limited.search("inside").hits} == set(INSIDE)
+        assert limited.search(MARKER).total == 0
+        assert limited.execute({"command": "delete", "path": OUTSIDE[0]}).is_error

@@ -41,6 +41,28 @@ DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 
+def new_store(
+    backend: Backend,
+    name: str,
+    *,
+    description: str = "",
+    metadata: Mapping[str, str] | None = None,
+    key: str | None = None,
+    workspace: str = DEFAULT_WORKSPACE,
+    store_id: str | None = None,
+) -> StoreInfo:
+    """Create a memory store. If there is one with this id, or in the workspace with this key, return it unchanged."""
+    new = Properties().changed(name=name, description=description, metadata=metadata)
+    made = backend.create_store(
+        key=None if key is None else plain_name("a store key", key),
+        name=name,
+        workspace=plain_name("a workspace id", workspace),
+        properties=new.to_text(),
+        store_id=store_id,
+    )
+    return named(made)
+
+
 class Retentive:
     """An open location with its memory stores. Threads may share it; it survives a fork, except over object storage."""
 
@@ -140,14 +162,7 @@ class Retentive:
 
         Names need not be unique. Without a key the store is found by its id. Raises `InvalidInput`.
         """
-        new = Properties().changed(name=name, description=description, metadata=metadata)
-        made = self.backend.create_store(
-            key=None if key is None else plain_name("a store key", key),
-            name=name,
-            workspace=plain_name("a workspace id", workspace),
-            properties=new.to_text(),
-        )
-        return named(made)
+        return new_store(self.backend, name, description=description, metadata=metadata, key=key, workspace=workspace)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
         """The memory store with an id, or with a key in a workspace. Raises `NotFound`, also for an erased store."""

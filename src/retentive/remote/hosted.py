@@ -283,6 +283,7 @@ class HostedPlace(RemotePlace):
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
 
+    repeats_creations = False
     upload = unsupported("import")
 
     def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import Any, NoReturn
@@ -24,6 +25,9 @@ STORES = "/v1/memory_stores"
 
 class RemotePlace(Retentive):
     """A server with memory stores. Threads and event loops may share it."""
+
+    repeats_creations = True
+    """True if the server creates one store for all attempts of a request."""
 
     def __init__(self, address: Address, access: Access, *, actor: Actor | None, create: bool) -> None:
         self.client = Client(address, access)
@@ -113,7 +117,8 @@ class RemotePlace(Retentive):
             raise no_route("another workspace than that of the API key")
         given = {} if key is None else {"key": key}
         body = {"name": name, "description": description, "metadata": metadata, **given}
-        return objects.store_info((yield HttpRequest("POST", STORES, {}, body, repeats=key is not None)))
+        repeats = key is not None or self.repeats_creations
+        return objects.store_info((yield HttpRequest("POST", STORES, {}, body, repeats=repeats)))
 
     @exchange
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
@@ -172,7 +177,8 @@ class RemotePlace(Retentive):
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> HttpExchange[Removed]:
         """Permanently remove a memory store with its memories, versions and records."""
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
-        yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor))
+        with suppress(NotFound):  # it existed a moment ago, so an attempt whose answer was lost has erased it
+            yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor), repeats=True)
         return Removed(0, pending=False)
 
     @exchange

@@ -75,6 +75,14 @@ class Decide(WriteOperation[DecisionOutcome]):
         """Ids of the proposals."""
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Ids of the proposals."""
+        return {"done": result.done, "already": result.already, "with_them": result.with_them}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> DecisionOutcome:
+        """The first result without the summaries."""
+        return DecisionOutcome(tuple(kept["done"]), tuple(kept["already"]), tuple(kept["with_them"]))
+
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
         """Accept or refuse the proposals."""
         if writer.settings.read_only:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from retentive.errors import NotFound, RetentiveError
+from retentive.engine.idempotency import KEPT_S
+from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
+from retentive.place import new_store
 from retentive.server import cursors
-from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import forbidden
+from retentive.server.calls import NO_STORE, Json, RouteCall, ServedPlace
+from retentive.server.errors import forbidden, missing
 from retentive.server.objects import memory_store
-from retentive.storage.contract import StoreInfo
+from retentive.storage.contract import StoreInfo, now_us, sortable_id
+from retentive.values.records import RequestKey
+
+_CREATED = "created-store"
+"""Kind of the records of the ids of stores that requests created."""
+_MANY = 100
 
 
 def create_memory_store(
@@ -23,12 +32,40 @@ def create_memory_store(
         raise forbidden("the API key is limited to some paths, and cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: the patterns of the API key do not include this store")
-    made = call.place.opened.create_store(
-        name, description=description or "", metadata=metadata, key=key, workspace=call.caller.workspace_id
+    made = new_store(
+        call.place.opened.backend,
+        name,
+        description=description or "",
+        metadata=metadata,
+        key=key,
+        workspace=call.caller.workspace_id,
+        store_id=None if key is not None or call.request is None else _id_for(call.place, call.request),
     )
+    if made.erased_at is not None:
+        raise missing(NO_STORE)
     with suppress(RetentiveError):  # the leader finds it later
         call.place.webhooks.announce([made])
     return memory_store(made)
+
+
+def _id_for(place: ServedPlace, request: RequestKey) -> str:
+    """Id of the store that a request creates, the same for all its attempts."""
+    records, now = place.opened.records, time.time()
+    for name, record in records.list(_CREATED, limit=_MANY):
+        if json.loads(record)["time"] < now - KEPT_S:
+            records.put(_CREATED, name, None)
+    known = records.get(_CREATED, request.key)
+    if known is None:
+        about = {"id": sortable_id("memstore_", now_us()), "request": request.digest, "time": now}
+        known = json.dumps(about)
+        try:
+            records.put(_CREATED, request.key, known, expected=None)
+        except Conflict:
+            return _id_for(place, request)  # another attempt was faster
+    found = json.loads(known)
+    if found["request"] != request.digest:
+        raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
+    return str(found["id"])
 
 
 def list_memory_stores(

@@ -1,0 +1,221 @@
+"""Every method that changes something, over a connection that is cut after the server has committed.
+
+The client sends the request again: the reply is that of an uncut connection, and the change is made once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import pytest
+
+import retentive
+from faults.network.faults import Fault, InTurn
+from retentive import MemoryStore, Retentive
+from retentive.remote.access import Access, Address
+from retentive.remote.client import Client
+from retentive.remote.place import RemotePlace
+from retentive.remote.store import RemoteStore
+from retentive.transfer.import_files import Import
+from retentive.transfer.sources import TarSource
+from support.http_api import Api
+from support.protocols import S3
+from support.proxy import Proxy
+
+A, B = "/memories/a.md", "/memories/d/b.md"
+MAX_MESSAGES = 6
+
+
+@pytest.fixture
+def proxy(api: Api) -> Iterator[Proxy]:
+    with Proxy(urlsplit(api.url).port or 0, S3) as found:
+        yield found
+
+
+def tar() -> io.BytesIO:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name in ("imported/a.md", "imported/b.md"):
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return raw
+
+
+def proposal(store: MemoryStore) -> str:
+    return store.review.pending()[0].id
+
+
+def first(store: MemoryStore) -> str:
+    return store.memories()[0].id
+
+
+IN_STORE: dict[str, Callable[[MemoryStore], Any]] = {
+    "execute": lambda store: store.execute({"command": "create", "path": "/memories/x", "file_text": "x"}),
+    "clear": lambda store: store.clear(),
+    "batch": lambda store: store.batch([{"command": "append", "path": A, "file_text": "x"}] * 2),
+    "create": lambda store: store.create("/memories/x", "x", source="user"),
+    "write": lambda store: store.write(A, "x", if_version=store.load(A)[0].version_id),
+    "append": lambda store: store.append(A, "x"),
+    "edit": lambda store: store.edit(A, "two", "x"),
+    "insert": lambda store: store.insert(A, 0, "x"),
+    "delete": lambda store: store.delete("/memories/d"),
+    "rename": lambda store: store.rename("/memories/d", "/memories/e"),
+    "undo": lambda store: store.undo("HEAD"),
+    "undo_by": lambda store: store.undo_by("user:*", mode="force"),
+    "change_settings": lambda store: store.change_settings({"view_chars": 5_000}),
+    "by_id.update": lambda store: store.by_id.update(first(store), text="x", path="/memories/y"),
+    "by_id.delete": lambda store: store.by_id.delete(first(store)),
+    "history.undo": lambda store: store.history.undo("HEAD", path=A, session="s"),
+    "history.undo_by": lambda store: store.history.undo_by("user:*", mode="force"),
+    "history.undo_own": lambda store: store.history.undo_own(),
+    "history.restore": lambda store: store.history.restore("/memories", "HEAD~1"),
+    "history.redact": lambda store: store.history.redact([store.versions(A)[-1].id]),
+    "history.redact all_of": lambda store: store.history.redact(all_of="/memories/d"),
+    "history.erase": lambda store: store.history.erase(A),
+    "history.erase memory_id": lambda store: store.history.erase(memory_id=first(store)),
+    "review.accept": lambda store: store.review.accept([proposal(store)], actor="user:ann"),
+    "review.refuse": lambda store: store.review.refuse([proposal(store)], actor="user:ann"),
+    "upload": lambda store: list(Import(store, under="/memories").run(TarSource(tar()))),
+}
+"""Methods of a memory store that change something."""
+READING = {
+    "acting_as", "audit", "base", "by_id", "described", "directory", "download", "history", "id", "key",
+    "list_memories", "load", "load_at", "loaded", "memories", "memories_at", "name", "read", "replies", "review",
+    "search", "sender",
+    "settings", "through", "trust", "usage", "version_text", "versions", "view", "actor", "answer", "performed", "scan",
+    "sweep", "read_only", "default_sender",
+    "by_id.get", "history.log", "history.changes", "history.show", "history.diff", "history.differences",
+    "history.text_at", "history.blame", "history.page", "history.feed", "history.newest", "history.default_sender",
+    "review.pending", "review.show", "review.decisions", "by_id.default_sender", "review.default_sender",
+}  # fmt: skip
+"""Names that change nothing, or that other cases call."""
+
+
+def test_every_method_is_here() -> None:
+    """`trust` has its own test of repeated requests."""
+    from retentive.remote.history import RemoteHistory
+    from retentive.remote.identified import RemoteById
+    from retentive.remote.review import RemoteReview
+
+    parts: dict[str, type] = {"": RemoteStore, "by_id.": RemoteById, "history.": RemoteHistory, "review.": RemoteReview}
+    names = {f"{start}{name}" for start, kind in parts.items() for name in dir(kind) if not name.startswith("_")}
+    assert names - READING == {name.partition(" ")[0] for name in IN_STORE}
+
+
+def prepared(place: Retentive, name: str) -> MemoryStore:
+    """A store with some changes and a proposal."""
+    store = place.store(name[-250:])
+    store.create(A, "one\n", actor="user:ann")
+    store.write(A, "two\n")
+    store.write(A, "two\nthree\n")
+    store.write(B, "b", actor="user:ann")
+    store.write(B, "c")
+    store.change_settings({"review": ["session:*"]})
+    store.write(A, "proposed\n", actor="session:s1")
+    return store
+
+
+def plain(value: object) -> str:
+    """A value without ids, times and names of stores."""
+    return re.sub(r"[a-z]+_[0-9a-f]{32}|\d{4}-\d\d-\d\d[^'\",)]*|datetime\.datetime\([^)]*\)", "_", repr(value))
+
+
+def state(store: MemoryStore) -> list[str]:
+    """Everything that a change changes: versions, proposals, settings and memories."""
+    memories = [(each.path, store.version_text(each.version_id)) for each in store.memories()]
+    proposals = [each.summary for each in store.review.pending()]
+    return [plain(each) for each in (store.versions(), memories, proposals, store.settings())]
+
+
+@pytest.mark.parametrize("name", IN_STORE)
+def test_a_change_whose_answer_is_lost(api: Api, proxy: Proxy, remote: Retentive, name: str) -> None:
+    """Each message of the call in turn loses its answer, until the call has no more messages."""
+    uncut = prepared(remote, f"uncut {name}")
+    expected, after = plain(IN_STORE[name](uncut)), state(uncut)
+    for number in range(1, MAX_MESSAGES):
+        store = prepared(remote, f"cut {number} {name}")
+        with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
+            through = opened.store(store.id)
+            proxy.done.clear()
+            proxy.plan = InTurn([Fault("message", number, "answer", "reset")])
+            proxy.cut_all()
+            assert plain(IN_STORE[name](through)) == expected
+            proxy.heal()
+        assert state(store) == after
+        if proxy.done.total() == 0:
+            assert number > 1
+            return
+    pytest.fail("the call has more messages than this test has cuts")
+
+
+IN_PLACE: dict[str, Callable[[Retentive, str], Any]] = {
+    "store": lambda place, key: place.store(f"{key} new").id != "",
+    "create_store with a key": lambda place, key: place.create_store("made", key=f"{key} 2").name,
+    "create_store": lambda place, key: place.create_store(f"made {key}").name,
+    "update_store": lambda place, key: place.update_store(key, name="other", metadata={"a": "b"}).metadata,
+    "archive_store": lambda place, key: place.archive_store(key).archived_at is not None,
+    "erase": lambda place, key: place.erase(key),
+}
+
+
+def test_every_method_of_the_place_is_here() -> None:
+    reading = {"described", "get_store", "list_stores", "stores", "through", "close", "records", "default_sender",
+               "repeats_creations"}  # fmt: skip
+    transfers = {"upload"}  # tests/features/server/test_imports.py
+    names = {name for name in dir(RemotePlace) if not name.startswith("_")}
+    assert names - reading - transfers == {name.partition(" ")[0] for name in IN_PLACE}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_change_of_stores_whose_answer_is_lost(api: Api, proxy: Proxy, remote: Retentive, name: str) -> None:
+    """Stores are made, changed and erased once."""
+
+    def changed(place: Retentive, key: str) -> tuple[str, list[str]]:
+        """The reply, and the stores that are there after it, without the name of this case."""
+        remote.store(key)
+        reply = plain(IN_PLACE[name](place, key))
+        there = (f"{each.name} {each.key} {each.metadata}" for each in remote.stores())
+        return reply.replace(key, "KEY"), sorted(each.replace(key, "KEY") for each in there if key in each)
+
+    expected = changed(remote, f"uncut {name}!")
+    for number in range(1, MAX_MESSAGES):
+        with retentive.open(proxy.through(api.url), api_key=api.key) as opened:
+            proxy.done.clear()
+            proxy.plan = InTurn([Fault("message", number, "answer", "reset")])
+            proxy.cut_all()
+            assert changed(opened, f"cut {number} {name}!") == expected
+            proxy.heal()
+        if proxy.done.total() == 0:
+            assert number > 1
+            return
+    pytest.fail("the call has more messages than this test has cuts")
+
+
+def test_the_async_client_repeats_them_too(api: Api, proxy: Proxy, remote: Retentive) -> None:
+    """Both transports run the same exchanges; these are some of each kind."""
+    store = prepared(remote, "async lost answers")
+    described = cast("RemoteStore", store).described
+
+    async def run() -> None:
+        address, access = Address.parse(proxy.through(api.url)), Access(api.key)
+        client = Client(address, access)
+        for change in (
+            lambda: described.insert(A, 0, "x"),
+            lambda: described.history.undo("HEAD"),
+            lambda: described.by_id.update(first(store), text="y"),
+            lambda: described.upload(lambda: iter([tar().getvalue()]), "/memories"),
+        ):
+            before = len(store.history.changes())
+            proxy.plan = InTurn([Fault("message", number, "answer", "reset") for number in (1, 1)])
+            proxy.cut_all()
+            await client.run_async(cast("Any", change()))
+            assert len(store.history.changes()) == before + 1
+        await client.aclose()
+
+    asyncio.run(run())
+    assert proxy.done.total() >= 7

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,7 +21,7 @@ from retentive.console.visits import LiveChanges, store_url
 from retentive.engine.operation import Read
 from retentive.errors import RetentiveError
 from retentive.server.errors import HttpError
-from retentive.server.events import Hub, Run
+from retentive.server.events import Hub, Run, arrived
 from retentive.server.keys import KeyRecord
 from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
@@ -132,8 +132,7 @@ class Live:
         with self._viewing(changes.store, token) as (room, viewer):
             seen: Position | None = None
             while True:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(viewer.turn.wait(), self._keep_alive_s)
+                await arrived(viewer.turn, self._keep_alive_s)
                 if viewer.is_signed_out:
                     yield SIGNED_OUT
                 if viewer.is_signed_out or room.is_over:
@@ -178,8 +177,7 @@ class Live:
                     news.clear()
                     if await self._look(room):
                         await self.sleep(READ_GAP_S)
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(news.wait(), self._check_s)
+                    await arrived(news, self._check_s)
         except (RetentiveError, HttpError):
             return  # the pages connect again, with the id of their last message
         finally:

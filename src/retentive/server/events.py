@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -40,6 +40,20 @@ class _Watch:
     streams: set[asyncio.Event] = field(default_factory=set)
     poke: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+
+
+async def arrived(news: asyncio.Event, within_s: float) -> bool:
+    """Wait for an event for some time. Returns whether it is set.
+
+    `asyncio.wait_for` of Python 3.11 loses a cancellation that comes when the event does: the stream of a client that
+    is gone would never end.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            await news.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 class Hub:
@@ -90,7 +104,7 @@ class Hub:
                 for change in batch.items:
                     yield _event(change, events.store.id)
                 cursor = batch.next
-                if len(batch.items) < BATCH and not await self._arrived(news):
+                if len(batch.items) < BATCH and not await arrived(news, self._keep_alive_s):
                     yield b": keep-alive\n\n"
             yield STOPPING
 
@@ -104,13 +118,6 @@ class Hub:
             return await self._run(read)
         except (RetentiveError, HttpError):
             return None
-
-    async def _arrived(self, news: asyncio.Event) -> bool:
-        try:
-            await asyncio.wait_for(news.wait(), self._keep_alive_s)
-        except TimeoutError:
-            return False
-        return True
 
     @contextmanager
     def watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
@@ -135,8 +142,7 @@ class Hub:
         while not self.is_stopping:
             if not all(news.is_set() for news in watch.streams):  # otherwise all read anyway
                 known = await self._told(store, watch, known)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(watch.poke.wait(), self._poll_s)
+            await arrived(watch.poke, self._poll_s)
             watch.poke.clear()
 
     async def _told(self, store: MemoryStore, watch: _Watch, known: str) -> str:

@@ -130,8 +130,11 @@ def test_a_page_gets_the_rows_of_its_filter(person: Person, store: MemoryStore, 
         assert revisions(found.data) == list(map(str, expected)), query
 
 
-def test_other_changes_are_named_messages(api: Api, person: Person, store: MemoryStore, at: str) -> None:
+def test_other_changes_are_named_messages(
+    api: Api, person: Person, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`changed` for settings, and `waiting` for proposals, the latter for those who review."""
+    monkeypatch.setattr(live, "GAP_S", 0.0)
     store.change_settings({"review": ["session:new"]})
     shown = str(revision_of(store))
     store.create("/memories/p.md", "x", actor="session:new")

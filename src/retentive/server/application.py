@@ -127,6 +127,18 @@ class Server:
         check_workspace(request.headers, caller.key)
         return caller
 
+    async def _answer_upload(
+        self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any], reserve: Callable[[int], None]
+    ) -> Response:
+        """Answer a request whose body is a file. The store is checked before the body is read."""
+        await self.workers.run(partial(call.answered_by, _check_target, {}))
+        upload = await read_upload(request, call.caller.key, reserve)
+        try:
+            return await self._answer_call(request, route, replace(call, uploaded=upload), fields)
+        except HttpError:
+            upload.give_up()
+            raise
+
     async def _answer(self, request: Request, route: Route, reserve: Callable[[int], None]) -> Response:
         caller = await self.admitted(request, route.path)
         check_beta(request.headers)
@@ -141,11 +153,16 @@ class Server:
             request.path_params,
         )
         if route.upload:
-            await self.workers.run(partial(call.answered_by, _check_target, {}))
-            call = replace(call, uploaded=await read_upload(request, caller.key, reserve))
-        elif route.method == "POST":
+            return await self._answer_upload(request, route, call, fields, reserve)
+        if route.method == "POST":
             store = (lambda: call.store) if "memory_store_id" in call.ids else None
             fields |= read_fields(route.body, read_object(await self.read_body(request, caller.key, store, reserve)))
+        return await self._answer_call(request, route, call, fields)
+
+    async def _answer_call(
+        self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any]
+    ) -> Response:
+        """Call the handler in a thread, and answer what it returns."""
         if route.method != "GET":
             call = replace(call, request=read_request_key(request.headers, call, fields))
         work = partial(_answered, call, route, fields)
@@ -234,11 +251,12 @@ class Server:
 
 def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> RouteAnswer:
     """Call the handler. An upload is closed at its end, which may be after the deadline."""
-    try:
+    if call.uploaded is None:
         return call.answered_by(route.handler, fields)
-    finally:
-        if call.uploaded is not None:
-            call.uploaded.file.close()
+    if call.uploaded.is_taken():
+        raise overloaded("the request was given up before it began")
+    with call.uploaded.file:
+        return call.answered_by(route.handler, fields)
 
 
 def _check_target(call: RouteCall) -> Json:

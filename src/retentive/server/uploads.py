@@ -34,6 +34,20 @@ class Upload:
 
     file: IO[bytes] = field(repr=False)
     digest: str
+    _owner: list[None] = field(default_factory=lambda: [None], repr=False)
+
+    def is_taken(self) -> bool:
+        """Take the file, to close it at the end; return whether somebody else has it. Thread-safe."""
+        try:
+            self._owner.pop()  # atomic
+        except IndexError:
+            return True
+        return False
+
+    def give_up(self) -> None:
+        """Close the file if no handler has it."""
+        if not self.is_taken():
+            self.file.close()
 
 
 async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int], None]) -> Upload:

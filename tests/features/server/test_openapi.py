@@ -16,6 +16,7 @@ from retentive import MemoryStore
 from retentive.server.keys import id_in
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
+from retentive.server.table.transfers import ARCHIVES
 from support.http_api import Api
 from support.profiles import FULL, LONG, sized
 
@@ -66,6 +67,17 @@ def test_wrong_values_get_a_documented_answer(api: Api, ids: dict[str, str], rou
             assert api.send(route.method, path + query, sent).status < 500
 
 
+_ARCHIVES = f"""\
+import schemathesis
+
+
+@schemathesis.serializer(*{ARCHIVES!r})
+def any_bytes(context, value):
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+"""
+"""Hooks of Schemathesis, which does not know how to send archives."""
+
+
 @pytest.mark.skipif(not LONG, reason="takes a minute; runs in the long profile")
 @pytest.mark.parametrize("scope", ["admin", "read"])
 def test_schemathesis(api: Api, store: MemoryStore, ids: dict[str, str], scope: str, tmp_path: Path) -> None:
@@ -81,11 +93,13 @@ def test_schemathesis(api: Api, store: MemoryStore, ids: dict[str, str], scope: 
     lines += ["parameters = { " + ", ".join(f'"path.{name}" = "x"' for name in ids) + " }"]
     lines += ["[[operations]]", f"include-operation-id = {json.dumps(sorted(STREAMS))}", "enabled = false"]
     (tmp_path / "schemathesis.toml").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "archives.py").write_text(_ARCHIVES, "utf-8")
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{api.url}/openapi.json", "--no-color"]
     command += ["--header", f"Authorization: Bearer {key}", "--phases", "coverage,fuzzing,stateful"]
     command += ["--checks", "all", "--exclude-checks", "positive_data_acceptance", "--continue-on-failure"]
     command += ["--max-examples", sized(quick="1", long="30", full="300")]
     command += [] if FULL else ["--seed", "1"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["SCHEMATHESIS_HOOKS"] = "archives.py"
     found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout[-20_000:]

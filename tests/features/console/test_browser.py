@@ -7,11 +7,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from features.console.test_hostile import plant, urls
 from retentive import MemoryStore
+from retentive.console.report import of_changes, of_store
+from retentive.history.reads import LogFilter
 from support.http_api import Api
 from support.profiles import LONG, REQUIRED
 
@@ -86,6 +89,25 @@ def test_nothing_hostile_runs_or_loads(
             is_page = "/children/" not in url  # a part of one, without a style sheet
             assert page.evaluate("document.documentElement.scrollWidth") <= width or not is_page, url
     assert [each for each in problems if "Failed to load resource" not in each] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_opens_from_a_file_and_loads_nothing(
+    browser: Browser, planted: MemoryStore, tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    asked, problems = list[str](), list[str]()
+    for name, made in {"store": of_store(planted), "changes": of_changes(planted, LogFilter())}.items():
+        file = tmp_path / f"{name}.html"
+        file.write_text(made.html, "utf-8")
+        page = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 900}, bypass_csp=False)
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(file.as_uri())
+        assert page.evaluate("window.pwned") is None
+        assert page.evaluate("getComputedStyle(document.querySelector('.card')).borderRadius") == "8px"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.close()
+    assert (len(asked), problems) == (2, [])
 
 
 @pytest.mark.parametrize("js", [True, False], ids=["with JavaScript", "without"])

@@ -78,12 +78,13 @@ def _content(visit: Visit, memory: Memory, text: str, view: str) -> dict[str, ob
         found = visit.store.history.page(memory_id=memory.id, limit=VERSIONS, after=after)
         return {"versions": [each.version for each in found.items], "following": found.next}
     first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
-    lines = _blamed(visit.store.history.blame(memory.path)) if view == "blame" else _raw(text)
+    lines = _blamed(visit.store.history.blame(memory.path)) if view == "blame" else raw_lines(text)
     shown = lines[first - 1 : first - 1 + LINES]
     return {"lines": shown, "first": first, "total": len(lines), "last": first - 1 + len(shown)}
 
 
-def _raw(text: str) -> list[SourceLine]:
+def raw_lines(text: str) -> list[SourceLine]:
+    """The lines of a text."""
     rows = text.split("\n")
     if rows[-1] == "":
         rows.pop()
@@ -122,7 +123,7 @@ def by_id(visit: Visit) -> PageAnswer:
 def show_version(visit: Visit) -> PageAnswer:
     """One version with its text."""
     version, text = _version(visit)
-    lines = [] if text is None else _raw(text)
+    lines = [] if text is None else raw_lines(text)
     first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
     shown = lines[first - 1 : first - 1 + LINES]
     values = {

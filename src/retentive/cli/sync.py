@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
 
 if TYPE_CHECKING:
-    from retentive.sync.session import SyncReport, SyncSession
+    from retentive.store import MemoryStore
+    from retentive.sync.session import SyncOptions, SyncReport, SyncSession
+
+_FEW = 5  # paths that a line of --status names
+
+_JSON = (
+    'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status, {'
+    '"synchronised_at", "files", "here", "store", "awaiting_review", "conflicts"}.'
+)
 
 
-@output.command(json='Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round.')
+@output.command(json=_JSON)
 @click.argument("directory")
 @click.option("--watch", "is_watching", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--status", "is_asking", is_flag=True, help="Show how far both sides differ, and change nothing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option("--confirm-deletes", "confirmed", is_flag=True, help="Delete memories even if most files are gone.")
 @click.option(
@@ -29,7 +40,14 @@ if TYPE_CHECKING:
     help="Leave out files and directories that match, such as 'drafts' or '*.tmp'.",
 )
 def sync(
-    location: Location, directory: str, *, is_watching: bool, dry_run: bool, confirmed: bool, ignored: tuple[str, ...]
+    location: Location,
+    directory: str,
+    *,
+    is_watching: bool,
+    is_asking: bool,
+    dry_run: bool,
+    confirmed: bool,
+    ignored: tuple[str, ...],
 ) -> None:
     """Synchronise DIRECTORY with the memory store, both ways: edits, deletions and renames.
 
@@ -39,10 +57,18 @@ def sync(
     links, files that are not text, files with sensitive values, and those that .retentive-ignore or --ignore name stay
     as they are.
 
-    Prints a line for each path: what became of it, where, and why. Exits with status 6 if something needs attention.
+    Prints a line for each path: what became of it, where, and why; with --status, how many files and memories changed
+    since the last time, and their paths, also while another process synchronises. Exits with status 6 if something
+    needs attention: with --status, if there are conflict copies.
     """
     from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import
 
+    if is_asking and (is_watching or dry_run or confirmed):
+        raise click.UsageError("--status can only be combined with --ignore.")
+    if is_asking:
+        with location.existing() as store, naming("Directory", directory):
+            _print_status(store, directory, SyncOptions(ignored=ignored))
+        return
     options = SyncOptions(ignored=ignored, confirmed=confirmed, dry_run=dry_run)
     with location.created() as store, naming("Directory", directory), opened(store, directory, options) as session:
         if is_watching:
@@ -74,5 +100,34 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
         rows="files",
         plain=rows,
         notes=[f"{'Would be: ' if dry_run else ''}{totals}.", *unsettled],
-        status=status_of("conflict") if is_last and report.needs_attention and not dry_run else 0,
+        status=status_of("conflict") if is_last and report.needs_attention else 0,
     )
+
+
+def _print_status(store: MemoryStore, directory: str, options: SyncOptions) -> None:
+    from retentive.sync.status import sync_status  # noqa: PLC0415 - slow to import
+
+    found = sync_status(store, directory, options)
+    at = found.synchronised_at
+    lists = {
+        "changed here": found.here,
+        "changed in the store": found.store,
+        "await review": found.awaiting_review,
+        "conflict copies": found.conflicts,
+    }
+    rows = [
+        ("last synchronised", "never" if at is None else output.local_time(at)),
+        ("files on both sides", f"{found.files:,}"),
+        *((name, _listed(paths)) for name, paths in lists.items()),
+    ]
+    output.emit(
+        asdict(found) | {"synchronised_at": None if at is None else output.exact_time(at)},
+        plain=rows,
+        shown=[layouts.Aligned(rows, ("yellow",))],
+        status=status_of("conflict") if found.conflicts else 0,
+    )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _FEW:,} more" if len(paths) > _FEW else ""
+    return f"{len(paths):,}" + (f": {', '.join(paths[:_FEW])}{more}" if paths else "")

@@ -155,17 +155,8 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
     """Open a directory to synchronise it. Raises `InvalidInput`, `NotFound`, and `Unavailable` if it is in use."""
     given = options or SyncOptions()
     states = given.states or state_folder(os.environ)
-    path = expanded(directory)
-    try:
-        folder = Folder(path)
-    except FileNotFoundError:
-        raise NotFound("the directory does not exist; create it first") from None
-    except NotADirectoryError:
-        raise InvalidInput("this is a file; a directory is synchronised") from None
-    except OSError:
-        raise PermissionDenied("the directory cannot be read") from None
-    try:
-        if is_inside(states, path):
+    with opened_folder(directory) as folder:
+        if is_inside(states, folder.path):
             raise InvalidInput("the folder of the state files must not be inside the directory")
         chosen = SyncOptions(given.ignored, given.confirmed, given.dry_run, given.machine or machine_name(), states)
         with opened_state(folder, store.id, states, confirmed=given.confirmed) as state:
@@ -173,6 +164,21 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
             if not given.dry_run:
                 folder.clean(partial(_is_stored, store))
             yield session
+
+
+@contextmanager
+def opened_folder(directory: str) -> Iterator[Folder]:
+    """Open a directory. Raises `InvalidInput`, `NotFound` and `PermissionDenied`."""
+    try:
+        folder = Folder(expanded(directory))
+    except FileNotFoundError:
+        raise NotFound("the directory does not exist; create it first") from None
+    except NotADirectoryError:
+        raise InvalidInput("this is a file; a directory is synchronised") from None
+    except OSError:
+        raise PermissionDenied("the directory cannot be read") from None
+    try:
+        yield folder
     finally:
         folder.close()
 

@@ -89,6 +89,15 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
         os.close(lock.descriptor)
 
 
+def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:
+    """The state of a directory and a store and when it was saved, in seconds since 1970, without the lock."""
+    token = _marked(folder)
+    found = None if token is None else _load(states, token)
+    if found is None or found.store_id != store_id:
+        return None, None
+    return found, os.stat(os.path.join(states, f"{found.token}.json")).st_mtime
+
+
 def save(state: SyncState, states: str) -> None:
     """Write the state; a crash leaves the old or the new one."""
     kept = {"format": _FORMAT, **asdict(state)}

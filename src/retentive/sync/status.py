@@ -1,0 +1,68 @@
+"""How far a directory and a store are synchronised, told without synchronising anything and without a lock."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from retentive.store import MemoryStore
+from retentive.sync.folder import is_ignored
+from retentive.sync.session import SyncOptions, opened_folder
+from retentive.sync.state import Base, saved_state, state_folder
+from retentive.values.paths import ROOT
+
+_CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStatus:
+    """State of both sides against the last common one; paths in order.
+
+    `synchronised_at` is when something was last synchronised, None if never; `files` were then the same on both sides.
+    `here` are files that were created, changed or deleted since then, `store` such memories, and `awaiting_review`
+    files that were sent for review. `conflicts` are conflict copies that nobody has merged and deleted yet.
+    """
+
+    synchronised_at: datetime | None
+    files: int
+    here: tuple[str, ...]
+    store: tuple[str, ...]
+    awaiting_review: tuple[str, ...]
+    conflicts: tuple[str, ...]
+
+
+def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> SyncStatus:
+    """Compare a directory and a store with what they had when they were last synchronised. Changes nothing.
+
+    Raises `InvalidInput`, `NotFound` and `PermissionDenied` as `opened` does.
+    """
+    settings = store.settings()
+    with opened_folder(directory) as folder:
+        states = options.states or state_folder(os.environ)
+        state, at = saved_state(folder, states, store.id)
+        ignored = (*options.ignored, *folder.patterns())
+        bases: Mapping[str, Base] = {} if state is None else state.bases
+        known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
+        found = folder.scan(known, ignored, settings.max_memory_bytes)
+    here = {path: file.sha256 for path, file in found.files.items()}
+    there = {memory.path: memory.version_id for memory in store.memories()}
+    left_out = {*found.skipped, *found.waiting}
+    return SyncStatus(
+        None if at is None else datetime.fromtimestamp(at, UTC),
+        len(bases),
+        _differing({path: base.local_sha256 for path, base in bases.items()}, here, ignored, left_out),
+        _differing({path: base.version_id for path, base in bases.items()}, there, ignored, left_out),
+        tuple(sorted({} if state is None else state.offered)),
+        tuple(sorted(path for path in here if _CONFLICT.search(path))),
+    )
+
+
+def _differing(
+    old: Mapping[str, str], new: Mapping[str, str], ignored: tuple[str, ...], left_out: set[str]
+) -> tuple[str, ...]:
+    """Paths whose values differ, without those that are not synchronised."""
+    changed = (path for path in sorted({*old, *new} - left_out) if old.get(path) != new.get(path))
+    return tuple(path for path in changed if not is_ignored(path.removeprefix(f"{ROOT}/"), ignored))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 PROFILES = ("quick", "long", "full")
@@ -22,3 +24,14 @@ REQUIRED = os.environ.get("RETENTIVE_SERVERS") == "required"
 def sized(*, quick: T, long: T, full: T) -> T:
     """Return the size for the current profile."""
     return {"quick": quick, "long": long, "full": full}[PROFILE]
+
+
+def combined(first: Iterable[Any], *others: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the combinations of values in the full profile; otherwise each first value with one, in turn.
+
+    The turns differ, so that all values of each of the others occur, also together.
+    """
+    if FULL:
+        return list(product(first, *others))
+    all_others = list(product(*others))
+    return [(each, *all_others[at % len(all_others)]) for at, each in enumerate(first)]

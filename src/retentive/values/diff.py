@@ -98,6 +98,15 @@ class Merged:
     conflicts: tuple[MergeConflict, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class MergePart:
+    """A part of a merge: the texts of both sides where they conflict, otherwise the merged text, twice."""
+
+    ours: str = field(repr=False)
+    theirs: str = field(repr=False)
+    conflict: MergeConflict | None = None
+
+
 def lines(text: str) -> list[str]:
     r"""Split a text into lines, each with its `\n`. Only the last line may lack a `\n`."""
     ended = text.split("\n")
@@ -157,22 +166,34 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
     A change made by only one side is applied. A change made by both sides is applied once. Different changes that
     overlap or are adjacent (no unchanged line between them) conflict, as in Git.
     """
+    parts = merge_parts(base, ours, theirs)
+    conflicts = tuple(part.conflict for part in parts if part.conflict is not None)
+    return Merged(None, conflicts) if conflicts else Merged("".join(part.ours for part in parts))
+
+
+def merge_parts(base: str, ours: str, theirs: str) -> list[MergePart]:
+    """The parts of a three-way merge, in order: merged text, and in between the places where both sides conflict."""
     before, sides = lines(base), (lines(ours), lines(theirs))
-    text: list[str] = []
-    conflicts: list[MergeConflict] = []
+    found: list[MergePart] = []
     at, shifts = 0, [0, 0]  # line in base + shift of a side = line on that side
     for start, end, edits in _touching(before, sides):
         firsts = [start + shift for shift in shifts]
         for change, side in edits:
             shifts[side] += len(change.added) - len(change.removed)
         spans = [(first, end + shift) for first, shift in zip(firsts, shifts, strict=True)]
-        parts = [rows[slice(*span)] for rows, span in zip(sides, spans, strict=True)]
+        ours, theirs = ("".join(rows[slice(*span)]) for rows, span in zip(sides, spans, strict=True))
         changed = {side for _, side in edits}
-        if len(changed) == 2 and parts[0] != parts[1]:
-            conflicts.append(MergeConflict((start, end), spans[0], spans[1]))
-        text += before[at:start] + parts[min(changed)]
+        found.append(_same("".join(before[at:start])))
+        if len(changed) == 2 and ours != theirs:
+            found.append(MergePart(ours, theirs, MergeConflict((start, end), spans[0], spans[1])))
+        else:
+            found.append(_same(theirs if changed == {1} else ours))
         at = end
-    return Merged(None, tuple(conflicts)) if conflicts else Merged("".join(text + before[at:]))
+    return [*found, _same("".join(before[at:]))]
+
+
+def _same(text: str) -> MergePart:
+    return MergePart(text, text)
 
 
 def _touching(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from retentive.console import differences
+import hashlib
+
+from retentive.by_id import read_memory
+from retentive.console import conflicts, differences
 from retentive.console.pages.tree import parsed
 from retentive.console.visible import is_hidden
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.errors import Conflict, NotFound
 from retentive.server.errors import invalid
 from retentive.storage.contract import Memory
+from retentive.store import core_of
 from retentive.values import diff
 from retentive.values.records import Written
+
+MAX_PLACES = 50
+"""Places of a conflict with a choice for each; with more, the text is edited as a whole."""
 
 
 def edit(visit: Visit) -> PageAnswer:
@@ -30,35 +37,93 @@ def _form(path: str, text: str, version_id: str, *, is_new: bool = False) -> Htm
 
 
 def _save(visit: Visit, path: str) -> PageAnswer:
-    base_id = visit.given("version")
-    text = _typed(visit, visit.store.version_text(base_id))
+    """Save the text, or the choices of the conflict page, if the memory is still the version that the page showed."""
+    seen_id, choosing = visit.given("version"), visit.given("choose")
+    text = typed = _typed(visit, _text_of(visit, seen_id))
+    is_edited = choosing != "" and visit.given("filled") not in {"", _digest(typed)}
+    if choosing:
+        text = _chosen(visit, seen_id)
+    if choosing == "show" or is_edited:
+        return _conflict(visit, path, text, seen_id, is_shown=True, edited=typed if is_edited else None)
     try:
-        written = visit.store.write(path, text, if_version=base_id)
+        written = visit.store.write(path, text, if_version=seen_id)
     except (Conflict, NotFound):
-        return _conflict(visit, path, text, base_id)
+        return _conflict(visit, path, text, seen_id)
     return _saved(visit, written)
 
 
-def _conflict(visit: Visit, path: str, mine: str, base_id: str) -> PageAnswer:
-    """The page after somebody else changed the memory: both changes, and the merged text."""
-    base = visit.store.version_text(base_id)
-    try:
-        memory, theirs = visit.store.load(path)
-    except NotFound:
-        memory, theirs = None, ""
-    merged = diff.merge(base, mine, theirs)
-    newest = visit.store.history.log(path, limit=1)
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _chosen(visit: Visit, seen_id: str) -> str:
+    """The own text merged with that of the conflict page, with the pick for each place."""
+    theirs = _text_of(visit, seen_id)
+    parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
+    return conflicts.chosen(parts, _picks(visit))
+
+
+def _picks(visit: Visit) -> list[str]:
+    return [visit.given(f"place-{number}") for number in range(MAX_PLACES)]
+
+
+def _text_of(visit: Visit, version_id: str) -> str:
+    """Text of a version; that of a memory that does not exist, which has no version, is empty."""
+    return visit.store.version_text(version_id) if version_id else ""
+
+
+def _conflict(
+    visit: Visit, path: str, mine: str, base_id: str, *, is_shown: bool = False, edited: str | None = None
+) -> PageAnswer:
+    """The page after somebody else changed the memory: both changes, the places to decide, and the merged text.
+
+    With `is_shown`, `mine` is the text with the choices of that page, unless the memory was changed once more.
+    `edited` is a text that was edited there beside the choices, so that none of them is dropped without a word.
+    """
+    memory, theirs = _present(visit, path, base_id)
+    text, picks = mine, list[str]()
+    if is_shown and memory is not None and memory.version_id == base_id:
+        base_id, picks = visit.given("base"), _picks(visit)
+        mine = _line_ends(visit.given("mine"), theirs)
+    base = _text_of(visit, base_id)
+    parts = [] if memory is None else diff.merge_parts(base, mine, theirs)
+    if parts and not picks:
+        text = conflicts.chosen(parts, [])
+    text = text if edited is None else edited
+    places = conflicts.places(parts, picks)
+    at = path if memory is None else memory.path
+    newest = visit.store.history.log(at, limit=1)
     values = {
-        "path": path,
+        "path": at,
+        "was": path,
         "version_id": "" if memory is None else memory.version_id,
+        "base_id": base_id,
         "by": newest[0] if newest else None,
-        "theirs": differences.shown(path, base, None if memory is None else theirs),
-        "mine": differences.shown(path, base, mine),
-        "text": mine if merged.text is None else merged.text,
-        "overlaps": len(merged.conflicts),
+        "theirs": differences.shown(at, base, None if memory is None else theirs),
+        "mine": differences.shown(at, base, mine),
+        "mine_text": mine,
+        "text": text,
+        "places": places if len(places) <= MAX_PLACES else [],
+        "overlaps": len(places),
+        "is_shown": bool(picks),
+        "is_edited": edited is not None,
+        "filled": _digest(text),
         "area": "tree",
     }
-    return HtmlPage("conflict.html", values, 409, title=f"Conflict: {path}")
+    return HtmlPage("conflict.html", values, 409, title=f"Conflict: {at}")
+
+
+def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
+    """The memory as it is now, also if it was renamed meanwhile; None if it was deleted."""
+    try:
+        return visit.store.load(path)
+    except NotFound:
+        pass
+    try:
+        memory_id = visit.store.history.show(base_id)[0].memory_id if base_id else ""
+        return core_of(visit.store).found(read_memory(memory_id)) if memory_id else (None, "")
+    except NotFound:
+        return None, ""
 
 
 def create(visit: Visit) -> PageAnswer:
@@ -105,7 +170,11 @@ def _load(visit: Visit, path: str) -> tuple[Memory, str]:
 
 def _typed(visit: Visit, before: str) -> str:
     """The text of the form. Browsers send CRLF for each end of a line."""
-    text = visit.given("text").replace("\r\n", "\n")
+    return _line_ends(visit.given("text"), before)
+
+
+def _line_ends(typed: str, before: str) -> str:
+    text = typed.replace("\r\n", "\n")
     return text.replace("\n", "\r\n") if "\r\n" in before else text
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
+from retentive.by_id import read_memory
 from retentive.console import differences
+from retentive.console.differences import Shown
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
-from retentive.review.proposals import DecisionOutcome, ProposedChange
+from retentive.review.proposals import DecisionOutcome, ProposedChange, foundations
 from retentive.server.errors import invalid
+from retentive.storage.contract import Actor, Memory
+from retentive.store import core_of
+from retentive.values import diff
 
 QUEUE = 100
 
@@ -23,28 +31,70 @@ def proposal(visit: Visit) -> PageAnswer:
     return _proposal(visit, visit.ids["proposal_id"])
 
 
-def _proposal(visit: Visit, proposal_id: str, outcome: DecisionOutcome | None = None) -> HtmlPage:
+def _proposal(
+    visit: Visit, proposal_id: str, outcome: DecisionOutcome | None = None, *, is_late: bool = False
+) -> HtmlPage:
     review = visit.store.review
     try:
         found, texts = review.show(proposal_id)
     except NotFound:
         raise not_found("proposal") from None
     pending = review.pending()
+    below = foundations(pending).get(proposal_id, set())
+    files = [_shown(visit, *each, is_alone=not below) for each in texts]
+    merged = [each for each in files if each.state == "merged"]
     values = {
         "pending": pending[:QUEUE],
         "total": len(pending),
         "shown": found,
-        "files": [
-            differences.shown(
-                each.path or each.before or "", before, None if each.operation == "deleted" else after, note=_note(each)
-            )
-            for each, before, after in texts
-        ],
+        "files": files,
+        "is_merged": bool(merged) and not any(each.state == "clash" for each in files),
+        "seen": " ".join(each.version_id for each in merged),
+        "is_late": is_late,
+        "below": sorted(below),
         "obstacles": () if outcome is None else outcome.obstacles,
         "decisions": (),
         "area": "review",
     }
-    return HtmlPage("review.html", values, 200 if outcome is None else 409, title="Review")
+    return HtmlPage("review.html", values, 409 if is_late or outcome is not None else 200, title="Review")
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedFile:
+    """What a proposal does to one memory.
+
+    `state` is `merged` if the memory was edited after the proposal and both texts can be merged, which the difference
+    then shows, `clash` if they cannot, and otherwise empty. `version_id` is the version with which it is merged.
+    """
+
+    difference: Shown
+    state: Literal["", "merged", "clash"] = ""
+    version_id: str = ""
+    by: Actor | None = None
+
+
+def _shown(
+    visit: Visit, change: ProposedChange, before: str | None, after: str | None, *, is_alone: bool
+) -> ProposedFile:
+    path = change.path or change.before or ""
+    plain = differences.shown(path, before, None if change.operation == "deleted" else after, note=_note(change))
+    present = _present(visit, change.memory_id) if is_alone and change.operation == "modified" else None
+    if present is None or present[1] == before or before is None or after is None:
+        return ProposedFile(plain)
+    memory, text = present
+    newest = visit.store.history.log(memory_id=memory.id, limit=1)
+    by = newest[0].actor if newest else None
+    merged = diff.merge(before, text, after).text
+    if merged is None:
+        return ProposedFile(plain, "clash", memory.version_id, by)
+    return ProposedFile(differences.shown(path, text, merged), "merged", memory.version_id, by)
+
+
+def _present(visit: Visit, memory_id: str) -> tuple[Memory, str] | None:
+    try:
+        return core_of(visit.store).found(read_memory(memory_id))
+    except NotFound:
+        return None
 
 
 def _note(change: ProposedChange) -> str:
@@ -58,6 +108,8 @@ def decide(visit: Visit) -> PageAnswer:
         raise invalid("select a proposal, and accept or refuse it")
     review, actor = visit.store.review, visit.caller.actor
     try:
+        if decision == "merge" and _is_late(visit, ids):
+            return _proposal(visit, ids[0], is_late=True)
         if decision == "refuse":
             outcome = review.refuse(ids, actor=actor)
         else:
@@ -68,6 +120,14 @@ def decide(visit: Visit) -> PageAnswer:
         return _proposal(visit, outcome.obstacles[0].proposal_id, outcome)
     left = review.pending()
     return Redirect(visit.url("review", left[0].id) if left else visit.url("review"))
+
+
+def _is_late(visit: Visit, ids: list[str]) -> bool:
+    """Return whether a memory was changed after the page showed the merged text."""
+    seen = visit.given("seen").split()
+    found, _ = visit.store.review.show(ids[0])
+    present = [_present(visit, each.memory_id) for each in found.changes]
+    return bool(seen) and not set(seen) <= {each[0].version_id for each in present if each is not None}
 
 
 def trust(visit: Visit) -> PageAnswer:

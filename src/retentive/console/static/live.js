@@ -18,7 +18,9 @@
     const arrived = get("arrived");
     if (!get("count")) return;
     while (arrived.children.length > KEPT) arrived.lastElementChild.remove();
-    const rows = arrived.querySelectorAll("li:not(.more)").length;
+    // The value of a row for changes that are left out is their number.
+    const others = [...arrived.querySelectorAll("li.more")].reduce((sum, each) => sum + each.value, 0);
+    const rows = arrived.querySelectorAll("li:not(.more)").length + others;
     const other = isStale ? "The store has changed." : "";
     get("count").textContent = rows ? `${rows} new change${rows === 1 ? "" : "s"}.` : other;
     get("show").hidden = !arrived.children.length && !isStale;

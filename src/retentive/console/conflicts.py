@@ -1,0 +1,52 @@
+"""Places of a memory that two people changed differently, and the text with the choice of a person for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from markupsafe import Markup
+
+from retentive.console.differences import shown
+from retentive.values.diff import MergePart
+
+Pick: TypeAlias = Literal["mine", "theirs", "both"]
+PICKS: Mapping[str, Pick] = {"mine": "mine", "theirs": "theirs", "both": "both"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePlace:
+    """A place to decide: its lines in both texts, with the words marked that differ. `line` counts in the own text."""
+
+    line: int
+    mine: tuple[Markup, ...]
+    theirs: tuple[Markup, ...]
+    pick: Pick
+
+
+def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
+    """The merged text with the pick for each place; a place without a valid pick has the own text."""
+    left = iter(picks)
+    return "".join(part.ours if part.conflict is None else _picked(part, next(left, "mine")) for part in parts)
+
+
+def _picked(part: MergePart, pick: str) -> str:
+    if pick == "both" and part.theirs and part.ours:
+        return part.theirs.removesuffix("\n") + "\n" + part.ours
+    if pick == "both":
+        return part.theirs + part.ours
+    return part.theirs if pick == "theirs" else part.ours
+
+
+def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[ChoicePlace]:
+    """The places of a page, each with its pick."""
+    left = iter(picks)
+    found = list[ChoicePlace]()
+    for part in parts:
+        if part.conflict is not None:
+            rows = shown("", part.theirs, part.ours).rows
+            mine = tuple(row.html for row in rows if row.kind != "removed")
+            theirs = tuple(row.html for row in rows if row.kind != "added")
+            found.append(ChoicePlace(part.conflict.ours[0] + 1, mine, theirs, PICKS.get(next(left, ""), "mine")))
+    return found

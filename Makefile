@@ -15,7 +15,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-long test-full test-clusters test-frameworks test-image lint types format docs bundles release \
+.PHONY: run demo test test-long test-full test-clusters test-frameworks test-image test-file-systems lint types format docs bundles release \
 	bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
@@ -49,6 +49,11 @@ test-frameworks: $(FRAMEWORKS)/.installed
 # The image of the server, built without network. Needs root, and buildah and debootstrap of Debian.
 test-image: $(STAMP)
 	$(BIN)/python -m pytest -m environments tests/environments/test_image.py
+
+# A directory of memories on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays. Needs root, loop devices, and the
+# packages xfsprogs, btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse of Debian.
+test-file-systems: $(STAMP)
+	$(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

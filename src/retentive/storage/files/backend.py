@@ -222,9 +222,11 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
 
 
 def _folds(root: str) -> bool:
-    """True if the file system ignores case or Unicode form."""
-    upper = os.path.join(root, "MEMORIES")
-    return os.path.exists(upper) and os.path.samefile(upper, os.path.join(root, "memories"))
+    """True if the file system ignores case or Unicode form.
+
+    The listing decides: with FUSE, one file may have another inode number under each spelling.
+    """
+    return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded
 from retentive.storage.files.comparison import Comparison, MemoryRow, VerifiedFiles
+from retentive.storage.files.folding import Spellings
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.numbering import are_synced, keep_numbering
 from retentive.storage.files.sync import SyncPlan
@@ -71,6 +72,7 @@ class DirectoryTransaction(SqlTransaction):
         self._comparison = Comparison(self, known, self._differs, self._verified)
         self.plan = SyncPlan(expected=self._verified.marks)
         self._has_external_edits = False
+        self._spellings = Spellings()
 
     @property
     def outlasts_refusal(self) -> bool:
@@ -125,6 +127,7 @@ class DirectoryTransaction(SqlTransaction):
         leaving = {change.before.path for change in changes if change.before is not None}
         for change in changes:
             if change.path is not None and (change.before is None or change.before.path != change.path):
+                self._check_spelling(change)
                 self._check_free(change.path, leaving)
         recorded = super().record(changes, actor)
         for change in changes:
@@ -149,6 +152,16 @@ class DirectoryTransaction(SqlTransaction):
     def _check_synced(self, version_ids: Sequence[str]) -> None:
         if version_ids and not are_synced(self.connection, self.store, max(version_ids)):
             raise Unsynced
+
+    def _check_spelling(self, change: Change) -> None:
+        """Refuse a new path that would have the file of another path of this batch, which is not written yet."""
+        if not self.known.folds or change.path is None:
+            return
+        if change.before is not None:
+            self._spellings.remove(change.before.path)
+        if self._spellings.clashes(change.path, self.known.unwritten | self.known.pending):
+            raise Refused("path_folds", path=change.path)
+        self._spellings.add(change.path)
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
         """Refuse a new path if the disk has an entry at the path that does not belong to retentive."""

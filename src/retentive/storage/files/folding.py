@@ -1,0 +1,46 @@
+"""Names that are one name on a file system that ignores case or Unicode form, as those of macOS do."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+
+class Spellings:
+    """The spelling of each path and directory that a running transaction has written, and no file shows yet.
+
+    Case is compared by full case folding. Some file systems distinguish a few more names; two of those are then refused
+    within one transaction.
+    """
+
+    def __init__(self) -> None:
+        self._spelled: dict[str, str] = {}
+
+    def clashes(self, path: str, unwritten: Iterable[str]) -> bool:
+        """Return whether a path, or a directory above it, is written here or in `unwritten` with another spelling."""
+        others = Spellings()
+        for other in unwritten:
+            others.add(other)
+        return any(
+            spelled.get(_folded(name), name) != name
+            for name in _names(path)
+            for spelled in (self._spelled, others._spelled)
+        )
+
+    def add(self, path: str) -> None:
+        """Note a path that was written."""
+        for name in _names(path):
+            self._spelled.setdefault(_folded(name), name)
+
+    def remove(self, path: str) -> None:
+        """Forget a path that was deleted or renamed."""
+        self._spelled.pop(_folded(path), None)
+
+
+def _names(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(3, len(parts) + 1)]  # parts[1] is `memories`
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
-from retentive.storage.disk import expanded
+from retentive.storage.disk import expanded, need_posix
 from retentive.values.extras import pip_install
 from retentive.values.properties import named
 from retentive.values.records import SYSTEM_STORE
@@ -89,8 +89,7 @@ def _known_scheme(written: str) -> str:
 
 
 def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> Backend:
-    if os.name != "posix":
-        raise InvalidInput("directories of memories need Linux or macOS; on this system use sqlite:///memory.db")
+    need_posix("a directory of memories", "on this system use sqlite:///memory.db")
     from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
     if os.path.isfile(path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import pty
 import re
 import select
 import subprocess
@@ -63,6 +62,8 @@ def terminal(directory: Path, *arguments: str, program: Sequence[str] = (RETENTI
 
     Lines end in CR LF, and both streams are joined.
     """
+    import pty  # Windows lacks it, and other tests of these modules run there
+
     ours, theirs = pty.openpty()
     try:
         child = subprocess.Popen(
@@ -141,6 +142,8 @@ class Terminal:
 @contextmanager
 def interactive(directory: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
     """Run `retentive` on a controlling terminal, and kill it at the end of the block."""
+    import pty  # Windows lacks it, and other tests of these modules run there
+
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", _OWN_TERMINAL, RETENTIVE, *arguments]
     env = environment(directory, variables)

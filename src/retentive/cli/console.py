@@ -9,6 +9,7 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location, shown
 from retentive.errors import InvalidInput
+from retentive.storage.disk import need_posix
 from retentive.values.extras import pip_install
 
 
@@ -20,6 +21,7 @@ def console(location: Location, *, no_browser: bool) -> None:
     Only this machine can connect. The login page asks for the code that this command prints; it works once, for 60
     seconds. Changes are recorded as yours. docs/console.md describes the pages.
     """
+    need_posix("`retentive console`", "it can run on another machine that has this location")
     try:
         from retentive.console.sessions import OneTimeCode  # noqa: PLC0415 - imports the server
         from retentive.console.web import console as made  # noqa: PLC0415 - needs an extra

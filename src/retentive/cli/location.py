@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -221,8 +222,8 @@ def _login() -> str:
 
     try:
         return f"user:{getpass.getuser()}"
-    except (KeyError, OSError):  # for example a container that runs under a user id without a name
-        return f"user:{os.getuid()}"
+    except (ImportError, KeyError, OSError):  # for example a container that runs under a user id without a name
+        return f"user:{os.getuid() if sys.platform != 'win32' else 'unknown'}"
 
 
 def take_over(store: MemoryStore) -> None:

@@ -19,6 +19,7 @@ from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
+from retentive.storage.disk import need_posix
 
 _COLUMNS = ("id", "name", "status", "scopes", "stores", "paths", "created", "last used")
 _PATHS = "Pattern of the only paths that the key sees and may change, such as /memories/team/**; may be repeated."
@@ -77,6 +78,7 @@ def serve(location: Location, **given: Any) -> None:
     once. An address of other machines needs TLS, or --insecure-no-tls behind a proxy that has it. Environment
     variables and a configuration file can hold the settings: docs/server-configuration.md.
     """
+    need_posix("`retentive serve`")
     try:
         from retentive.server import serve as server  # noqa: PLC0415 - imports uvicorn
         from retentive.server.telemetry import PROGRESS  # noqa: PLC0415 - imports prometheus_client

@@ -13,6 +13,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
+from retentive.storage.disk import need_posix
 
 if TYPE_CHECKING:
     from retentive.store import MemoryStore
@@ -61,6 +62,7 @@ def sync(
     since the last time, and their paths, also while another process synchronises. Exits with status 6 if something
     needs attention: with --status, if there are conflict copies.
     """
+    need_posix("`retentive sync`")
     from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import
 
     if is_asking and (is_watching or dry_run or confirmed):

@@ -15,7 +15,6 @@ from retentive.locations import is_in_memory, parse_location
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Transaction
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, make_directory, os_error, sync_directory
-from retentive.storage.files.layout import PRIVATE
 from retentive.storage.findings import Finding
 
 
@@ -49,6 +48,8 @@ def default_directory(location: str) -> str | None:
     """Directory for the copies of a location on this machine; None for a server."""
     scheme, rest = parse_location(location)
     if scheme is None:
+        from retentive.storage.files.layout import PRIVATE  # noqa: PLC0415 - needs Linux or macOS
+
         return os.path.join(rest, PRIVATE, "discarded")
     return None if scheme != "sqlite" or is_in_memory(location) else f"{rest.removeprefix('/')}-discarded"
 

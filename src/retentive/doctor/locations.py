@@ -17,7 +17,7 @@ from retentive.locations import is_foreign, is_in_memory, location_exists, open_
 from retentive.opening import Keys, encryption
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend
-from retentive.storage.disk import expanded
+from retentive.storage.disk import expanded, need_posix
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
@@ -105,10 +105,13 @@ def _prevents_repair(finding: Finding) -> bool:
 def _findings(
     at: str | os.PathLike[str], encrypted: Callable[[Backend], Backend], *, quick: bool, progress: Progress | None
 ) -> Iterator[Finding]:
+    scheme, rest = parse_location(at)
+    if scheme is None:
+        need_posix("a directory of memories")
     if is_foreign(at):
         from retentive.storage.files.check import examine_plain  # noqa: PLC0415 - drivers come late
 
-        yield from examine_plain(parse_location(at)[1])
+        yield from examine_plain(rest)
         return
     try:
         opened = open_read_only(at)

@@ -12,12 +12,20 @@ from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Sto
 FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not expose memories
 DIRECTORY_MODE = 0o700
 CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows lacks it and does not need it
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which otherwise changes the ends of lines
 _NETWORK = frozenset([
     "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
     "ocfs2", "smb3", "smbfs",
 ])  # fmt: skip
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def need_posix(what: str, instead: str = "") -> None:
+    """Raise `InvalidInput` on Windows, where `what` does not work. `instead` says what does, after a semicolon."""
+    if sys.platform == "win32":
+        raise InvalidInput(f"{what} needs Linux or macOS{instead and f'; {instead}'}")
 
 
 def os_error(error: OSError) -> RetentiveError:
@@ -58,7 +66,7 @@ def make_file(path: str) -> None:
 
 def sync_directory(path: str) -> None:
     """Sync the file names in a directory to disk. Does nothing on Windows, where this is impossible."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | CLOSE_ON_EXEC)
     try:

@@ -9,7 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StoreFull, Unavailable
-from retentive.storage.disk import FILE_MODE, os_error, sync_directory
+from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, FILE_MODE, os_error, sync_directory
+
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | BINARY
 
 
 class NameTaken(AlreadyExists):
@@ -27,7 +29,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     check_free(path)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     with mapped_os_errors():
-        file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), "w+b")
+        file = os.fdopen(os.open(part, _NEW, FILE_MODE), "w+b")
     try:
         with mapped_os_errors():
             try:

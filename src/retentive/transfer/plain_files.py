@@ -15,7 +15,7 @@ from typing import IO
 from retentive.engine.operation import AuditOnly
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import Memory, Snapshot
-from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
+from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, DIRECTORY_MODE, FILE_MODE, NO_FOLLOW, sync_directory
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.archive_writer import record_external_edits
 from retentive.transfer.files import mapped_os_errors
@@ -27,6 +27,7 @@ FILES = "retentive-files.json"
 """Last entry of a tar file of plain files: revision and counts of the store, and the memories that were left out."""
 IN_TAR = "memories/"
 DAMAGED = "its text is damaged"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 _MAX_ABOUT_BYTES = 64 << 20
 _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 
@@ -65,7 +66,7 @@ def write_file(part: str, name: str, data: bytes) -> str | None:
     path = os.path.join(part, name)
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        descriptor = os.open(path, _NEW, FILE_MODE)
     except OSError as error:
         if error.errno == errno.EEXIST:
             return "this file system does not distinguish its name from another"

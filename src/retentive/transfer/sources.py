@@ -17,7 +17,7 @@ from functools import partial
 from typing import IO, NamedTuple, Protocol
 
 from retentive.errors import InvalidInput, NotFound, TooLarge, Unavailable
-from retentive.storage.disk import expanded
+from retentive.storage.disk import expanded, need_posix
 from retentive.transfer.archive_reader import Archive
 from retentive.transfer.plain_tar import PlainEntry, PlainTar
 from retentive.values.paths import ROOT
@@ -79,6 +79,7 @@ class DirectorySource:
     """
 
     def __init__(self, path: str) -> None:
+        need_posix("an import of a directory", "on this system import an archive or a Git repository")
         path = expanded(path)
         if not os.path.isdir(path):
             raise NotFound("the file or directory does not exist")

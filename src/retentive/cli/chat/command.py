@@ -32,6 +32,7 @@ from retentive.cli.location import KEYS_VARIABLE, Location
 from retentive.errors import InvalidInput
 from retentive.locations import is_in_memory
 from retentive.storage.contract import Actor, as_actor
+from retentive.storage.disk import need_posix
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def chat(
     of standard input is a message, and the status is 1 if a message was not answered. Needs ANTHROPIC_API_KEY or
     --base-url. Creates the location and the memory store if they do not exist.
     """
+    need_posix("`retentive chat`")
     if no_context_editing and compact:
         raise click.UsageError("--compact and --no-context-editing exclude each other.")
     if continues and conversation is not None:

@@ -7,11 +7,11 @@ the user's own, the newest `KEPT` remain.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import secrets
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +21,9 @@ from typing import Any
 from retentive.agent.conversation import MessageDict, parse_messages
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, expanded, make_directory, os_error, sync_directory
+
+if sys.platform != "win32":  # where `retentive chat` is refused
+    import fcntl
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SUFFIX = ".json"

@@ -11,7 +11,8 @@ from types import FrameType
 
 _REPEATS = 20
 _REPEAT_S = 0.1
-_WAKE = signal.SIGURG  # ignored by default, so that one that arrives after the block does nothing
+# Ignored by default, so that one that arrives after the block does nothing. Windows lacks it; there is no chat.
+_WAKE = getattr(signal, "SIGURG", signal.SIGINT)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import binascii
 import json
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -266,7 +267,7 @@ def _read(path: str) -> tuple[str, tuple[int, ...]]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise InvalidInput("the key file must be a regular file")
-        if os.name == "posix" and status.st_mode & 0o077:
+        if sys.platform != "win32" and status.st_mode & 0o077:
             raise InvalidInput("only the owner may have access to the key file: run chmod 600 on it")
         return file.read(), _mark(status)
 
@@ -278,7 +279,7 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 @contextmanager
 def _directory_lock(path: str) -> Iterator[None]:
     """Context that excludes other processes that add keys in this directory. Raises OSError."""
-    if os.name != "posix":  # Windows cannot lock a directory
+    if sys.platform == "win32":  # Windows cannot lock a directory
         yield
         return
     import fcntl  # noqa: PLC0415 - Windows lacks it

@@ -76,7 +76,9 @@ def test_wheels_and_sdist_run_in_empty_environments(release: Path, tmp_path: Pat
         python = environment(tmp_path / name)
         run(python, "-m", "pip", "install", "--quiet", *what, cwd=tmp_path)
         assert run(python.with_name("retentive"), "--version", cwd=tmp_path).startswith("retentive")
-        run(python.with_name("retentive"), "--at", f"sqlite:///{name}.db", "create", "/memories/a.md", "x", cwd=tmp_path)
+        run(
+            python.with_name("retentive"), "--at", f"sqlite:///{name}.db", "create", "/memories/a.md", "x", cwd=tmp_path
+        )
         run(python, "-m", "pip", "check", cwd=tmp_path)
     for console in ("retentive.server.serve", "retentive.console.web", "retentive.mcp.service"):
         run(tmp_path / "wheels" / "bin" / "python", "-W", "error", "-c", f"import {console}", cwd=tmp_path)

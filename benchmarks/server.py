@@ -1,11 +1,13 @@
 """`retentive serve` under load: the highest rates, and the times at half of them.
 
-    python benchmarks/server.py [--at LOCATION] [--workers 2] [--only CASE] [--quick] [--json FILE]
+    python benchmarks/server.py [--at LOCATION] [--workers 2] [--only CASE] [--peer NAME] [--quick] [--json FILE]
 
 64 connections send to memories of 1 KB of their own. First each sends its next request when the answer to the last one
 has arrived, which gives the highest rate. Then requests are due at half of that rate, whether or not earlier ones were
 answered (an open loop), and a time begins when the request is due. The generator runs on the same machine as the server
 and takes part of its time. Every edit is checked at the end: a memory must hold its last acknowledged text.
+
+The peers then do the same views and edits in the same run; `server_peers.py` says what stands for the server of each.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from figures import (
     workplace,
     write_json,
 )
+from server_peers import MOST, PEERS, Load, Measured, measured_peers, sheet_of_peers
 
 CONNECTIONS = 64
 STREAMS = {"full": 1000, "quick": 200, "tiny": 5}
@@ -266,21 +269,34 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--at", metavar="LOCATION", help="location to serve (default: a new SQLite file)")
     options.add_argument("--workers", type=int, default=2, help="processes of the server (default: 2)")
-    options.add_argument("--only", choices=[*CASES, "streams"], action="append", help="measure only this case")
+    options.add_argument("--only", choices=[*CASES, "streams", "peers"], action="append", help="measure only this case")
+    options.add_argument("--peer", choices=list(PEERS), action="append", help="only this peer (repeatable)")
     chosen = options.parse_args()
     names = [name for name in CASES if not chosen.only or name in chosen.only]
     around = surroundings(chosen.dir) | {"workers": chosen.workers, "connections": CONNECTIONS}
     announce(around)
     sheets = []
+    rows = list[Measured]()
     with workplace(chosen.dir) as place, steps(2 * len(names), "server") as step:
         location = chosen.at or f"sqlite:///{own_folder(place, 'server').resolve() / 'memory.db'}"
-        with served(location, chosen.workers) as (url, key, process):
-            if names:
-                sheets.append(sheet_of(names, asyncio.run(measured(url, key, names, TURN_S[chosen.size], step))))
+        if names:
+            with served(location, chosen.workers) as (url, key, _):
+                found = asyncio.run(measured(url, key, names, TURN_S[chosen.size], step))
+            sheets.append(sheet_of(names, found))
+            own = zip(names, found, strict=True)
+            rows += [
+                Measured(system="retentive serve", case=name, figures=most) for name, (most, _) in own if name in BARS
+            ]
         if not chosen.only or "streams" in chosen.only:
             with served(location, chosen.workers) as (url, key, process):
                 count = STREAMS[chosen.size]
                 sheets.append(streams_of(count, *asyncio.run(idle_streams(url, key, count, process))))
+        if not chosen.only or "peers" in chosen.only:
+            peers = chosen.peer or list(PEERS)
+            load = Load(callers=CONNECTIONS, operations=MOST[chosen.size], turn_s=TURN_S[chosen.size])
+            rows += measured_peers(peers, place, load)
+    if rows:
+        sheets.append(sheet_of_peers(rows))
     for sheet in sheets:
         sheet.show()
     if chosen.json:

@@ -182,3 +182,21 @@ def test_the_script_measures_in_processes(tmp_path: Path) -> None:
     measured, offered = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
     assert [(each["workload"], each["validity"]) for each in measured["records"]] == [("A", "valid"), ("F", "valid")]
     assert [each["name"] for each in offered["records"]] == ["retentive, SQLite"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_broken", [False, True], ids=["whole", "with a lost edit"])
+def test_a_peer_of_the_server_is_measured_and_checked(
+    parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_broken: bool
+) -> None:
+    """The system under test is retentive, which is installed. A peer that loses an edit is left out with the reason."""
+    peers = importlib.import_module("server_peers")
+    system = parts("adapters.retentive").SYSTEMS[0]
+    monkeypatch.setattr(peers, "PEERS", {system.name: system})
+    if is_broken:
+        monkeypatch.setattr(peers.Process, "read", lambda _, keys: (0, dict.fromkeys(keys, peers.memory_text(0))))
+    load = peers.Load(callers=3, operations=2, turn_s=60.0)
+    found = peers.measured_peers([system.name], tmp_path, load)
+    assert [each.case for each in found] == (["views"] if is_broken else ["views", "edits"])
+    assert ("left out" in capsys.readouterr().err) == is_broken
+    assert all(each.figures.per_second > 0 for each in found)

@@ -10,6 +10,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from retentive.console.shortcuts import SHORTCUTS
 from retentive.console.visible import boxed, plain
 from retentive.console.visits import page_path
 from retentive.storage.contract import Actor
@@ -48,7 +49,7 @@ def environment() -> Environment:
         "verbatim": escape,
         "short": lambda text: text[:8],
     }
-    found.globals |= {"static": static_url}
+    found.globals |= {"static": static_url, "shortcuts": SHORTCUTS}
     return found
 
 

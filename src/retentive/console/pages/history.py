@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -10,6 +11,7 @@ from retentive.console.differences import of_memory
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
+from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import parse_time
@@ -71,12 +73,26 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
         "hidden": found.hidden,
         "changes": found.changes,
         "change": change,
+        **(_neighbours(visit, found.changes) if change else {"older": None, "newer": None}),
         "actor": actor,
         "is_pattern": any(char in actor for char in "*?"),
         "is_split": visit.query.get("view") != "unified",
         "area": "activity",
     }
     return HtmlPage("diff.html", values, title=heading)
+
+
+def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:
+    """Names of the changes before and after the one that the page shows."""
+    ids = [each.id for change in changes for each in change.versions]
+    if not ids:
+        return {"older": None, "newer": None}
+    older = visit.store.history.page(after=min(ids), limit=1).items
+    newer = visit.store.history.page(after=max(ids), oldest_first=True, limit=1).items
+    return {
+        "older": f"r{older[0].version.revision}" if older else None,
+        "newer": f"r{newer[0].version.revision}" if newer else None,
+    }
 
 
 def show_activity(visit: Visit) -> PageAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -53,6 +54,7 @@ def show_memory(visit: Visit) -> PageAnswer:
         "memory": memory,
         "version": next((each.version for each in newest.items if each.version.id == memory.version_id), None),
         "newest": [each.version for each in newest.items],
+        "older": _neighbour(visit, memory.id, memory.version_id),
         "view": view,
         "at": at,
         "line_count": text.count("\n") + (not text.endswith("\n") and text != ""),
@@ -73,12 +75,19 @@ def _view(visit: Visit, memory: Memory) -> str:
 def _content(visit: Visit, memory: Memory, text: str, view: str) -> dict[str, object]:
     if view == "rendered":
         return {"html": rendered(text, visit.url("m"))}
+    if view == "blame":
+        log = visit.store.history.log(memory_id=memory.id)
+        before = {newer.id: older.id for newer, older in pairwise(log)}
+        return {**_lines(visit, _blamed(visit.store.history.blame(memory.path))), "before": before}
     if view == "history":
         after = visit.query.get("after")
         found = visit.store.history.page(memory_id=memory.id, limit=VERSIONS, after=after)
         return {"versions": [each.version for each in found.items], "following": found.next}
+    return _lines(visit, raw_lines(text))
+
+
+def _lines(visit: Visit, lines: Sequence[SourceLine]) -> dict[str, object]:
     first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
-    lines = _blamed(visit.store.history.blame(memory.path)) if view == "blame" else raw_lines(text)
     shown = lines[first - 1 : first - 1 + LINES]
     return {"lines": shown, "first": first, "total": len(lines), "last": first - 1 + len(shown)}
 
@@ -111,6 +120,12 @@ def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
     return HtmlPage("gone.html", values, 404, title=path.text)
 
 
+def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
+    """Id of the version of a memory before or after one."""
+    page = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1)
+    return page.items[0].version.id if page.items else None
+
+
 def by_id(visit: Visit) -> PageAnswer:
     """Redirect from the id of a memory, which survives renames."""
     try:
@@ -135,6 +150,8 @@ def show_version(visit: Visit) -> PageAnswer:
         "last": first - 1 + len(shown),
         "total": len(lines),
         "has_text": text is not None,
+        "older": _neighbour(visit, version.memory_id, version.id),
+        "newer": _neighbour(visit, version.memory_id, version.id, is_newer=True),
         "at": "",
     }
     return HtmlPage("version.html", {**values, "area": "tree"}, title=f"Version {version.id[-8:]}")

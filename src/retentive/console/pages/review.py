@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
-from retentive.review.proposals import DecisionOutcome, ProposedChange, foundations
+from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import invalid
 from retentive.storage.contract import Actor, Memory
 from retentive.store import core_of
@@ -22,8 +23,13 @@ QUEUE = 100
 def queue(visit: Visit) -> PageAnswer:
     """The queue with its first proposal, and the newest decisions."""
     pending = visit.store.review.pending()
-    values = {"pending": pending[:QUEUE], "total": len(pending), "decisions": visit.store.review.decisions()[:20]}
-    return HtmlPage("review.html", {**values, "shown": None, "obstacles": (), "area": "review"}, title="Review")
+    values = {**_queue(pending), "decisions": visit.store.review.decisions()[:20], "shown": None, "area": "review"}
+    return HtmlPage("review.html", values, title="Review")
+
+
+def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
+    building = {each for each, below in foundations(pending).items() if below}
+    return {"pending": pending[:QUEUE], "total": len(pending), "building": building}
 
 
 def proposal(visit: Visit) -> PageAnswer:
@@ -44,9 +50,9 @@ def _proposal(
     files = [_shown(visit, *each, is_alone=not below) for each in texts]
     merged = [each for each in files if each.state == "merged"]
     values = {
-        "pending": pending[:QUEUE],
-        "total": len(pending),
+        **_queue(pending),
         "shown": found,
+        "following": next((each.id for each in pending if each.number > found.number), None),
         "files": files,
         "is_merged": bool(merged) and not any(each.state == "clash" for each in files),
         "seen": " ".join(each.version_id for each in merged),

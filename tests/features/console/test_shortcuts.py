@@ -1,0 +1,44 @@
+"""The table of keys: the pages and the documentation have the same one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from retentive import MemoryStore
+from retentive.console.rendering import static_file
+from retentive.console.shortcuts import SHORTCUTS, as_table
+from support.console import Person
+
+ROOT = Path(__file__).resolve().parents[3]
+KEYS = {key for each in SHORTCUTS for key in each.keys}
+
+
+def test_the_documentation_has_the_table() -> None:
+    assert as_table() in (ROOT / "docs" / "console.md").read_text("utf-8")
+
+
+def test_the_help_lists_the_keys(person: Person, at: str) -> None:
+    page = person.get(f"{at}/tree/").text.partition("Keyboard")[2]
+    for each in SHORTCUTS:
+        assert f"{' '.join(each.keys)} {each.meaning}" in page
+
+
+def test_each_key_of_a_template_is_in_the_table_and_each_of_the_table_does_something() -> None:
+    templates = "".join(each.read_text("utf-8") for each in (ROOT / "src/retentive/console/templates").glob("*.html"))
+    script = static_file("console.js").decode()
+    pressed = {each for each in re.findall(r'data-key="([^"]+)"', templates) if "{" not in each} | {"b", "h"}
+    moving = set(re.findall(r"^    (\w): \(\)", script, re.MULTILINE))
+    assert moving == {"j", "k", "o", "x"}
+    assert pressed | moving == KEYS
+
+
+def test_links_to_older_and_newer(person: Person, store: MemoryStore, at: str) -> None:
+    new, old = (each.id for each in store.versions("/memories/notes/a.md"))
+    assert f"{at}/v/{old}" in person.get(f"{at}/m/notes/a.md").links
+    assert f"{at}/v/{old}" in person.get(f"{at}/m/notes/a.md?view=blame").links
+    assert f"{at}/v/{old}" in person.get(f"{at}/v/{new}").links
+    assert f"{at}/v/{new}" in person.get(f"{at}/v/{old}").links
+    assert {f"{at}/change/r1", f"{at}/change/r3"} <= set(person.get(f"{at}/change/r2").links)
+    assert f"{at}/change/r2" in person.get(f"{at}/change/r1").links
+    assert f"{at}/change/r4" not in person.get(f"{at}/change/r3").links

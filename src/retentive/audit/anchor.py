@@ -180,8 +180,9 @@ def _leaf(key: AnchorKey, snapshot: Snapshot, version: Version) -> str:
 def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
     try:
         found = json.loads(line)
-        if found["format"] != FORMAT:
-            raise InvalidInput("the anchor file was written by a newer version of retentive; upgrade retentive")
+        if (written := int(found["format"])) != FORMAT:
+            known = f"this version of retentive supports only format {FORMAT}"
+            raise InvalidInput(f"the anchor file has format {written}, but {known}; upgrade retentive")
         versions = {str(version): str(leaf) for version, leaf in found["versions"].items()}
         texts: Sequence[str] = [str(found[name]) for name in ("store", "time", "newest", "previous", "signature")]
         named, head = found["key"], Head.parse(found["head"])

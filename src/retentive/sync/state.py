@@ -19,7 +19,7 @@ from retentive.storage.lock_file import LockFile
 from retentive.sync.files import Stamp
 from retentive.sync.folder import MARKER, Folder
 
-_FORMAT = 1
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState |
 
 def save(state: SyncState, states: str) -> None:
     """Write the state; a crash leaves the old or the new one."""
-    kept = {"format": _FORMAT, **asdict(state)}
+    kept = {"format": FORMAT, **asdict(state)}
     path = os.path.join(states, f"{state.token}.json")
     descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     with open(descriptor, "w", encoding="utf-8") as file:
@@ -136,7 +136,7 @@ def _load(states: str, token: str) -> SyncState | None:
     try:
         with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
             kept = json.load(file)
-        if kept.pop("format") != _FORMAT:
+        if kept.pop("format") != FORMAT:
             return None
         bases = {path: _base(each) for path, each in kept.pop("bases").items()}
         return SyncState(**kept, bases=bases)

@@ -120,7 +120,8 @@ def _parsed(text: bytes, fields: Mapping[str, Parser], what: str) -> dict[str, A
 def _format(value: object) -> int:
     number = _number(value)
     if number > FORMAT:
-        raise UnknownSchema(f"the file has format {number}, but this version of retentive reads format {FORMAT}")
+        known = f"this version of retentive supports only format {FORMAT}"
+        raise UnknownSchema(f"the file has format {number}, but {known}; upgrade retentive")
     if number != FORMAT:
         raise ValueError
     return number

@@ -36,7 +36,10 @@ class StoreSeal:
             given = json.loads(text)
             version = given["format"]
             if isinstance(version, int) and version > FORMAT:
-                raise UnknownSchema("the memory store was encrypted by a newer version of retentive; upgrade retentive")
+                known = f"this version of retentive supports only format {FORMAT}"
+                raise UnknownSchema(
+                    f"the memory store is encrypted in format {version}, but {known}; upgrade retentive"
+                )
             key = given.get("key")
             kek_id = None if given.get("kek") is None else plain_name("a key id", given["kek"])
             wrapped = None if key is None else base64.b64decode(key, validate=True)

@@ -14,10 +14,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
+from retentive.values.pages import ListPage
 from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 
@@ -117,6 +119,44 @@ def head_of(snapshot: Snapshot) -> Head:
     """Head of the chain. Raises `InvalidInput` if the record of the head is damaged."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
     return Head(0, FIRST) if text is None else Head.parse(text)
+
+
+def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[AuditEntry, str]:
+    """Entries with keys lower than `before` (empty for the newest ones), newest first, with the next `before`.
+
+    Reads at most the records of two pages. Records that cannot be parsed are skipped.
+    """
+    try:
+        last = seq_of(before) - 1 if before else head_of(snapshot).seq
+    except InvalidInput:  # `verify` reports the malformed head
+        last = 0
+    first = max(last - limit, 0)
+    found = islice(snapshot.records(ENTRY, after=key_of(first), limit=2 * limit), 2 * limit)
+    records = [(key, value) for key, value in found if not before or key < before][-limit:]
+    items = _with_details(snapshot, records)[::-1]
+    return ListPage(tuple(items), key_of(first + 1) if first else None)
+
+
+def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[AuditEntry, str]:
+    """Entries with keys greater than `after`, oldest first, with the next `after`.
+
+    Reads one record more than a page. Records that cannot be parsed are skipped.
+    """
+    records = list(snapshot.records(ENTRY, after=after, limit=limit + 1))
+    items = _with_details(snapshot, records[:limit])
+    return ListPage(tuple(items), records[limit - 1][0] if len(records) > limit else None)
+
+
+def _with_details(snapshot: Snapshot, records: Sequence[tuple[str, str]]) -> list[AuditEntry]:
+    """Parse adjacent entries with the detail records in the same range."""
+    if not records:
+        return []
+    first, last = records[0][0], records[-1][0]
+    before = key_of(max(seq_of(first) - 1, 0))
+    span = snapshot.records(DETAIL, after=before, limit=len(records) + 1)
+    details = dict(takewhile(lambda each: each[0] <= last, span))
+    found = (parsed(value, details.get(key)) for key, value in records)
+    return [entry for entry in found if entry is not None]
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -27,6 +27,8 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import EXTERNAL
 from retentive.values.settings import from_text
 
+PROGRESS_ENTRIES = 1_000
+"""Number of entries between two reports of progress."""
 ProblemKind: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
 
 
@@ -159,7 +161,13 @@ class Anchored:
     has_files: bool
 
 
-def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored: Anchored | None = None) -> Verified:
+def verify(
+    snapshot: Snapshot,
+    store_id: str,
+    expected: Sequence[Head],
+    anchored: Anchored | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Verified:
     """Verify the log in one state of the store. `expected` lists heads of earlier verifications.
 
     A log without entries fails if the stored setting `audit` is on. With `anchored`, the heads of the anchors must
@@ -172,6 +180,8 @@ def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head], anchored
         for key, value in snapshot.records(ENTRY):
             run.add(key, value)
             last = run.head.seq
+            if progress is not None and last % PROGRESS_ENTRIES == 0:
+                progress(len(run.known))
         run.check_details(snapshot.records(DETAIL))
         run.check_heads([*expected, *heads, head_of(snapshot)])
         if not run.hashes and from_text(snapshot.settings).audit:

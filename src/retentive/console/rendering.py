@@ -25,6 +25,8 @@ STATIC = {
 }
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
 _COLOURS = 8
+FLUSH = Markup("\0")
+"""Marks where a streamed page is sent so far. It is not sent itself; other values have no control characters."""
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +51,7 @@ def environment() -> Environment:
         "verbatim": escape,
         "short": lambda text: text[:8],
     }
-    found.globals |= {"static": static_url, "shortcuts": SHORTCUTS}
+    found.globals |= {"flush": FLUSH, "static": static_url, "shortcuts": SHORTCUTS}
     return found
 
 

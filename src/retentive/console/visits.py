@@ -87,12 +87,13 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """An answer in HTML: a template and its values."""
+    """An answer in HTML: a template and its values. A streamed page is sent while its template is rendered."""
 
     template: str
     values: Mapping[str, object] = field(default_factory=dict)
     status: int = 200
     title: str = ""
+    is_streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import parse_qs, quote, urlsplit
@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from retentive.console import guard
 from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
-from retentive.console.rendering import STATIC, environment, static_file
+from retentive.console.rendering import FLUSH, STATIC, environment, static_file
 from retentive.console.sessions import (
     IDLE_S,
     LONGEST_S,
@@ -210,8 +210,11 @@ class Console:
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
-        body = environment().get_template(page.template).render(values)
-        headers = {**guard.HEADERS, **guard.PRIVATE}
+        template, headers = environment().get_template(page.template), {**guard.HEADERS, **guard.PRIVATE}
+        if page.is_streamed:
+            headers["x-accel-buffering"] = "no"
+            return StreamingResponse(_pieces(template.generate(values)), page.status, headers, media_type="text/html")
+        body = template.render(values)
         return Response(body, page.status, headers, media_type="text/html")
 
     def failed(self, request: Request, error: HttpError, key: KeyRecord | None) -> Response:
@@ -294,6 +297,18 @@ def _info(visit: Visit | None) -> StoreInfo | None:
 
 def _first(form: Mapping[str, list[str]], name: str) -> str:
     return next(iter(form.get(name, ())), "")
+
+
+def _pieces(parts: Iterator[str]) -> Iterator[str]:
+    """The parts of a streamed page, joined up to each mark at which the page waits."""
+    held: list[str] = []
+    for part in parts:
+        if part == FLUSH:
+            yield "".join(held)
+            held.clear()
+        else:
+            held.append(part)
+    yield "".join(held)
 
 
 def _own_url(wanted: str) -> str:

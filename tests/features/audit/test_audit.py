@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 import retentive
+from features.audit.logs import Log
 from retentive import MemoryStore, Mounts
-from retentive.audit.chain import DETAIL, ENTRY, LISTED_CHANGES
+from retentive.audit.chain import (
+    DETAIL,
+    ENTRY,
+    HEAD,
+    LISTED_CHANGES,
+    AuditEntry,
+    key_of,
+    newest_entries,
+    oldest_entries,
+)
 from retentive.errors import Conflict, Damaged, OutcomeUnknown, RetentiveError, Unavailable
-from retentive.storage.contract import Snapshot, Transaction
+from retentive.storage.contract import Backend, Snapshot, Transaction
+from retentive.storage.overlay import Overlay
 from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.values.pages import ListPage
 from support.commands import create
 from support.places import EVERYWHERE, opened
 
@@ -412,3 +425,81 @@ def test_a_forked_child_continues_the_chain(tmp_path: Path) -> None:
         store.execute(VIEW)
         found = store.audit.verify()
         assert (found.entries, found.problem) == (5, None)
+
+
+def paged(
+    store: MemoryStore,
+    backend: Backend,
+    read: Callable[[Snapshot, str, int], ListPage[AuditEntry, str]],
+    limit: int,
+) -> list[AuditEntry]:
+    """All entries, read page by page."""
+    found, cursor = list[AuditEntry](), ""
+    while True:
+        page = backend.read(store.id, partial(_page, read, cursor, limit))
+        assert len(page.items) <= limit
+        found += page.items
+        if page.next is None:
+            return found
+        cursor = page.next
+
+
+def _page(
+    read: Callable[[Snapshot, str, int], ListPage[AuditEntry, str]], cursor: str, limit: int, found: Snapshot
+) -> ListPage[AuditEntry, str]:
+    return read(found, cursor, limit)
+
+
+@pytest.mark.parametrize("backend", EVERYWHERE)
+def test_the_log_is_read_in_pages_from_both_ends(backend: str, tmp_path: Path) -> None:
+    """Pages have the entries of the whole log with their paths, in both directions, at every size."""
+    with audited(backend, tmp_path) as place:
+        store = place.store()
+        for number in range(6):
+            store.create(f"/memories/{number}.md", "x\n")
+            store.execute({"command": "insert"})
+        whole = list(store.audit.entries())
+        assert len(whole) == 13
+        for limit in (1, 2, 5, 13, 200):
+            assert paged(store, place.backend, oldest_entries, limit) == whole
+            assert paged(store, place.backend, newest_entries, limit) == whole[::-1]
+
+
+def test_pages_of_a_long_log_read_few_records(tmp_path: Path) -> None:
+    with audited("sqlite", tmp_path) as place:
+        store = place.store()
+        for number in range(100):
+            store.create(f"/memories/{number}.md", "x\n")
+        read = list[str]()
+
+        class Counting(Overlay):
+            def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+                for key, value in self._inner.records(kind, after=after, limit=limit):
+                    read.append(key)
+                    yield key, value
+
+        def work(found: Snapshot) -> None:
+            assert [each.seq for each in newest_entries(Counting(found), "", 5).items] == [101, 100, 99, 98, 97]
+            assert [each.seq for each in newest_entries(Counting(found), key_of(50), 5).items] == [49, 48, 47, 46, 45]
+            assert [each.seq for each in oldest_entries(Counting(found), key_of(50), 5).items] == [51, 52, 53, 54, 55]
+
+        place.backend.read(store.id, work)
+        assert len(read) <= 3 * 16
+
+
+def test_pages_of_a_damaged_log_skip_what_is_no_entry(tmp_path: Path) -> None:
+    with audited("sqlite", tmp_path) as place:
+        store = place.store()
+        for number in range(9):
+            store.create(f"/memories/{number}.md", "x\n")
+    log = Log(tmp_path)
+    records = log.records()
+    log.put({key: "no entry" if key == key_of(5) else value for key, value in records.items() if key != key_of(7)})
+    log.put({"head": "no head"}, HEAD)
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        newest, oldest = place.backend.read(
+            store.id, lambda found: (newest_entries(found, "", 50), oldest_entries(found, "", 50))
+        )
+    assert [each.seq for each in newest.items] == [10, 9, 8, 6, 4, 3, 2, 1]
+    assert [each.seq for each in oldest.items] == [1, 2, 3, 4, 6, 8, 9, 10]

@@ -52,6 +52,14 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_console_measures_every_page(tmp_path: Path) -> None:
+    """Every route with GET has figures; the script fails if one is missing."""
+    printed, records = tiny("console.py", tmp_path)
+    assert len({record["route"] for record in records}) > 30
+    assert "assets:" in printed
+
+
+@pytest.mark.long
 def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
     """The figures are for one caller and for sixteen, for edits and views, on every local backend.
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import retentive
-from retentive.audit.chain import Head
+from retentive.audit.chain import Head, head_of, newest_entries
+from retentive.audit.verify import Verified, verify
 from retentive.console.pages.stores import fullness
+from retentive.console.progress import ReportDone, steps_of
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, number
 from retentive.errors import Conflict, InvalidInput, RetentiveError
 from retentive.history.reads import LogFilter
@@ -17,10 +20,12 @@ from retentive.server.calls import RouteCall, Streamed
 from retentive.server.errors import invalid
 from retentive.server.handlers import keys, transfers
 from retentive.server.keys import SCOPES
+from retentive.store import core_of
 from retentive.values.settings import DEFAULTS, Settings
 
 DAYS = 30
 ENTRIES = 200
+_SEQ = re.compile(r"[0-9]{12}")
 _HEAD_CHARS = 100
 
 
@@ -97,14 +102,29 @@ def stats(visit: Visit) -> PageAnswer:
 
 
 def audit(visit: Visit) -> PageAnswer:
-    """The newest entries of the audit log, and its verification."""
-    log, verified = visit.store.audit, None
+    """A page of the newest entries of the audit log; with `verify`, its verification with progress."""
+    core, before = core_of(visit.store), visit.query.get("before", "")
+    if before and not _SEQ.fullmatch(before):
+        raise invalid("before: must be the number of an entry")
+    page = core.read(lambda snapshot: newest_entries(snapshot, before, ENTRIES))
     expect = visit.query.get("expect", "").strip()[:_HEAD_CHARS]
-    if visit.query.get("verify") == "1":
-        verified = log.verify(expect=[Head.parse(expect)] if expect else [])
-    entries = list(log.entries())[-ENTRIES:][::-1]
-    values = {"entries": entries, "verified": verified, "expect": expect, "is_on": visit.store.settings().audit}
-    return HtmlPage("audit.html", {**values, "area": "audit"}, title="Audit log")
+    values: dict[str, object] = {
+        "entries": page.items,
+        "following": page.next,
+        "expect": expect,
+        "is_on": visit.store.settings().audit,
+        "verifying": None,
+        "area": "audit",
+    }
+    if visit.query.get("verify") != "1":
+        return HtmlPage("audit.html", values, title="Audit log")
+    expected = [Head.parse(expect)] if expect else []
+
+    def work(progress: ReportDone) -> Verified:
+        return core.read(lambda snapshot: verify(snapshot, visit.info.id, expected, progress=progress))
+
+    values |= {"verifying": steps_of(work), "total": core.read(head_of).seq}
+    return HtmlPage("audit.html", values, title="Audit log", is_streamed=True)
 
 
 def export(visit: Visit) -> PageAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retentive.audit.chain import head_of
 from retentive.by_id import read_memory
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
@@ -62,7 +63,7 @@ def erase(visit: Visit) -> PageAnswer:
         "is_pending": removed.pending,
         "left": len(visit.store.history.log(memory_id=memory_id, limit=1)),
         "is_found": _is_found(visit, memory_id),
-        "head": visit.store.audit.verify().head if visit.store.settings().audit else None,
+        "head": core_of(visit.store).read(head_of) if visit.store.settings().audit else None,
     }
     return HtmlPage("erased.html", {**values, "area": "sensitive"}, title="Erased")
 

@@ -7,19 +7,17 @@ from collections.abc import Generator
 from dataclasses import asdict
 from datetime import datetime
 
-from retentive.audit.chain import AuditEntry
+from retentive.audit.chain import AuditEntry, oldest_entries
 from retentive.audit.reader import stored_entries
 from retentive.errors import NotFound
-from retentive.server import objects
+from retentive.server import cursors, objects
 from retentive.server.calls import Json, RouteCall, Streamed
-from retentive.server.cursors import page_of
 from retentive.server.errors import missing
 from retentive.storage.contract import as_actor
 from retentive.store import core_of
 from retentive.values.settings import Settings
 
 NO_MEMORY = "memory"
-_PIECE = 1 << 16
 
 
 def retrieve_settings(call: RouteCall) -> Json:
@@ -53,8 +51,10 @@ def retrieve_usage(call: RouteCall) -> Json:
 
 def list_audit_entries(call: RouteCall, *, limit: int, page: str | None) -> Json:
     """List the entries of the audit log, oldest first."""
-    found = list(call.store.audit.entries())
-    return page_of(found, lambda each: f"{each.seq:020d}", _entry, limit=limit, page=page, of=call.path)
+    after = "" if page is None else cursors.decode(page, call.path, 1)[0]
+    found = core_of(call.store).read(lambda snapshot: oldest_entries(snapshot, after, limit))
+    following = None if found.next is None else cursors.encode([found.next], call.path)
+    return {"data": [_entry(each) for each in found.items], "next_page": following}
 
 
 def _entry(given: AuditEntry) -> Json:

@@ -1,0 +1,73 @@
+"""Progress of a long call, for a page that is sent while the call runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import BoundedSemaphore, Thread
+from typing import Generic, TypeAlias, TypeVar
+
+from retentive.errors import RetentiveError
+
+R = TypeVar("R")
+ReportDone: TypeAlias = Callable[[int], None]
+CALLS = 2
+"""Long calls of a process that run at the same time."""
+GAP_S = 0.5
+"""Time between two steps that a page shows."""
+_running = BoundedSemaphore(CALLS)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressStep(Generic[R]):
+    """A step of a long call: the number done so far. The last step has the result, or the code of an error."""
+
+    done: int = 0
+    result: R | None = None
+    problem: str = ""
+
+
+class _StoppedError(Exception):
+    """The page was closed, so nobody waits for the call."""
+
+
+def steps_of(work: Callable[[ReportDone], R]) -> Generator[ProgressStep[R], None, None]:
+    """Run a call in a thread, beginning when the first step is asked for, and yield its steps.
+
+    The call stops at its next report of progress when the iterator is closed.
+    """
+    if not _running.acquire(blocking=False):
+        yield ProgressStep(problem="overloaded")
+        return
+    told: SimpleQueue[ProgressStep[R] | None] = SimpleQueue()
+    closed: list[None] = []
+    Thread(target=_run, args=(work, told, closed), name="retentive-long-call", daemon=True).start()
+    try:
+        while (step := told.get()) is not None:
+            yield step
+    finally:
+        closed.append(None)
+
+
+def _run(work: Callable[[ReportDone], R], told: SimpleQueue[ProgressStep[R] | None], closed: list[None]) -> None:
+    due = time.monotonic() + GAP_S
+
+    def report(done: int) -> None:
+        nonlocal due
+        if closed:
+            raise _StoppedError
+        if time.monotonic() >= due:
+            due = time.monotonic() + GAP_S
+            told.put(ProgressStep(done))
+
+    try:
+        told.put(ProgressStep(result=work(report)))
+    except RetentiveError as error:
+        told.put(ProgressStep(problem=error.code))
+    except _StoppedError:
+        pass
+    finally:
+        _running.release()
+        told.put(None)

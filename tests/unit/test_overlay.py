@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import retentive
+from retentive.engine.reach import ReachedSnapshot
+from retentive.engine.trust.overlay import TrustedSnapshot
+from retentive.history.past import PastSnapshot
+from retentive.review.overlay import ProposedSnapshot
+from retentive.review.proposals import pending
 from retentive.storage.contract import Selection, Snapshot
 from retentive.storage.overlay import Overlay
 from retentive.storage.sealed.snapshot import SealedSnapshot
@@ -51,3 +58,46 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
 
         assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
         assert store._core.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"
+
+
+@pytest.mark.parametrize("kind", ["trusted", "reached", "proposed", "past"])
+def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
+    """Whatever it hides, adds or replaces, from any path on and with any limit."""
+    paths = [f"/memories/{folder}{name}" for folder in ("", "a/", "a!/", "ab/", "b/") for name in ("0", "1", "x", "ä")]
+    with retentive.open("sqlite://") as opened:
+        store = opened.store()
+        for number, path in enumerate(paths):
+            store.create(path, f"text of {path}\n", actor=f"session:{'ab'[number % 2]}")
+        end = store.history.log(limit=1)[0].id
+        store.rename("/memories/a", "/memories/c", actor="session:a")
+        store.delete("/memories/b/x", actor="session:a")
+        store.change_settings({"quarantine": ["session:b"], "review": ["session:new"]})
+        store.write("/memories/b/0", "other\n", actor="session:new")
+        store.create("/memories/b/00", "new\n", actor="session:new")
+        settings = store.settings()
+
+        def overlay(snapshot: Snapshot) -> Snapshot:
+            if kind == "trusted":
+                return TrustedSnapshot(snapshot, settings, None)
+            if kind == "reached":
+                return ReachedSnapshot(snapshot, ("/memories/a!", "/memories/c", "/memories/0"))
+            if kind == "past":
+                return PastSnapshot(snapshot, end + "~")
+            return ProposedSnapshot(snapshot, pending(snapshot))
+
+        def check(snapshot: Snapshot) -> int:
+            found = overlay(snapshot)
+            for under in ("/memories", "/memories/a", "/memories/b", "/memories/c"):
+                listed = list(found.texts(under))
+                assert [memory for memory, _ in listed] == list(found.memories(under))
+                for start in ("", "/memories/a", "/memories/a/0", "/memories/b/00", "/memories/b/x", "~"):
+                    rest = [(memory, data) for memory, data in listed if memory.path >= start]
+                    for limit in (None, 0, 1, 2, 3, 7, 50):
+                        with_texts = found.walk(under, start=start, limit=limit, texts=True)
+                        without = found.walk(under, start=start, limit=limit)
+                        assert list(with_texts) == rest[:limit]
+                        assert list(without) == [(memory, None) for memory, _ in rest[:limit]]
+            return len(list(found.memories("/memories")))
+
+        present = store._core.read(check)
+    assert present == {"trusted": 9, "reached": 9, "past": 20, "proposed": 20}[kind]

@@ -25,7 +25,7 @@ from retentive.storage.contract import (
     Transaction,
     Version,
 )
-from retentive.storage.overlay import Overlay
+from retentive.storage.overlay import Overlay, walk_shown
 from retentive.values.patterns import covers
 
 _PAGE = 500
@@ -54,7 +54,10 @@ class ReachedSnapshot(Overlay):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((path, size) for path, size in self._inner.sizes(under) if covers(self._paths, path))
 
-    walk = Snapshot.walk
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        return walk_shown(self._inner, self._shows, under, start=start, limit=limit, texts=texts)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._shows(found[0]))

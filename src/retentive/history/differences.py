@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice, takewhile
 from typing import Any
 
 from retentive.engine.operation import ReadOperation
@@ -17,6 +17,7 @@ from retentive.history.reads import LogFilter
 from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
 from retentive.history.scope import is_directory, memory_at, versions_in
 from retentive.storage.contract import Actor, Snapshot, Version
+from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
@@ -45,12 +46,15 @@ class MemoryDifference:
 class Differences:
     """Differences, and the number of those that are left out because the memory is hidden from the actor.
 
-    `changes` are the changes that were chosen, newest first; none if two states were compared.
+    `changes` are the changes that were chosen, newest first; none if two states were compared. `more` is the number of
+    memories that a limit left out. `unread` is the newest version that was not looked at, if a limit ended the search.
     """
 
     found: tuple[MemoryDifference, ...]
     hidden: int = 0
     changes: tuple[LoggedChange, ...] = ()
+    more: int = 0
+    unread: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,9 @@ class Compare(ReadOperation[Differences]):
     - `only`: the chosen versions from `since` to `until`; consecutive versions of a memory are one difference.
     - Otherwise the states at `since` and at `until`, by default now. Without a path, the ids of two versions compare
       these versions.
+
+    Of the chosen versions, `limit` is the most memories whose differences are read, and `most_read` the most versions
+    that are looked at, newest first.
     """
 
     name = "diff"
@@ -73,6 +80,8 @@ class Compare(ReadOperation[Differences]):
     until: Revision | None = None
     only: LogFilter | None = None
     actor: Actor | None = None
+    limit: int | None = None
+    most_read: int | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """Ids of the compared versions."""
@@ -82,28 +91,36 @@ class Compare(ReadOperation[Differences]):
     def apply(self, snapshot: Snapshot, settings: Settings) -> Differences:
         """Find the pairs of versions and read their texts. Raises `NotFound`, `InvalidInput`."""
         named = [each for each in (self.change, self.since, self.until) if each is not None]
-        chosen = self._chosen(snapshot, settings)
-        pairs = self._states(snapshot) if chosen is None else list(_runs(snapshot, chosen))
+        chosen, unread = self._chosen(snapshot, settings)
+        memory_ids = list(dict.fromkeys(version.memory_id for version in reversed(chosen or ())))
+        read = memory_ids[: self.limit]
+        pairs = self._states(snapshot) if chosen is None else list(_runs(snapshot, chosen, read))
         shown = pairs
         if is_used(settings) and not (named and all(each.is_version for each in named)):
             assessed = Assessment(snapshot, settings, self.actor)
             shown = [pair for pair in pairs if all(map(assessed.shows, filter(None, pair)))]
         found = tuple(_difference(snapshot, old, new) for old, new in shown)
         changes = grouped(chosen or (), Predecessors(snapshot))
-        return Differences(found, len(pairs) - len(shown), tuple(changes))
+        more = len(memory_ids) - len(read)
+        return Differences(found, len(pairs) - len(shown), tuple(changes), more, unread)
 
-    def _chosen(self, found: Snapshot, settings: Settings) -> Sequence[Version] | None:
-        """The chosen versions, newest first; None if states are compared."""
+    def _chosen(self, found: Snapshot, settings: Settings) -> tuple[Sequence[Version] | None, Version | None]:
+        """The chosen versions, newest first, and the first one not looked at. None if states are compared."""
         if self.change is not None and self.change.is_version:
-            return [one_version(found, self.change)]
+            return [one_version(found, self.change)], None
         if self.change is not None:
-            return in_scope(found, named_change(found, self.change, self.path), self.path)
+            return in_scope(found, named_change(found, self.change, self.path), self.path), None
         if self.only is None:
-            return None
+            return None, None
         low = "" if self.since is None else moment(found, self.since, self.path).bound
         high = "~" if self.until is None else moment(found, self.until, self.path).bound
-        versions = (each for each in versions_in(found, self.path) if low < each.id < high)
-        return list(self.only.chosen(versions, settings))
+        newest_first = all_versions(found, before=high) if self.path is None else versions_in(found, self.path)
+        versions = takewhile(lambda each: each.id > low, (each for each in newest_first if each.id < high))
+        looked_at = islice(versions, self.most_read)
+        chosen, unread = list(self.only.chosen(looked_at, settings)), next(versions, None)
+        since = self.only.since
+        is_over = unread is None or (since is not None and unread.created_at < since)
+        return chosen, None if is_over else unread
 
     def _states(self, found: Snapshot) -> list[tuple[Version | None, Version | None]]:
         """The state at `since` and that at `until`, of each memory that differs."""
@@ -161,11 +178,13 @@ def _path_of(pair: tuple[Version | None, Version | None]) -> str:
     return next((each.path for each in reversed(pair) if each is not None and each.path), "")
 
 
-def _runs(found: Snapshot, chosen: Sequence[Version]) -> Iterator[tuple[Version | None, Version]]:
+def _runs(
+    found: Snapshot, chosen: Sequence[Version], memory_ids: Iterable[str]
+) -> Iterator[tuple[Version | None, Version]]:
     """The version before and the last one of each run of consecutive chosen versions of a memory, oldest run first."""
     ids = {version.id for version in chosen}
     runs = []
-    for memory_id in dict.fromkeys(version.memory_id for version in chosen):
+    for memory_id in memory_ids:
         before: Version | None = None
         versions = reversed(list(found.versions(memory_id=memory_id)))
         for is_chosen, group in groupby(versions, key=lambda version: version.id in ids):

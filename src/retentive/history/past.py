@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import Unpack
 
 from retentive.engine.listings import HISTORY, PRUNED
@@ -75,15 +77,26 @@ class PastSnapshot(Overlay):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((version.path, version.size_bytes or 0) for version in self._below(under))
 
-    walk = Snapshot.walk
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        living = self._living if limit is None else _NOTHING  # a few are looked up by themselves
+        for version in islice(self._below(under, start), limit):
+            yield self._memory(version, living), self._inner.text(version.id) if texts else None
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (
             (self._memory(version, self._living), self._inner.text(version.id) or b"") for version in self._below(under)
         )
 
-    def _below(self, under: str) -> Iterable[Version]:
-        return (version for path, version in self._by_path.items() if path.startswith(under + "/"))
+    def _below(self, under: str, start: str = "") -> Iterator[Version]:
+        first = bisect_left(self._paths, max(start, f"{under}/"))
+        return (self._by_path[path] for path in self._paths[first : bisect_left(self._paths, f"{under}0")])
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        """Paths of all memories, in order."""
+        return list(self._by_path)
 
     @cached_property
     def _living(self) -> dict[str, datetime]:

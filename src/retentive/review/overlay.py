@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
 from typing import NoReturn
 
 from retentive.errors import PermissionDenied, Refused
@@ -37,11 +40,13 @@ from retentive.storage.contract import (
     Transaction,
     Usage,
 )
-from retentive.storage.overlay import Overlay
+from retentive.storage.overlay import Overlay, walk_shown
 from retentive.storage.paging import memories_by_id
 from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
+
+_path = attrgetter("path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +92,22 @@ class ProposedSnapshot(Overlay):
 
     def memories(self, under: str) -> Iterator[Memory]:
         present = (memory for memory in self._inner.memories(under) if self._shows(memory))
-        return iter(sorted([*present, *self._placed_below(under)], key=lambda memory: memory.path))
+        return iter(sorted([*present, *self._placed_below(under)], key=_path))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
-    walk = Snapshot.walk
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        present = walk_shown(self._inner, self._shows, under, start=start, limit=limit, texts=texts)
+        placed = sorted(self._placed_below(under), key=_path)
+        own = (
+            (memory, self._data(*self._placed[memory.path]) if texts else None)
+            for memory in placed
+            if memory.path >= start
+        )
+        return islice(merge(present, own, key=lambda found: found[0].path), limit)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         present = [(memory, data) for memory, data in self._inner.texts(under) if self._shows(memory)]

@@ -7,10 +7,12 @@ and `as_of` too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Unpack
 
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+
+_MOST = 1_000  # memories of one batch of a walk
 
 
 class Overlay(Snapshot):
@@ -75,3 +77,28 @@ class Overlay(Snapshot):
 
     def as_of(self, before: str) -> Iterator[Version]:
         return self._inner.as_of(before)
+
+
+def walk_shown(
+    inner: Snapshot,
+    shows: Callable[[Memory], bool],
+    under: str,
+    *,
+    start: str = "",
+    limit: int | None = None,
+    texts: bool = False,
+) -> Iterator[tuple[Memory, bytes | None]]:
+    """A walk of `inner` that leaves out and does not count some memories. It reads batches, as few as it needs."""
+    if limit is None:
+        yield from (found for found in inner.walk(under, start=start, texts=texts) if shows(found[0]))
+        return
+    left, size = limit, limit
+    while left > 0:
+        batch = list(inner.walk(under, start=start, limit=size, texts=texts))
+        for found in batch:
+            if left and shows(found[0]):
+                yield found
+                left -= 1
+        if len(batch) < size:
+            return
+        start, size = batch[-1][0].path + "\0", min(2 * size, _MOST)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput
@@ -49,14 +50,19 @@ class Actor:
     @classmethod
     def parse(cls, text: str) -> Actor:
         """Parse `kind:id`, such as `user:ann`. Raises `InvalidInput` for text without a known kind."""
-        kind, colon, name = text.partition(":")
-        for known in ACTOR_KINDS:
-            if colon and kind == known:
-                return cls(known, plain_name("actor", name))
-        raise _not_an_actor(f"the actor {text[:80]!r} has {'an unknown' if colon else 'no'} kind")
+        return _parsed_actor(text)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
+
+
+@lru_cache(maxsize=1_024)  # a history has few actors, and many versions
+def _parsed_actor(text: str) -> Actor:
+    kind, colon, name = text.partition(":")
+    for known in ACTOR_KINDS:
+        if colon and kind == known:
+            return Actor(known, plain_name("actor", name))
+    raise _not_an_actor(f"the actor {text[:80]!r} has {'an unknown' if colon else 'no'} kind")
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentive import MemoryStore
+from retentive.console.pages import history
 from retentive.console.web import MAX_FIELDS
 from support.console import Person
 from support.http_api import Api
@@ -37,8 +38,8 @@ def test_the_views_of_a_memory(person: Person, at: str) -> None:
     assert "# Notes" in person.get(f"{at}/m/notes/a.md?view=raw").text
     blame = person.get(f"{at}/m/notes/a.md?view=blame").text.partition("with their authors")[2]
     assert blame.index("session:s1") < blame.index("# Notes") < blame.index("session:s2 ")
-    history = person.get(f"{at}/m/notes/a.md?view=history")
-    assert "r2 modified through python" in history.text
+    versions = person.get(f"{at}/m/notes/a.md?view=history")
+    assert "r2 modified through python" in versions.text
     assert "plain" in person.get(f"{at}/m/b.txt").text
 
 
@@ -319,3 +320,20 @@ def test_a_form_with_too_many_fields_is_refused(person: Person, at: str) -> None
     csrf = person.get(f"{at}/search").form("/search")["csrf"]
     fields = {"csrf": csrf} | {f"f{n}": "x" for n in range(MAX_FIELDS + 1)}
     assert person.post(f"{at}/search", fields).status == 400
+
+
+def test_a_page_of_an_actor_looks_at_some_versions_and_offers_the_older_ones(
+    person: Person, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        store.create(f"/memories/{number}", f"text {number}\n", actor="session:x" if number == 0 else "user:ann")
+    monkeypatch.setattr(history, "LOOKED_AT", 3)
+    first = person.get(f"{at}/by/session:x")
+    assert "Nothing was changed in the versions that were looked at" in first.text
+    older = next(link for link in first.links if link.startswith("?until="))
+    second = person.get(f"{at}/by/session:x{older}")
+    assert "text 0" in second.text
+    assert "Look at changes until" in second.text
+    assert person.get(f"{at}/by/session:x?until=x").status == 404
+    monkeypatch.setattr(history, "FILES", 1)
+    assert "Showing 1 of 3 memories" in person.get(f"{at}/by/user:ann").text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.differences import Differences
+from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter
+from retentive.history.revisions import as_revision
+from retentive.store import core_of
 
 from .changes import A, B, C, create, replace, run
 
@@ -204,6 +207,26 @@ def test_differences_of_a_session(story: MemoryStore) -> None:
     assert [change.id for change in found.changes] == ["r9", "r7", "r4", "r3", "r2"]
     assert texts(story.history.differences(A, since="r7", only=LogFilter(session="s1"))) == [("four", "five")]
     assert texts(story.history.differences(since="r4", until="r8", only=LogFilter(session="s1"))) == [("two", "three")]
+
+
+def test_limits_of_differences_say_what_they_leave_out(store: MemoryStore) -> None:
+    for number in range(6):
+        store.create(f"/memories/{number}", "x", actor="session:a" if number % 2 else "session:b")
+    store.write("/memories/5", "y", actor="session:a")
+    newest = store.history.log()
+    compared = partial(Compare, only=LogFilter(actor="session:a"))
+
+    def found(operation: Compare) -> tuple[list[str], int, str | None]:
+        made = core_of(store).result_of(operation)
+        return [each.path for each in made.found], made.more, None if made.unread is None else made.unread.path
+
+    assert found(compared()) == (["/memories/1", "/memories/3", "/memories/5"], 0, None)
+    assert found(compared(limit=2)) == (["/memories/1", "/memories/3"], 1, None)
+    assert found(compared(most_read=3)) == (["/memories/5"], 0, "/memories/3")
+    until = as_revision(newest[3].id)
+    assert found(compared(until=until, most_read=3)) == (["/memories/1", "/memories/3"], 0, "/memories/0")
+    assert found(compared(most_read=7)) == found(compared())
+    assert found(Compare(only=LogFilter(since=newest[1].created_at), most_read=2))[2] is None
 
 
 def test_a_replaced_memory_is_one_difference(store: MemoryStore) -> None:

@@ -12,9 +12,9 @@ from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
 from retentive.history.changes import LoggedChange
-from retentive.history.differences import Differences
+from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter
-from retentive.history.revisions import parse_time
+from retentive.history.revisions import as_revision, parse_time
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Operation, Version
@@ -22,8 +22,10 @@ from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
 VERSIONS = 100
-FILES = 100
+FILES = 50
 """Memories whose differences one page shows."""
+LOOKED_AT = 4_000
+"""Versions among which one page looks for those of an actor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,25 @@ def show_versions(visit: Visit) -> PageAnswer:
 def show_change(visit: Visit) -> PageAnswer:
     """The difference that one change made, named by its revision or by the id of a version."""
     try:
-        found = visit.store.history.differences(change=visit.ids["revision"])
+        core = core_of(visit.store)
+        with core.checking("diff"):
+            change = as_revision(visit.ids["revision"])
+        found = core.result_of(Compare(change=change, actor=core.actor, limit=FILES))
     except NotFound:
         raise not_found("change") from None
     return _page(visit, found, heading=f"Change {visit.ids['revision'][-12:]}", change=visit.ids["revision"])
 
 
 def show_actor(visit: Visit) -> PageAnswer:
-    """The differences that all changes of an actor made."""
-    actor = visit.ids["actor"]
-    only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
-    return _page(visit, visit.store.history.differences(only=only), heading="What this actor did", actor=actor)
+    """The differences that changes of an actor made, among so many versions of the store, newest first."""
+    actor, until = visit.ids["actor"], visit.query.get("until", "")
+    if until and not VERSION_ID.fullmatch(until):
+        raise not_found("memory version")
+    with core_of(visit.store).checking("diff"):
+        only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
+    core, end = core_of(visit.store), as_revision(until) if until else None
+    found = core.result_of(Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT))
+    return _page(visit, found, heading="What this actor did", actor=actor)
 
 
 def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> HtmlPage:
@@ -69,7 +79,8 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
     values = {
         "heading": heading,
         "files": shown,
-        "total": len(found.found),
+        "total": len(found.found) + found.more,
+        "unread": found.unread,
         "hidden": found.hidden,
         "changes": found.changes,
         "change": change,

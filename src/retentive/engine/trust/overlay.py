@@ -16,7 +16,7 @@ from retentive.engine.trust.levels import (
     unconfirmed_in,
 )
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Version
-from retentive.storage.overlay import Overlay
+from retentive.storage.overlay import Overlay, walk_shown
 from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.provenance import Contributor
@@ -102,7 +102,10 @@ class TrustedSnapshot(Overlay):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
-    walk = Snapshot.walk
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        return walk_shown(self._inner, self._assessed.shows, under, start=start, limit=limit, texts=texts)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._assessed.shows(found[0]))

@@ -18,10 +18,10 @@ from support.http_api import Api
 TAGS = frozenset(
     re.findall(
         r"\w+",
-        """a article aside b bdi body br blockquote button caption code col colgroup dd del details dialog div dl dt em
-        kbd fieldset footer form h1 h2 h3 h4 h5 h6 head header hr html i img input label legend li link main mark meta nav
-        ol option p path pre rect s script section select span strong summary svg table tbody td textarea th thead time
-        title tr ul""",
+        """a article aside b bdi body br blockquote button caption code col colgroup dd del details dialog div dl dt
+        em kbd fieldset footer form h1 h2 h3 h4 h5 h6 head header hr html i img input label legend li link main
+        mark meta nav ol option p path pre rect s script section select span strong summary svg table tbody td
+        textarea th thead time title tr ul""",
     )
 )
 """Elements of the templates and of Markdown."""

@@ -76,6 +76,10 @@ docs: $(STAMP)
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
 
+# The documentation site, in dist/site; any server of static files can serve it.
+site: $(STAMP)
+	$(BIN)/python scripts/documentation.py
+
 # The bundle for MCP clients and the entry of the MCP registry, in dist/, and the version of the plugin.
 bundles:
 	$(PYTHON) scripts/bundles.py

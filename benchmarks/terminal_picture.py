@@ -31,6 +31,7 @@ COMMANDS = (
     "retentive cat /memories/refunds.md",
 )
 COLUMNS = 102
+NO_BREAK = "\u00a0"  # browsers join blanks in the text of a picture
 FONT_PX, CELL_PX, LINE_PX, EDGE_PX = 14, 8.43, 20, 16
 BACKGROUND, FOREGROUND = "#1e1e2e", "#d9e0ee"
 COLOURS = ("#1e1e2e", "#f28fad", "#abe9b3", "#fae3b0", "#96cdfb", "#f5c2e7", "#89dceb", "#d9e0ee")
@@ -101,10 +102,11 @@ def drawn(lines: list[str]) -> str:
             if background:
                 parts.append(f'<rect x="{left}" y="{top}" width="{length}" height="{LINE_PX}" fill="{background}"/>')
             style = f'x="{left}" y="{top + 15}" textLength="{length}" fill="{colour}"'
-            parts.append(f'<text {style} data-line="{number}">{escape(text, quote=False)}</text>')
+            kept = escape(text, quote=False).replace(" ", NO_BREAK)
+            parts.append(f'<text {style} data-line="{number}">{kept}</text>')
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-        f' font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{FONT_PX}" xml:space="preserve">'
+        f' font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{FONT_PX}">'
     )
     title = "<title>An agent changes a memory; log and diff show the change, and undo reverts it</title>"
     return "\n".join(
@@ -114,6 +116,7 @@ def drawn(lines: list[str]) -> str:
 
 def shown(picture: str) -> list[tuple[str, str]]:
     """Return number and text of the runs in a picture, without ids and times."""
+    picture = picture.replace(NO_BREAK, " ")
     for pattern, constant in _CHANGING:
         picture = pattern.sub(constant, picture)
     return [(line, unescape(text)) for line, text in re.findall(r'data-line="(\d+)">(.*?)</text>', picture)]

@@ -27,7 +27,7 @@ def test_the_picture_is_current() -> None:
 
 @pytest.mark.long
 def test_another_command_or_output_is_detected(tmp_path: Path) -> None:
-    for old, new in ((" retentive log<", " retentive log -n 1<"), (" within 30 days", " within 31 days")):
+    for old, new in (("log<", "log\u00a0-n\u00a01<"), ("within\u00a030", "within\u00a031")):
         changed = PICTURE.read_text("utf-8").replace(old, new, 1)
         assert changed != PICTURE.read_text("utf-8")
         (tmp_path / "changed.svg").write_text(changed, "utf-8")

@@ -1,0 +1,97 @@
+"""Builds the documentation site with MkDocs: `make site`.
+
+`dist/site` gets one folder for each version, `versions.json` for the menu of versions, and an `index.html` that leads
+to the newest one. Folders of other versions stay, so copy those of earlier releases there before publishing. MkDocs
+loads this file for its hooks too: they add pages from outside `docs` and rewrite the links between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import posixpath
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTSIDE = {
+    "benchmarks/README.md": "benchmarks.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+"""Pages from outside `docs`, and their names on the site."""
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+_REDIRECT = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>retentive</title><meta http-equiv="refresh" content="0; url={version}/"></head>
+<body><a href="{version}/">Documentation of retentive {version}</a></body>
+</html>
+"""
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages from outside `docs`."""
+    for source, name in OUTSIDE.items():
+        files.append(File.generated(config, name, content=(ROOT / source).read_text("utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Rewrite links for the place of a page on the site. A link to a file that is not on the site becomes its text."""
+    names = {name: source for source, name in OUTSIDE.items()}
+    source = names.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def rewritten(found: re.Match[str]) -> str:
+        text, target = found.groups()
+        if re.match(r"[a-z]+:|#", target):
+            return found[0]
+        path, _, heading = target.partition("#")
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+        name = OUTSIDE.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else "")
+        if not name:
+            return text
+        return f"[{text}]({name}{'#' if heading else ''}{heading})"
+
+    parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", markdown, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("`") else _LINK.sub(rewritten, part) for part in parts)
+
+
+def version() -> str:
+    """The version of the project."""
+    found: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    return found
+
+
+def build(out: Path) -> Path:
+    """Build the site of this version, and return its folder. Raises `CalledProcessError` for each broken link."""
+    folder = out / version()
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
+    command += ["--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(folder.resolve())]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run(command, check=True, env=environment)  # noqa: S603 - no input from outside
+    (folder / "404.html").unlink(missing_ok=True)  # its links are right at the root of a host only
+    versions = sorted((each.parent.name for each in out.glob("*/search")), key=_numbers, reverse=True)
+    entries = [
+        {"version": each, "title": each, "aliases": ["latest"] if each == versions[0] else []} for each in versions
+    ]
+    (out / "versions.json").write_text(json.dumps(entries, indent=2) + "\n", "utf-8")
+    (out / "index.html").write_text(_REDIRECT.format(version=versions[0]), "utf-8")
+    return folder
+
+
+def _numbers(name: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", name))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Build the documentation site.")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist" / "site", help="folder of the site")
+    print(f"Built {build(parser.parse_args().out)}")

@@ -12,10 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.script import Call, Turn
-
 if TYPE_CHECKING:
     from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
+    from retentive.testing.scripted_claude.script import Call, Turn
 
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
 """Number of tickets of each week. The three largest weeks have over 50,000 tokens, the minimum for a compaction."""
@@ -101,33 +100,33 @@ def answer(prompt: Prompt) -> Turn:
     if last.name == "read_week":
         return _save(notes, notes.after(_text(last)))
     if notes.done < notes.total:
-        return Turn((_read(notes.done + 1),))
-    return Turn((f"I have counted all {notes.total} weeks. Returns: {named(notes.counts)}.",))
+        return _turn((_read(notes.done + 1),))
+    return _turn((f"I have counted all {notes.total} weeks. Returns: {named(notes.counts)}.",))
 
 
 def _open(prompt: Prompt) -> Turn:
     """The first turn of a conversation, or the first after a compaction."""
     if prompt.summary is not None:
-        return Turn(("I only see a summary now. My progress is in my notes.", _view(NOTES)))
-    return Turn((_view("/memories"),))
+        return _turn(("I only see a summary now. My progress is in my notes.", _view(NOTES)))
+    return _turn((_view("/memories"),))
 
 
 def _begin(prompt: Prompt) -> Turn:
     """The turn after listing the memory: read the existing progress, or start the work."""
     if NOTES in _text(prompt.calls[-1]):
-        return Turn(("I have worked on this before; here are my notes.", _view(NOTES)))
+        return _turn(("I have worked on this before; here are my notes.", _view(NOTES)))
     total = _TOTAL.search(prompt.opening)
     if total is None:
         raise ValueError("the task does not give the number of weeks")
     notes = Notes(0, int(total[1]), Counter())
-    return Turn((Call({"command": "create", "path": NOTES, "file_text": f"{notes}\n"}), _read(1)))
+    return _turn((_call({"command": "create", "path": NOTES, "file_text": f"{notes}\n"}), _read(1)))
 
 
 def _save(before: Notes, after: Notes) -> Turn:
     """Save the new counts before reading the next week."""
-    save = Call({"command": "str_replace", "path": NOTES, "old_str": str(before), "new_str": str(after)})
+    save = _call({"command": "str_replace", "path": NOTES, "old_str": str(before), "new_str": str(after)})
     more = (_read(after.done + 1),) if after.done < after.total else ()
-    return Turn((save, *more))
+    return _turn((save, *more))
 
 
 def _known(prompt: Prompt) -> Notes | None:
@@ -149,9 +148,21 @@ def _text(call: ToolUse) -> str:
     return call.result.text
 
 
+def _turn(contents: tuple[Call | str, ...]) -> Turn:
+    from retentive.testing.scripted_claude.script import Turn  # noqa: PLC0415 - needs extras, and --help does not
+
+    return Turn(contents)
+
+
+def _call(given: dict[str, object], name: str = "memory") -> Call:
+    from retentive.testing.scripted_claude.script import Call  # noqa: PLC0415 - as above
+
+    return Call(given, name=name)
+
+
 def _view(path: str) -> Call:
-    return Call({"command": "view", "path": path})
+    return _call({"command": "view", "path": path})
 
 
 def _read(week: int) -> Call:
-    return Call({"week": week}, name="read_week")
+    return _call({"week": week}, name="read_week")

@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 FRAMEWORKS := $(VENV)/.frameworks
 RELEASE := $(VENV)/.release
+UV := $(VENV)/.uv
 STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(INSTALL)
@@ -15,7 +16,8 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-long test-full test-clusters test-frameworks test-image test-file-systems lint types format docs bundles release \
+.PHONY: run demo test test-long test-full test-clusters test-frameworks test-image test-file-systems \
+	test-extras test-lowest lint types format docs bundles release \
 	bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
@@ -54,6 +56,15 @@ test-image: $(STAMP)
 # packages xfsprogs, btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse of Debian.
 test-file-systems: $(STAMP)
 	$(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
+
+# Each extra alone in an environment of its own, on this Python and, without most extras, on others that are installed.
+EXTRAS = PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
+test-extras: $(STAMP) $(UV)/.installed
+	$(EXTRAS) -k "not lowest"
+
+# The same with the lowest versions that pyproject.toml allows.
+test-lowest: $(STAMP) $(UV)/.installed
+	$(EXTRAS) -k "lowest or every_extra"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -113,6 +124,11 @@ $(STAMP): $(DEMO)
 $(FRAMEWORKS)/.installed: pyproject.toml tests/frameworks/requirements.txt
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip $(INSTALL) --requirement tests/frameworks/requirements.txt --editable .
+	touch $@
+
+$(UV)/.installed:
+	$(PYTHON) -m venv $(UV)
+	$(UV)/bin/python -m pip $(INSTALL) uv
 	touch $@
 
 $(RELEASE)/.installed: scripts/release-requirements.txt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,10 +13,14 @@ import retentive
 from retentive import Retentive
 from retentive.storage.capabilities import Clocked, capability
 from retentive.storage.contract import Backend, Clock
-from retentive.storage.sealed.keys import KeyRing
 from support import servers
 
 from .profiles import LONG, sized
+
+if find_spec("cryptography") is not None:  # `make test-extras` tests each extra alone
+    from retentive.storage.sealed.keys import KeyRing
+
+    KEYS = KeyRing.new()
 
 OpenPlace: TypeAlias = Callable[..., Retentive]
 """Function like `retentive.open`. The fixture that supplies it closes the opened locations."""
@@ -59,7 +64,6 @@ EVERYWHERE = sized(quick=["sqlite"], long=[*PLACES, *_SOME_SEALED], full=[*PLACE
 """Backends for tests of a feature, both bare and encrypted."""
 COMPARED = EVERYWHERE if LONG else ["sqlite", "directory", "postgresql", "hidden directory"]
 """Backends that the state machine and the laws run side by side."""
-KEYS = KeyRing.new()
 
 
 def place_of(backend: str, directory: Path) -> str:

@@ -1,0 +1,106 @@
+"""Each extra alone, with its newest and its lowest versions. `make test-extras` and `make test-lowest`.
+
+Each set of extras has an environment of its own, in which uv installs the project and what the tests themselves need.
+Where a test needs more than one extra, the set has more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from features.packages.pythons import VERSIONS, python
+from support.pages import ROOT
+
+UV = shutil.which("uv")
+pytestmark = [pytest.mark.environments, pytest.mark.skipif(UV is None, reason="needs uv")]
+TOOLS = ("pytest>=9.0", "pytest-timeout>=2.4", "hypothesis>=6.150", "jsonschema>=4", "trio")
+LOCAL = "not postgresql and not mariadb and not s3"
+ALONE = f"{LOCAL} and not sealed and not hidden"
+SMOKE = "tests/contract/backends/test_smoke.py"
+TESTS: dict[str, tuple[str, ...]] = {
+    "": ("tests/unit/test_paths.py", "tests/unit/test_settings.py", "tests/features/cli/test_reference.py",
+         "tests/features/history/test_pages.py", SMOKE, "tests/contract/backends/test_sqlite.py",
+         "tests/contract/backends/test_directory_suite.py", "-k", ALONE),
+    "adk": ("tests/frameworks/test_adk.py",),
+    "anthropic": ("tests/features/integrations/test_sdk_tools.py",),
+    "anthropic,testing": ("tests/features/agent/test_scripted_rules.py", "tests/features/agent/test_scripted_edits.py"),
+    "claude-agent": ("tests/features/claude_agent/test_memory_server.py",),
+    "console,remote,server": ("tests/features/console/test_pages.py",),
+    "crypto": ("tests/contract/backends/test_sealed_codec.py", SMOKE, "-k", LOCAL),
+    "deepagents": ("tests/features/integrations/test_deepagents.py",),
+    "guards": ("tests/features/guards/test_sensitive_examples.py", "tests/features/guards/test_sensitive_engine.py"),
+    "langchain,testing": ("tests/features/integrations/test_langchain.py",),
+    "langgraph": ("tests/features/integrations/test_langgraph.py",),
+    "mariadb": (SMOKE, "-k", "mariadb and not sealed and not hidden"),
+    "mcp": ("tests/features/mcp/test_tools.py", "tests/features/mcp/test_resources.py"),
+    "mcp,oauth,server": ("tests/features/server/test_oauth.py",),
+    "objects": ("tests/contract/backends/test_objects.py",),
+    "anthropic,openai-agents,testing": ("tests/features/integrations/test_openai_agents.py",),
+    "postgres": (SMOKE, "-k", "postgresql and not sealed and not hidden"),
+    "pydantic-ai,testing": ("tests/features/integrations/test_pydantic_ai.py",),
+    "remote,server": ("tests/features/remote/test_methods.py",),
+    "server": ("tests/features/server/test_openapi.py", "tests/features/server/test_tool.py",
+               "tests/features/server/test_our_routes.py"),
+    "server,telemetry": ("tests/features/server/test_telemetry.py",),
+    "anthropic,strands,testing": ("tests/frameworks/test_strands.py",),
+    "sync": ("tests/features/sync/test_failures.py",),
+}  # fmt: skip
+"""Extras of an environment, and the tests that run there."""
+
+
+def run(*command: str | Path, **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=environment | variables, capture_output=True, text=True, timeout=900,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def test_every_extra_has_an_environment() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {name for extra in TESTS for name in extra.split(",") if name} == set(extras)
+    table = (
+        (ROOT / "docs" / "platforms.md").read_text("utf-8").partition("## Python and extras\n")[2].partition("\n- ")[0]
+    )
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if "passed" in line]
+    assert rows == [", ".join(f"`{name}`" for name in extra.split(",")) if extra else "none" for extra in TESTS]
+
+
+def check_environment(python: str, resolution: str, extras: str, folder: Path) -> None:
+    """Make an environment with these extras only, and run their tests in it."""
+    assert UV is not None
+    own = folder / "venv" / "bin" / "python"
+    run(UV, "venv", "--quiet", "--python", python, folder / "venv")
+    install = (UV, "pip", "install", "--quiet", "--python", own)
+    run(*install, "--resolution", resolution, "--editable", f".[{extras}]" if extras else ".")
+    before = run(UV, "pip", "freeze", "--python", own).splitlines()
+    run(*install, *TOOLS)
+    after = run(UV, "pip", "freeze", "--python", own).splitlines()
+    assert set(before) <= set(after)  # the tools replaced nothing
+    said = run(own, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS[extras], RETENTIVE_PROFILE="quick")
+    (passed,) = re.findall(r"(\d+) passed", said)
+    assert int(passed) > 0
+
+
+@pytest.mark.parametrize("extras", TESTS, ids=lambda extras: extras or "none")
+@pytest.mark.parametrize("resolution", ["highest", "lowest-direct"])
+def test_an_environment_with_these_extras_only(resolution: str, extras: str, tmp_path: Path) -> None:
+    """`lowest-direct` installs the lowest versions that pyproject.toml allows, also those of the core."""
+    check_environment(sys.executable, resolution, extras, tmp_path)
+
+
+@pytest.mark.parametrize("extras", ["", "crypto", "mcp", "postgres", "server"], ids=lambda extras: extras or "none")
+@pytest.mark.parametrize("version", [each for each in VERSIONS if not sys.version.startswith(f"{each}.")])
+def test_another_version_of_python(version: str, extras: str, tmp_path: Path) -> None:
+    check_environment(python(version), "highest", extras, tmp_path)

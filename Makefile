@@ -84,6 +84,7 @@ docs: $(STAMP)
 	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
 	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
+	PYTHONPATH=src:tests $(BIN)/python tests/docs/checklist.py > docs/check.new && mv docs/check.new docs/security-checklist.md
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
 

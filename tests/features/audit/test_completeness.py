@@ -35,7 +35,7 @@ from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Invocation
-from support.modules import import_all
+from support.modules import import_all, reads_by_function
 
 ROOT, A, B, GONE, NEW = "/memories", "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/new.md"
 MARKED = "/memories/marked.md"
@@ -318,16 +318,6 @@ def operations() -> set[str]:
     assert {"RunCommand", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}
     return (found - {"RunCommand", "RunView", "Read"}) | commands | set(reads_by_function())
-
-
-def reads_by_function() -> Iterator[str]:
-    """Yield the names that the code passes to `Read`."""
-    for file in Path(retentive.__file__).parent.rglob("*.py"):
-        text = file.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)) if "Read(" in text else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Read":
-                assert isinstance(node.args[0], ast.Constant), f"a read without a literal name in {file}"
-                yield f"Read {node.args[0].value!s}"
 
 
 def _concrete(base: type[Operation[Any]]) -> Iterator[type[Operation[Any]]]:

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,11 +17,12 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import INTEGRATION, Location, naming
 from retentive.cli.removal import confirm
+from retentive.errors import RetentiveError
 from retentive.history.expiry import Swept
 from retentive.history.scan import scan as scan_store
 from retentive.history.scan import scan_read
 from retentive.locations import migrate_schema
-from retentive.opening import Retentive
+from retentive.opening import Keys, Retentive
 from retentive.storage import capabilities
 from retentive.store import MemoryStore, core_of
 
@@ -200,17 +202,36 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
     type=click.Path(file_okay=False),
     help="Directory of these files; beside a local location by default.",
 )
-def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[str, ...], save_to: str | None) -> None:
+@click.option(
+    "--bundle",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Also write a new .zip or .tar.gz to attach to a report: versions, settings without texts, counts, findings.",
+)
+def doctor(
+    location: Location,
+    *,
+    repair: bool,
+    quick: bool,
+    discarded: tuple[str, ...],
+    save_to: str | None,
+    bundle: str | None,
+) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
     Writes nothing without --repair and --discard, and a repair deletes nothing. The memory stores can stay in use. Each
     finding has a severity (ok, note, problem, repaired), a memory store, a code and a description; in a pipe these are
-    separated by tabs and followed by advice. Exits with status 17 if problems remain.
+    separated by tabs and followed by advice. Exits with status 17 if problems remain. The file of --bundle contains no
+    memory, path, actor, name, key, description or URL.
     """
     from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
 
     keys = location.given_keys()
-    with naming("Location", location.shown), output.progress("Checking") as advance:
+    with (
+        _bundled(location, bundle, keys) as bundled,
+        naming("Location", location.shown),
+        output.progress("Checking") as advance,
+    ):
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         findings = check_place(
             location.url,
@@ -222,11 +243,30 @@ def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[st
             progress=report,
         )
         found = list(findings if output.as_object() or output.as_table() else _printed(findings))
+        bundled.extend(found)
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
     output.emit(
         value, rows="findings", shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0
     )
+
+
+@contextmanager
+def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterator[list[Finding]]:
+    """Write the bundle about the findings in the list at the end, even if the check fails."""
+    found: list[Finding] = []
+    if file is None:
+        yield found
+        return
+    from retentive.doctor.bundle import check_name, write_bundle  # noqa: PLC0415 - slow to import
+
+    check_name(file)
+    try:
+        yield found
+    except RetentiveError as error:
+        write_bundle(file, location.url, found, keys=keys, errors=[error.code])
+        raise
+    write_bundle(file, location.url, found, keys=keys)
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -186,3 +186,8 @@ _PASSING = {
     sqlite3.SQLITE_INTERRUPT,
     sqlite3.SQLITE_SCHEMA,
 }
+
+
+def library_version() -> str:
+    """Version of the SQLite library."""
+    return sqlite3.sqlite_version

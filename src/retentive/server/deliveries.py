@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +34,8 @@ SWEEP_S = 30.0
 """Pause between searches for changes that no server announced, such as those of the command line."""
 KEPT_DAYS = 30
 """Dead deliveries are removed after this time."""
+MAX_DELIVERIES = 1_000
+"""Pending deliveries of an endpoint, and as many dead ones. Then the oldest become dead, or are removed."""
 Send = Callable[[Endpoint, Delivery], int]
 
 
@@ -47,12 +49,14 @@ class Deliverer:
         to_private: bool = False,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
+        max_deliveries: int = MAX_DELIVERIES,
     ) -> None:
         self._opened = opened
         self._webhooks = Webhooks(opened)
         self._to_private = to_private
         self._clock = clock
         self._jitter = jitter
+        self._max_deliveries = max_deliveries
         self._pool = ThreadPoolExecutor(AT_ONCE, "retentive-webhook")
         self._running: dict[str, tuple[str, Future[None]]] = {}
         self._swept_at = 0.0
@@ -68,12 +72,17 @@ class Deliverer:
         self._announce_changes(list(endpoints.values()))
         self._running = {key: each for key, each in self._running.items() if not each[1].done()}
         busy = Counter(endpoint_id for endpoint_id, _ in self._running.values())
-        for delivery in self._webhooks.deliveries("pending"):
+        pending = list(self._webhooks.deliveries("pending"))
+        excess = {each.key for each in self._excess(pending)}
+        for delivery in pending:
             if not may_go_on():
                 break
             endpoint = endpoints.get(delivery.endpoint_id)
             if endpoint is None or endpoint.state == "disabled":
                 self._webhooks.delivered(delivery)
+            elif delivery.key in excess:
+                if delivery.key not in self._running:
+                    self._drop(delivery)
             elif (
                 delivery.due <= self._clock()
                 and delivery.key not in self._running
@@ -85,13 +94,15 @@ class Deliverer:
         wait([future for _, future in self._running.values()], timeout=0.2)
 
     def sweep(self) -> None:
-        """Announce what no server has announced, and remove old dead deliveries."""
+        """Announce what no server has announced, and remove dead deliveries that are old or too many."""
         infos = self._opened.stores()
         self._webhooks.announce(infos)
         self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))
-        for each in self._webhooks.deliveries("dead"):
+        dead = list(self._webhooks.deliveries("dead"))
+        excess = {each.key for each in self._excess(dead)}
+        for each in dead:
             tried_at = datetime.fromisoformat(each.tried_at or each.created_at).timestamp()
-            if self._clock() - tried_at > KEPT_DAYS * 86_400:
+            if each.key in excess or self._clock() - tried_at > KEPT_DAYS * 86_400:
                 self._webhooks.forget(each)
 
     def attempt(self, endpoint: Endpoint, delivery: Delivery) -> None:
@@ -115,6 +126,20 @@ class Deliverer:
             tried_at = datetime.fromtimestamp(now, UTC).isoformat()
             after = replace(delivery, attempts=attempts, due=now + pause, tried_at=tried_at, error=error)
             self._webhooks.failed(delivery, after, is_dead=is_dead)
+
+    def _excess(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """The oldest deliveries of each endpoint, without the newest that it may have."""
+        kept, excess = Counter[str](), list[Delivery]()
+        for each in sorted(deliveries, key=lambda found: datetime.fromisoformat(found.created_at), reverse=True):
+            kept[each.endpoint_id] += 1
+            if kept[each.endpoint_id] > self._max_deliveries:
+                excess.append(each)
+        return excess
+
+    def _drop(self, delivery: Delivery) -> None:
+        """Make a delivery dead before its last attempt, because its endpoint has too many."""
+        error = f"dropped: more than {self._max_deliveries:,} deliveries were pending"
+        self._webhooks.failed(delivery, replace(delivery, error=error), is_dead=True)
 
     def close(self) -> None:
         """Wait for the deliveries that run."""

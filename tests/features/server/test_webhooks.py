@@ -25,7 +25,7 @@ from retentive.errors import InvalidInput
 from retentive.place_records import PlaceRecords
 from retentive.server.background import Background
 from retentive.server.calls import ServedPlace
-from retentive.server.deliveries import PAUSES_S, Deliverer
+from retentive.server.deliveries import MAX_DELIVERIES, PAUSES_S, Deliverer
 from retentive.server.leader import Leader
 from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
 from support.command_line import here
@@ -78,9 +78,11 @@ def receiver() -> Iterator[Receiver]:
 class Rounds:
     """Rounds of the deliverer with a clock that moves by itself, each until its deliveries are done."""
 
-    def __init__(self, opened: retentive.Retentive) -> None:
+    def __init__(self, opened: retentive.Retentive, *, max_deliveries: int = MAX_DELIVERIES) -> None:
         self.now = time.time()
-        self.deliverer = Deliverer(opened, to_private=True, clock=lambda: self.now, jitter=lambda: 1.0)
+        self.deliverer = Deliverer(
+            opened, to_private=True, clock=lambda: self.now, jitter=lambda: 1.0, max_deliveries=max_deliveries
+        )
 
     def __call__(self, after_s: float = 0.0) -> None:
         self.now += after_s
@@ -245,6 +247,53 @@ def test_dead_letters_are_removed_after_30_days(api: Api, receiver: Receiver, ro
     assert len(api.get(at).body["data"]) == 1
     rounds(after_s=30 * 86_400 + 1)
     assert api.get(at).body["data"] == []
+
+
+@pytest.fixture
+def bounded(opened: retentive.Retentive) -> Iterator[Rounds]:
+    """Rounds that keep two pending and two dead deliveries of each endpoint."""
+    found = Rounds(opened, max_deliveries=2)
+    yield found
+    found.deliverer.close()
+
+
+def test_pending_deliveries_are_bounded(api: Api, receiver: Receiver, bounded: Rounds) -> None:
+    """The oldest become dead letters that say so, and are sent after a retry; another endpoint loses nothing."""
+    made, other = endpoint(api, receiver), endpoint(api, receiver, ALL[2])
+    receiver.statuses = [500, 500]
+    stores = [api.post("/v1/memory_stores", {"name": "s"}).body["id"] for _ in range(4)]
+    bounded()
+    assert sorted(data_of(receiver.events())) == sorted((ALL[0], store) for store in stores[2:])
+    at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
+    dead = api.get(at).body["data"]
+    assert [(each["state"], each["attempts"], each["last_attempt_at"]) for each in dead] == [("dead", 0, None)] * 2
+    assert {each["last_error"] for each in dead} == {"dropped: more than 2 deliveries were pending"}
+    api.delete(f"/v1/memory_stores/{stores[0]}")
+    bounded()
+    assert data_of(receiver.events()) == [(ALL[2], stores[0])] * 2
+    assert len(api.get(at).body["data"]) == 3
+    assert api.get(f"/v1/webhook_endpoints/{other['id']}/deliveries").body["data"] == []
+    bounded(after_s=PAUSES_S[0] * 1.2 + 1)
+    assert data_of(receiver.events()) == [(ALL[0], stores[3])]
+    api.post(f"{at}/{dead[0]['webhook_event_id']}/retry")
+    bounded()
+    assert [event for event, _ in data_of(receiver.events())] == [ALL[0]]
+
+
+def test_dead_deliveries_are_bounded(
+    api: Api, receiver: Receiver, bounded: Rounds, opened: retentive.Retentive
+) -> None:
+    """The sweep removes the oldest, and an event that was dropped is not queued again."""
+    made = endpoint(api, receiver)
+    stores = [opened.create_store(f"s{number}") for number in range(5)]
+    bounded()
+    assert sorted(data_of(receiver.events())) == sorted((ALL[0], each.id) for each in stores[3:])
+    assert len(list(Webhooks(opened).deliveries("dead", made["id"]))) == 3
+    bounded(after_s=30)
+    kept = [json.loads(each.body)["data"]["id"] for each in Webhooks(opened).deliveries("dead", made["id"])]
+    assert sorted(kept) == sorted(each.id for each in stores[1:3])
+    bounded(after_s=30)
+    assert receiver.events() == []
 
 
 def test_pages_of_deliveries(api: Api, receiver: Receiver) -> None:

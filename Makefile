@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 FRAMEWORKS := $(VENV)/.frameworks
 RELEASE := $(VENV)/.release
+AUDIT := $(VENV)/.audit
 UV := $(VENV)/.uv
 STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
@@ -17,7 +18,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run demo test test-long test-full test-clusters test-frameworks test-image test-file-systems \
-	test-extras test-lowest lint types format docs bundles release \
+	test-extras test-lowest lint types audit fuzz format docs bundles release \
 	bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
@@ -65,6 +66,15 @@ test-extras: $(STAMP) $(UV)/.installed
 # The same with the lowest versions that pyproject.toml allows.
 test-lowest: $(STAMP) $(UV)/.installed
 	$(EXTRAS) -k "lowest or every_extra"
+
+# Random changes of the corpus in tests/fuzz, for hours if wanted; inputs that fail are saved in fuzz-findings/.
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz/run.py $(or $(TARGET),paths) $(or $(SECONDS),60) $(or $(SEED),0)
+
+# bandit over the code, and pip-audit of the installed packages, which needs the network: without it, it says so.
+audit: $(AUDIT)/.installed
+	$(AUDIT)/bin/bandit --quiet --configfile pyproject.toml --recursive src
+	$(AUDIT)/bin/python scripts/audit_packages.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -135,4 +145,9 @@ $(UV)/.installed:
 $(RELEASE)/.installed: scripts/release-requirements.txt
 	$(PYTHON) -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip $(INSTALL) --no-deps --requirement scripts/release-requirements.txt
+	touch $@
+
+$(AUDIT)/.installed: $(STAMP)
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip $(INSTALL) "bandit>=1.9,<2" "pip-audit>=2.10,<3"
 	touch $@

@@ -73,7 +73,7 @@
   });
   document.addEventListener("htmx:after:swap", (event) => {
     connect();
-    const heading = event.target.id === "main" || event.target === document.body ? document.querySelector("main h2") : null;
+    const heading = event.target.id === "main" ? document.querySelector("main h2") : null;
     if (heading) {
       heading.tabIndex = -1;
       heading.focus();

@@ -96,6 +96,7 @@ class Console:
         who = "" if request.client is None else request.client.host
         if request.method == "POST":
             form = await self._form(request)
+            wanted = _own_url(_first(form, "next"))
             before = request.cookies.get(guard.cookie_name("_form", secure=secure), "")
             problem = "The sign-in page was open for too long. Try again."
             if before and is_form_token(before, _first(form, "csrf")):
@@ -103,7 +104,7 @@ class Console:
             if not problem:
                 found = await self.server.workers.run(partial(self.sessions.authenticated, _first(form, "key"), who))
                 if found is not None:
-                    return await self._signed_in(request, found, _own_url(_first(form, "next")))
+                    return await self._signed_in(request, found, wanted)
                 problem = "This did not work. Check what you typed."
             return self._login_page(request, wanted, problem, 403)
         return self._login_page(request, wanted, "", 200)

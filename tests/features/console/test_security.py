@@ -209,7 +209,8 @@ def test_a_sign_in_leads_to_the_page_that_was_asked_for(api: Api, store: MemoryS
     person = Person(api, signs_in=False)
     page = person.get(f"/console/s/{store.id}/m/notes/a.md?view=raw")
     assert page.url.partition("?")[0].endswith("/login")
-    answer = person.post("/console/login", {**page.form("/login"), "key": api.key})
+    again = person.post("/console/login", {**page.form("/login"), "key": "wrong"})
+    answer = person.post("/console/login", {**again.form("/login"), "key": api.key})
     assert answer.url.endswith("/m/notes/a.md?view=raw")
     person.close()
 

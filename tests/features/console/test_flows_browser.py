@@ -1,0 +1,261 @@
+"""What people do in the console, in a browser: light and dark, wide and narrow, with and without JavaScript.
+
+The full profile runs each flow in all of these; the long profile runs each in one, in turn. On each page that a flow
+visits, nothing overflows, axe-core finds nothing, the browser logs nothing, and no request leaves the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.console.web import console
+from support.http_api import Api, serving
+from support.profiles import FULL, LONG, combined
+
+if not LONG:
+    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
+from playwright.sync_api import Browser, Page, expect
+
+from features.console.test_browser import AXE, LOOKS, RULES, Looks, browser, signed_in
+
+__all__ = ["browser"]
+PATH = "/memories/notes/a.md"
+
+
+class Visitor:
+    """A page of a person, at a store. `check` is called on each page of a flow."""
+
+    def __init__(self, page: Page, store: MemoryStore, api: Api, *, js: bool) -> None:
+        self.page, self.store, self.api, self.js = page, store, api, js
+
+    def open(self, path: str) -> None:
+        self.page.goto(f"/console/s/{self.store.id}/{path}")
+        self.check()
+
+    def link(self, name: str | re.Pattern[str]) -> None:
+        self.page.get_by_role("main").get_by_role("link", name=name).first.click()
+        self.check()
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+        self.check()
+
+    def sees(self, text: str) -> None:
+        expect(self.page.get_by_role("main")).to_contain_text(text)
+
+    def check(self) -> None:
+        self.page.wait_for_load_state("load")
+        width = self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert width[0] <= width[1], f"{self.page.url} overflows"
+        assert self.page.locator("[style]").count() == 0
+        if self.js and AXE.exists():
+            self.page.evaluate(AXE.read_text("utf-8"))
+            found = self.page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
+            assert [each["id"] for each in found["violations"]] == [], self.page.url
+
+
+def sign_in_again(visitor: Visitor) -> None:
+    """A wrong key, then the page that was asked for; afterwards the page needs a sign-in."""
+    page = visitor.page
+    page.locator("details.menu summary").last.click()
+    visitor.press("Sign out")
+    page.goto(f"/console/s/{visitor.store.id}/m/notes/a.md")
+    for key in ("wrong", visitor.api.key):
+        page.fill("#key", key)
+        visitor.press("Sign in")
+        if key == "wrong":
+            expect(page.get_by_role("alert")).to_contain_text("This did not work")
+    expect(page.locator(".head h1")).to_contain_text("a.md")
+
+
+def find_blame_and_compare(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("tree/")
+    page.get_by_role("searchbox", name="Search this store").fill("three")
+    page.keyboard.press("Enter")
+    visitor.sees("1 memory")
+    visitor.link("notes/a.md")
+    visitor.link("Blame")
+    expect(page.locator("tr").filter(has_text="session:s2")).to_contain_text("2")
+    visitor.link("before")
+    visitor.sees("two")
+    visitor.link("Newer")
+    visitor.link("Difference")
+    expect(page.locator("td.del")).to_contain_text("two")
+    visitor.link("Unified")
+    expect(page.locator("tr.add")).to_contain_text("2")
+    page.go_back()
+    visitor.open("m/notes/a.md?view=history")
+    visitor.press("Compare")
+    expect(page.locator("td.add")).to_contain_text("2")
+
+
+def undo_a_session_and_the_undo(visitor: Visitor) -> None:
+    visitor.open("activity")
+    visitor.link("session:s2")
+    visitor.link("Undo all of it")
+    visitor.sees("nothing has happened yet")
+    visitor.press("Undo: 1 step")
+    visitor.sees("undo of")
+    assert "two" in visitor.store.read(PATH)
+    visitor.link("Undo this change")
+    visitor.press("Undo: 1 step")
+    visitor.sees("undo of")
+    assert "two" not in visitor.store.read(PATH)
+
+
+def edit_in_two_tabs(visitor: Visitor) -> None:
+    first = visitor.page
+    second = first.context.new_page()
+    for page in (first, second):
+        page.goto(f"/console/s/{visitor.store.id}/edit/notes/a.md")
+    first.fill("#text", "# Notes\n\none\nfirst\nthree\nof the first\n")
+    second.fill("#text", "# Second\n\none\nsecond\nthree\n")
+    for page in (first, second):
+        visitor.page = page
+        visitor.press("Save")
+    expect(second.get_by_role("alert")).to_contain_text("Not saved")
+    second.locator("input[value=both]").check()
+    visitor.press("Save with these choices")
+    second.wait_for_url("**/m/notes/a.md")
+    assert visitor.store.read(PATH) == "# Second\n\none\nfirst\nsecond\nthree\nof the first\n"
+
+
+def look_at_the_past_and_restore(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("tree/")
+    page.get_by_label("Moment").fill("r1")
+    visitor.press("Show the store then")
+    visitor.sees("The store as of r1")
+    expect(page.get_by_role("main")).not_to_contain_text("b.txt")
+    visitor.link("notes/")
+    visitor.link("a.md")
+    visitor.sees("This is the past")
+    visitor.link("Raw")
+    visitor.sees("two")
+    visitor.link("Restore")
+    visitor.press("Restore: 1 step")
+    visitor.sees("restore to")
+    assert "two" in visitor.store.read(PATH)
+
+
+def create_rename_and_delete(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("tree/")
+    visitor.link("New memory")
+    page.fill("#path", "/memories/made.md")
+    page.fill("#text", "# Made\n")
+    visitor.press("Save")
+    for name, button in (("Rename", "Rename"), ("Delete", "Delete")):
+        page.locator("main details.menu summary").click()
+        visitor.link(re.compile(f"^{name}$"))
+        if name == "Rename":
+            page.fill("#path", "/memories/renamed.md")
+        visitor.press(button)
+    visitor.sees("/memories/renamed.md")
+    visitor.link("Undo this change")
+    visitor.press("Undo: 1 step")
+    assert visitor.store.read("/memories/renamed.md") == "# Made\n"
+
+
+def review(visitor: Visitor) -> None:
+    visitor.store.change_settings({"review": ["session:new"]})
+    for name in ("x", "y", "z"):
+        visitor.store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
+    visitor.open("review")
+    visitor.link("x.md")
+    visitor.sees("proposed")
+    for button, left in (("Accept", 2), ("Refuse", 1)):
+        visitor.press(button)
+        expect(visitor.page.locator(".meta").first).to_have_text(f"{left} waiting")
+        visitor.check()
+    assert visitor.store.read("/memories/x.md") == "x\n"
+    visitor.open("trust")
+
+
+def administer(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("settings")
+    page.get_by_label("audit", exact=True).fill("true")
+    page.get_by_label("Type the API key again").fill(visitor.api.key)
+    visitor.press("Save")
+    assert visitor.store.settings().audit
+    visitor.open("audit")
+    visitor.press("Verify")
+    visitor.sees("Sound")
+    visitor.open("sensitive")
+    visitor.link("Scan the store")
+    visitor.open("stats")
+    page.goto("/console/keys")
+    page.get_by_label("Name", exact=True).fill("of a flow")
+    page.locator("form[action$=create]").get_by_label("Type the API key again").fill(visitor.api.key)
+    visitor.press("Create the key")
+    visitor.sees("It is not shown again")
+    page.goto("/console/health")
+    visitor.check()
+
+
+FLOWS: dict[str, Callable[[Visitor], None]] = {
+    each.__name__: each
+    for each in (
+        sign_in_again,
+        find_blame_and_compare,
+        undo_a_session_and_the_undo,
+        edit_in_two_tabs,
+        look_at_the_past_and_restore,
+        create_rename_and_delete,
+        review,
+        administer,
+    )
+}
+
+
+@pytest.mark.parametrize(("flow", "looks"), combined(FLOWS, LOOKS))
+def test_a_flow(browser: Browser, api: Api, store: MemoryStore, flow: str, looks: Looks) -> None:
+    problems: list[str] = []
+    scheme, width, js = looks
+    with signed_in(browser, api, scheme=scheme, width=width, js=js, problems=problems) as page:
+        FLOWS[flow](Visitor(page, store, api, js=js))
+    assert [each for each in problems if not re.search("status of (403|409)", each)] == []
+
+
+@pytest.mark.parametrize("looks", LOOKS if FULL else LOOKS[1:2])
+def test_a_memory_is_erased_with_proof(browser: Browser, tmp_path: Path, looks: Looks) -> None:
+    """Afterwards no file of the storage has its bytes."""
+    problems: list[str] = []
+    scheme, width, js = looks
+    with (
+        retentive.open(f"sqlite:///{tmp_path}/m.db") as opened,
+        serving(opened, more=lambda server: console(server).routes()) as api,
+        signed_in(browser, api, scheme=scheme, width=width, js=js, problems=problems) as page,
+    ):
+        store = opened.store("s")
+        store.create("/memories/ann-7c1f.md", "born 1970-51f3\n", actor="session:s1")
+        store.write("/memories/ann-7c1f.md", "born 1971-51f3\n", actor="session:s2")
+        store.create("/memories/other.md", "other\n")
+        assert "51f3" in bytes_in(tmp_path)
+        visitor = Visitor(page, store, api, js=js)
+        visitor.open(f"m/{quote('ann-7c1f.md')}")
+        page.locator("main details.menu summary").click()
+        visitor.link("Erase permanently")
+        visitor.sees("ann-7c1f.md")
+        page.fill("#typed", "erase 1 memory")
+        page.get_by_label("Type the API key again").fill(api.key)
+        visitor.press("Erase permanently")
+        visitor.sees("Found by its idnoVersions left0")
+        visitor.open("search?q=51f3")
+        visitor.sees("0 memories")
+        assert opened.store("s").read("/memories/other.md") == "other\n"
+        assert [each for each in ("51f3", "7c1f") if each in bytes_in(tmp_path)] == []
+    assert problems == []
+
+
+def bytes_in(directory: Path) -> str:
+    return "".join(each.read_bytes().decode("latin-1") for each in directory.rglob("*") if each.is_file())

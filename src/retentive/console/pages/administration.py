@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import retentive
 from retentive.audit.chain import Head, head_of, newest_entries
@@ -24,6 +24,8 @@ from retentive.store import core_of
 from retentive.values.settings import DEFAULTS, Settings
 
 DAYS = 30
+COUNTED = 5_000
+"""Newest changes that the usage page counts."""
 ENTRIES = 200
 _SEQ = re.compile(r"[0-9]{12}")
 _HEAD_CHARS = 100
@@ -77,23 +79,26 @@ def _typed(visit: Visit) -> dict[str, object]:
 
 
 def stats(visit: Visit) -> PageAnswer:
-    """Limits, and the changes of the last days."""
-    now = datetime.now(UTC)
-    page = visit.store.history.page(only=LogFilter(since=now - timedelta(days=DAYS)), limit=5_000)
-    by_day = Counter((now - each.version.created_at).days for each in page.items)
+    """Limits, and the changes of the last calendar days (UTC); with `format=csv`, these numbers as a file.
+
+    The file leaves out days of which not all changes were counted.
+    """
+    today = datetime.now(UTC).date()
+    since = datetime.combine(today - timedelta(days=DAYS - 1), time.min, UTC)
+    page = visit.store.history.page(only=LogFilter(since=since), limit=COUNTED)
+    by_day = Counter(each.version.created_at.astimezone(UTC).date() for each in page.items)
+    counts = [(day, by_day[day]) for day in (today - timedelta(days=ago) for ago in reversed(range(DAYS)))]
+    if visit.query.get("format") == "csv":
+        oldest = min(by_day) if page.next is not None else None
+        lines = [f"{day},{count}\n" for day, count in counts if oldest is None or day > oldest]
+        return Download(f"{visit.info.id}-changes.csv", iter([b"day,changes\n", *map(str.encode, lines)]), "text/csv")
     most = max(by_day.values(), default=1)
-    days = [
-        {
-            "at": now - timedelta(days=ago),
-            "count": by_day[ago],
-            "height": 100 * by_day[ago] // most,
-            "x": DAYS - 1 - ago,
-        }
-        for ago in reversed(range(DAYS))
-    ]
     values = {
         "settings": visit.store.settings(),
-        "days": days,
+        "days": [
+            {"at": day, "count": count, "height": 100 * count // most, "x": place}
+            for place, (day, count) in enumerate(counts)
+        ],
         "actors": Counter(str(each.version.actor or "") for each in page.items).most_common(10),
         "is_cut": page.next is not None,
         "full": fullness(visit.info, visit.store.settings()),

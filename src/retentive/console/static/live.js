@@ -71,8 +71,12 @@
   document.addEventListener("htmx:sse:before:connection", (event) => {
     if (isGone) event.preventDefault();
   });
+  // What was decided between the page and its stream is in no message.
+  document.addEventListener("htmx:sse:after:connection", () => {
+    if (get("waiting")) htmx.trigger(document.body, "waiting");
+  });
   document.addEventListener("htmx:after:swap", (event) => {
-    connect();
+    setTimeout(connect); // when htmx knows the new elements
     const heading = event.target.id === "main" ? document.querySelector("main h2") : null;
     if (heading) {
       heading.tabIndex = -1;

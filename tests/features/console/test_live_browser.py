@@ -251,6 +251,8 @@ def test_a_decision_shows_the_next_proposal(browser: Browser, api: Api, store: M
         expect(page.locator(".meta").first).to_have_text("1 waiting")
         assert page.evaluate("window.isSame")
         page.go_back()
+        # Chromium does not close a page that htmx is still filling with its history.
+        expect(page.locator("main .note")).to_contain_text("refused this proposal of session:new")
         page.wait_for_url(f"**/review/{second}")
     assert store.read("/memories/x.md") == "x\n"
     assert len(store.review.pending()) == 1

@@ -189,6 +189,9 @@ def test_a_review_accepts_and_refuses(person: Person, store: MemoryStore, at: st
     left = [each.id for each in store.review.pending()]
     person.post(f"{at}/decide", {**fields, "id": left, "decision": "refuse"})
     assert store.review.pending() == []
+    decided = [person.get(f"{at}/review/{each}") for each in (first.id, left[0])]  # addresses of decided ones stay
+    assert "accepted this proposal" in decided[0].text
+    assert "refused this proposal" in decided[1].text
     assert "/memories/y.md" not in [each.path for each in store.memories()]
 
 

@@ -11,7 +11,7 @@ from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
-from retentive.review.proposals import DecisionOutcome, Proposal, ProposedChange, foundations
+from retentive.review.proposals import Decision, DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import invalid
 from retentive.storage.contract import Actor, Memory
 from retentive.store import core_of
@@ -21,10 +21,13 @@ QUEUE = 100
 
 
 def queue(visit: Visit) -> PageAnswer:
-    """The queue with its first proposal, and the newest decisions."""
-    pending = visit.store.review.pending()
-    values = {**_queue(pending), "decisions": visit.store.review.decisions()[:20], "shown": None, "area": "review"}
-    return HtmlPage("review.html", values, title="Review")
+    """The queue, and the newest decisions."""
+    return _with_decisions(visit, visit.store.review.decisions())
+
+
+def _with_decisions(visit: Visit, decisions: Sequence[Decision], decided: Decision | None = None) -> HtmlPage:
+    values = {**_queue(visit.store.review.pending()), "decisions": decisions[:20], "decided": decided}
+    return HtmlPage("review.html", {**values, "shown": None, "area": "review"}, title="Review")
 
 
 def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
@@ -33,8 +36,16 @@ def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
 
 
 def proposal(visit: Visit) -> PageAnswer:
-    """One proposal: what it changes, and the decision."""
+    """One proposal: what it changes, and the decision. Of a decided one, whose texts are gone, who decided."""
     return _proposal(visit, visit.ids["proposal_id"])
+
+
+def _decided(visit: Visit, proposal_id: str) -> HtmlPage:
+    decisions = visit.store.review.decisions()
+    decided = next((each for each in decisions if each.proposal_id == proposal_id), None)
+    if decided is None:
+        raise not_found("proposal")
+    return _with_decisions(visit, decisions, decided)
 
 
 def _proposal(
@@ -44,7 +55,7 @@ def _proposal(
     try:
         found, texts = review.show(proposal_id)
     except NotFound:
-        raise not_found("proposal") from None
+        return _decided(visit, proposal_id)
     pending = review.pending()
     below = foundations(pending).get(proposal_id, set())
     files = [_shown(visit, *each, is_alone=not below) for each in texts]
@@ -60,6 +71,7 @@ def _proposal(
         "below": sorted(below),
         "obstacles": () if outcome is None else outcome.obstacles,
         "decisions": (),
+        "decided": None,
         "area": "review",
     }
     return HtmlPage("review.html", values, 409 if is_late or outcome is not None else 200, title="Review")

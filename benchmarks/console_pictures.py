@@ -1,16 +1,22 @@
-"""Pictures of the web console for docs/console.md, made from a small store in a real browser.
+"""Pictures of the web console, made from a small store in a real browser: six for docs/console.md, or all pages.
 
-Needs Chromium: python benchmarks/console_pictures.py
+    python benchmarks/console_pictures.py [--all FOLDER]
+
+With --all, each page is drawn in light at 1440 pixels and in dark at 390, in full length, to be looked at beside the
+design. Needs Chromium.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import retentive
 from retentive import MemoryStore
@@ -18,7 +24,7 @@ from retentive.console.web import console
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from support.http_api import serving  # noqa: E402 - after the path
+from support.http_api import Api, serving  # noqa: E402 - after the path
 
 PICTURES = {
     "memory": ("light", "m/playbooks/refunds.md"),
@@ -76,27 +82,77 @@ def fill(store: MemoryStore) -> None:
     store.create("/memories/scratch/vendor.md", "# Vendor page\n", actor="session:web-research-14")
 
 
-def main() -> None:
-    """Write the pictures."""
+def all_pages(store: MemoryStore) -> dict[str, str]:
+    """Each page by name; those without a slash at the start are of the store."""
+    memory = store.load("/memories/playbooks/refunds.md")[0]
+    return {
+        "stores": "/", "keys": "/keys", "health": "/health", "store": "tree/", "directory": "tree/playbooks",
+        "past": "tree/?at=r6", "memory": "m/playbooks/refunds.md", "memory-past": "m/playbooks/refunds.md?at=r6",
+        "raw": "m/playbooks/refunds.md?view=raw", "blame": "m/playbooks/refunds.md?view=blame",
+        "history": "m/playbooks/refunds.md?view=history", "version": f"v/{memory.version_id}", "gone": "m/unknown.md",
+        "difference": "by/session:web-research-12", "unified": "change/r8?view=unified", "activity": "activity",
+        "search": "search?q=refund", "edit": "edit/playbooks/refunds.md", "new": "new",
+        "undo": "undo?change=r8&mode=merge",
+        "move": "move/playbooks/tone.md", "delete": "delete/playbooks/tone.md", "restore": "restore",
+        "review": f"review/{store.review.pending()[0].id}", "trust": "trust", "sensitive": "sensitive?scan=1",
+        "redact": f"redact?version={memory.version_id}", "erase": f"erase?id={memory.id}", "settings": "settings",
+        "audit": "audit?verify=1", "stats": "stats",
+    }  # fmt: skip
+
+
+def signed_in(browser: Browser, api: Api, key: str, scheme: Literal["light", "dark"], size: tuple[int, int]) -> Page:
+    """A page of a person who has signed in."""
+    width, height = size
+    view = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height}, base_url=api.url)
+    view.goto("/console/")
+    view.fill("#key", key)
+    view.click("button.main")
+    return view
+
+
+def draw_all(browser: Browser, api: Api, store: MemoryStore, key: str, folder: Path) -> Iterator[Path]:
+    """Draw every page, in two looks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    looks: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1440), ("dark", 390))
+    for scheme, width in looks:
+        view = signed_in(browser, api, key, scheme, (width, 900))
+        for name, path in all_pages(store).items():
+            view.goto(f"/console{path}" if path.startswith("/") else f"/console/s/{store.id}/{path}")
+            file = folder / f"{name}-{width}-{scheme}.png"
+            view.screenshot(path=file, full_page=True)
+            yield file
+        view.close()
+
+
+def draw_documentation(browser: Browser, api: Api, store: MemoryStore, key: str) -> Iterator[Path]:
+    """Draw the six pictures of docs/console.md."""
     target = ROOT / "docs" / "console"
     target.mkdir(exist_ok=True)
+    pages = dict(PICTURES, review=("light", f"review/{store.review.pending()[0].id}"))
+    for name, (scheme, path) in pages.items():
+        view = signed_in(browser, api, key, "dark" if scheme == "dark" else "light", (1200, 720))
+        view.goto(f"/console/s/{store.id}/{path}")
+        view.screenshot(path=target / f"{name}.png")
+        yield target / f"{name}.png"
+        view.close()
+
+
+def main() -> None:
+    """Write the pictures, and print the name of each."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--all", type=Path, metavar="FOLDER", help="draw every page into this folder instead")
+    chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as directory, retentive.open(f"sqlite:///{directory}/m.db") as opened:
         store = opened.store("support-eu")
         fill(store)
-        pages = dict(PICTURES, review=("light", f"review/{store.review.pending()[0].id}"))
         with serving(opened, more=lambda server: console(server).routes()) as api, sync_playwright() as playwright:
             key = api.place.keys.create("ada", scopes=("admin",), principal="user:ada").text
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for name, (scheme, path) in pages.items():
-                view = browser.new_page(
-                    color_scheme="dark" if scheme == "dark" else "light", viewport={"width": 1200, "height": 720}
-                )
-                view.goto(f"{api.url}/console/")
-                view.fill("#key", key)
-                view.click("button.main")
-                view.goto(f"{api.url}/console/s/{store.id}/{path}")
-                view.screenshot(path=target / f"{name}.png")
-                view.close()
+            if chosen.all:
+                store.change_settings({"audit": True, "trust": {"session:web-*": "unconfirmed"}})
+            drawn = draw_all(browser, api, store, key, chosen.all) if chosen.all else None
+            for file in drawn or draw_documentation(browser, api, store, key):
+                print(file)
             browser.close()
 
 

@@ -10,12 +10,14 @@ from urllib.parse import quote, urlencode
 
 from retentive.console.rows import WantedRows
 from retentive.console.sessions import Sessions
-from retentive.errors import NotFound
+from retentive.engine.operation import Read
+from retentive.errors import NotFound, RetentiveError
+from retentive.review.proposals import PROPOSAL
 from retentive.server.calls import Caller, ServedPlace
 from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.server.keys import Scope
 from retentive.storage.contract import StoreInfo
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
 BASE = "/console"
@@ -52,6 +54,14 @@ class Visit:
     def store(self) -> MemoryStore:
         """The open memory store of the URL. Raises `HttpError` like `info`."""
         return self.opened(self.info)
+
+    @cached_property
+    def waiting(self) -> int:
+        """Number of proposals that wait in the memory store of the URL, if the key may review."""
+        try:
+            return number_waiting(self.store) if self.can("review") else 0
+        except RetentiveError:  # the page itself says what is wrong with the store
+            return 0
 
     def opened(self, info: StoreInfo) -> MemoryStore:
         """A memory store that the key may see. Changes are those of the key."""
@@ -137,6 +147,11 @@ class PageRoute:
     path: str
     scope: Scope
     handler: PageHandler
+
+
+def number_waiting(store: MemoryStore) -> int:
+    """Number of proposals that wait in a memory store."""
+    return core_of(store).peek(Read("review.pending", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
 
 
 def tool_path(path: str) -> str:

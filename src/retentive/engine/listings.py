@@ -29,6 +29,8 @@ from retentive.values.text import decoded
 HISTORY, PRUNED = "history", "pruned_until"  # record of the newest time at which a newer version replaced a pruned one
 _FEW = 50  # memories whose earlier versions are looked up one at a time
 _LEAST_BATCH = 16
+_BATCH_IN_LARGE = 4
+"""Rows of a batch while the directories that are passed over are larger than a batch."""
 _Found: TypeAlias = tuple[Memory, bytes | None]
 
 
@@ -90,11 +92,13 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
         """At least one entry more than the limit if there are more, and the paths of the entries."""
         found: list[Listed] = []
         paths: list[str] = []
+        at_most = _LEAST_BATCH
         start = "" if self.cursor is None else _after(self.cursor.last)
         while (wanted := self.limit + 1 - len(found)) > 0:
             is_among_memories = self.depth == 0 or (bool(paths) and not paths[-1].endswith("/"))
             if not is_among_memories:  # the rest of the batch is mostly in the same directory, and not shown
-                wanted = min(wanted, _LEAST_BATCH)
+                wanted = min(wanted, at_most)
+            known = len(paths)
             batch = list(islice(state.memories(start, wanted), wanted))
             for memory, data in batch:
                 directory = self._directory(memory.path)
@@ -107,7 +111,8 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
             if len(batch) < wanted:
                 break
             start = _after(paths[-1])
-        return found, paths
+            at_most = _LEAST_BATCH if len(paths) > known + 1 else _BATCH_IN_LARGE
+        return found[: self.limit + 1], paths[: self.limit + 1]
 
     def _directory(self, path: str) -> str | None:
         """The directory that stands for a memory in a listing of one level. None for a memory of this level."""
@@ -139,7 +144,7 @@ class _State:
     def memories(self, start: str, wanted: int) -> Iterator[_Found]:
         """Memories from a path on, in byte order. `wanted` is the expected number."""
         past = ((memory, self._text(memory)) for memory in self._past if memory.path >= start)
-        return merge(self._unchanged(start, max(wanted, _LEAST_BATCH)), past, key=lambda found: found[0].path)
+        return merge(self._unchanged(start, wanted), past, key=lambda found: found[0].path)
 
     def _unchanged(self, start: str, at_once: int) -> Iterator[_Found]:
         while True:

@@ -180,6 +180,8 @@ def test_a_review_accepts_and_refuses(person: Person, store: MemoryStore, at: st
     for name in ("x", "y", "z"):
         store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
     first = store.review.pending()[0]
+    assert "3 waiting" in person.get("/console/").text
+    assert "Review 3" in person.get(f"{at}/tree/").text
     page = person.get(f"{at}/review/{first.id}")
     assert "created /memories/x.md" in page.text
     fields = {"csrf": page.form("/decide")["csrf"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, store_url
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number_waiting, store_url
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
 from retentive.storage.contract import StoreInfo, Version
@@ -17,11 +17,13 @@ ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class StoreRow:
-    """One store of the list. `full` is the percentage of the limit that is nearest."""
+    """One store of the list. `full` is the percentage of the limit that is nearest, `waiting` counts proposals."""
 
     info: StoreInfo
     last: Version | None = None
     full: int = 0
+    waiting: int = 0
+    is_audited: bool = False
     problem: str = ""
 
     @property
@@ -66,7 +68,8 @@ def _row(visit: Visit, info: StoreInfo) -> StoreRow:
     try:
         store = visit.opened(info)
         last = core_of(store).peek(Read("list", lambda snapshot: next(iter(snapshot.versions(limit=1)), None)))
-        return StoreRow(info, last, fullness(info, store.settings()))
+        settings, waiting = store.settings(), number_waiting(store) if visit.can("review") else 0
+        return StoreRow(info, last, fullness(info, settings), waiting, settings.audit)
     except (Locked, Damaged) as error:
         return StoreRow(info, problem=error.code)
 

@@ -26,6 +26,7 @@ from retentive.values.settings import Settings
 R = TypeVar("R")
 ROWS = 500
 SIDE_ROWS = 100
+NEWEST = 6
 
 
 def parsed(path: str) -> MemoryPath:
@@ -123,9 +124,11 @@ def show_directory(visit: Visit) -> PageAnswer:
     if sizes.get(index, MAX_RENDERED_BYTES) < MAX_RENDERED_BYTES:
         _, raw = read(visit, load(MemoryPath.known(index)))
         text = rendered(raw, visit.url("m"))
+    newest = visit.store.history.log(limit=NEWEST) if path.is_root and not at else []
     values = {
         "path": path.text,
         "parts": parts(path.text),
+        "newest": newest,
         "items": found.items,
         "following": None if found.next is None else f"{found.next.pin}:{found.next.last}",
         "levels": beside,

@@ -151,7 +151,7 @@ class PageRoute:
 
 def number_waiting(store: MemoryStore) -> int:
     """Number of proposals that wait in a memory store."""
-    return core_of(store).peek(Read("review.pending", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
+    return core_of(store).peek(Read("review.list", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
 
 
 def tool_path(path: str) -> str:

@@ -91,13 +91,14 @@ def of_changes(
     """
     mask = _masks(store)
     found = store.history.differences(only=only, since=since, until=until)
-    shown, rows = list[Shown](), 0
+    shown, rows, left_out = list[Shown](), 0, 0
     for each in found.found:
         file = of_memory(_masked(each, mask))
         rows += len(file.rows)
-        shown.append(file if rows <= MAX_ROWS else replace(file, rows=(), note="left out: the report is full"))
+        is_full = rows > MAX_ROWS
+        shown.append(replace(file, rows=(), note="left out: the report is full") if is_full else file)
+        left_out += is_full
     versions = [version for change in found.changes for version in change.versions]
-    left_out = sum(not file.rows and file.note.startswith("left out") for file in shown)
     values = {
         "heading": "Changes",
         "conditions": _conditions(only, since, until),

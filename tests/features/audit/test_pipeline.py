@@ -111,6 +111,7 @@ def test_callers_of_peek_are_known() -> None:
         "console/pages/memory.py",  # the path of a memory, before the redirect to its page
         "console/pages/privacy.py",  # the memory to confirm, before it is redacted or erased
         "console/pages/stores.py",  # the time of the last change, in the list of stores
+        "console/visits.py",  # the number of proposals that wait, beside the link to the queue
         "mcp/confirmation.py",  # the number of memories to confirm, before they are deleted
         "server/events.py",  # the batches of an event stream, which has an entry when it begins
         "cli/removal.py",  # the number of versions to confirm, before the removal

@@ -7,7 +7,7 @@ has arrived, which gives the highest rate. Then requests are due at half of that
 answered (an open loop), and a time begins when the request is due. The generator runs on the same machine as the server
 and takes part of its time. Every edit is checked at the end: a memory must hold its last acknowledged text.
 
-The peers then do the same views and edits in the same run; `server_peers.py` says what stands for the server of each.
+The peers then do the same views and edits in the same run; `server_peers.py` describes the server of each.
 """
 
 from __future__ import annotations

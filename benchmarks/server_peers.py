@@ -34,7 +34,7 @@ MOST = {"full": 300, "quick": 100, "tiny": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Figures of a case of a system. With failed operations there are none: what failed cost no work."""
+    """Figures of a case of a system. A case with failed operations has none, since failures cost no work."""
 
     system: str
     case: str
@@ -74,7 +74,7 @@ def _measured(process: Process, system: System, folder: Path, load: Load) -> Ite
     views: Turn = [[["read", key]] * load.operations for key in keys]
     edits: Turn = [[["replace", key, _edited(number + 1)] for number in range(load.operations)] for key in keys]
     for case, turn in (("views", views), ("edits", edits)):
-        process.run([each[:1] for each in turn], load.turn_s)  # the first call of a thread opens what it needs
+        process.run([each[:1] for each in turn], load.turn_s)  # the first call of a thread opens the store
         span_ns, done = process.run(turn, load.turn_s)
         every = list(chain(*done))
         errors = [each.error for each in every if each.error]

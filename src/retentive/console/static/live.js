@@ -78,7 +78,8 @@
   document.addEventListener("htmx:after:swap", (event) => {
     setTimeout(connect); // when htmx knows the new elements
     const heading = event.target.id === "main" ? document.querySelector("main h2") : null;
-    if (heading) {
+    // Who types in the search field meanwhile goes on typing there.
+    if (heading && !document.activeElement.closest(".top")) {
       heading.tabIndex = -1;
       heading.focus();
     }

@@ -137,6 +137,10 @@ class BuiltInRules:
         if judged < len(text):
             yield from self._in_bulk(text, judged)
 
+    def exclude(self, text: str) -> bool:
+        """Return whether nothing can be found in a text or its decoded pieces; False if that takes more than a look."""
+        return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
+
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
         reach = [0]
         for start, end in self._seek_tables.spans(scanned, reach):

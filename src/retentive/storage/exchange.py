@@ -11,7 +11,6 @@ power failure, the old name can refer to that file again, which then contains th
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
@@ -93,6 +92,8 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
         return False
     if call(directory, os.fsencode(name), new_directory, os.fsencode(new), flags) == 0:
         return True
+    import ctypes  # noqa: PLC0415 - not needed for reads, and slow to import
+
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
@@ -103,6 +104,8 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
+    import ctypes  # noqa: PLC0415 - as above
+
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

@@ -196,6 +196,12 @@ class Snapshot(ABC):
 
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
+    def expect(self, path: str) -> None:  # noqa: B027 - nothing needs to be done
+        """Prepare for `get` with a canonical path other than the root, before anything was read from this snapshot.
+
+        A backend may then read the settings and the entry together. Damage of the text is reported by `get` only.
+        """
+
     def find(self, memory_id: str) -> Memory | None:
         """The present memory with this id, or None."""
         return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)

@@ -37,6 +37,9 @@ class Overlay(Snapshot):
     def properties(self) -> str | None:
         return self._inner.properties
 
+    def expect(self, path: str) -> None:
+        self._inner.expect(path)
+
     def get(self, path: str) -> Entry:
         return self._inner.get(path)
 

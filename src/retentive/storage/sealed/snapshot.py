@@ -45,6 +45,9 @@ class SealedSnapshot(Overlay):
     def properties(self) -> str | None:
         return self._keys.open_metadata("properties", self._inner.properties)
 
+    def expect(self, path: str) -> None:
+        self._inner.expect(self._keys.hidden(path))
+
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
         try:

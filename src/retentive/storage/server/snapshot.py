@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retentive.storage.contract import Entry
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, entry_with_head, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, entry_with_head, marked_entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 
@@ -19,17 +19,14 @@ class LazySnapshot(SqlSnapshot):
         self._server = connection
         self._first: StoreHead | None = None
         self._begun = False
+        self._ahead = None
         self.connection = connection
         self.store_id = store_id
 
     @property
-    def head(self) -> StoreHead:  # type: ignore[override]
+    def head(self) -> StoreHead:
         """Head of the store as the first statement saw it."""
         return self._first or self._saw(select_head(self._server, self.store_id))
-
-    @property
-    def properties(self) -> str | None:  # type: ignore[override]  # read on demand, as the head
-        return self.head.properties
 
     @property
     def store(self) -> int:
@@ -43,12 +40,18 @@ class LazySnapshot(SqlSnapshot):
             self._saw(select_head(self._server, self.store_id))
         return self.head.no
 
-    def get(self, path: str) -> Entry:
-        if self._begun:
-            return super().get(path)
-        head, entry = entry_with_head(self._server, self.store_id, path)
+    def expect(self, path: str) -> None:
+        if self._first is None:
+            head, entry, mark = marked_entry_with_head(self._server, self.store_id, path)
+            self._saw(head)
+            self._ahead = path, entry, mark
+
+    def get_marked(self, path: str) -> tuple[Entry, str | None]:
+        if self._begun or (self._ahead is not None and self._ahead[0] == path):
+            return super().get_marked(path)
+        head, entry, mark = marked_entry_with_head(self._server, self.store_id, path)
         self._saw(head)
-        return entry
+        return entry, mark
 
     def _saw(self, head: StoreHead) -> StoreHead:
         if self._first is not None and head.revision != self._first.revision:

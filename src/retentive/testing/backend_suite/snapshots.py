@@ -224,6 +224,23 @@ class SnapshotsSuite(SuiteOpening):
         seen = store.write(_record_and_look)
         assert seen == _look_again(store)
 
+    @pytest.mark.parametrize("path", [A, B, "/memories/d", "/memories/d/x", "/memories/a/x"])
+    def test_an_expected_entry_is_read_like_any_other(self, store: Opened, path: str) -> None:
+        """`expect` changes no result of `get` and other reads, before and after a change."""
+        store.create({A: b"1", C: b"2"})
+        ways = [store.read(partial(_looked, expected=one, path=path)) for one in (None, path, A)]
+        assert ways[0] == ways[1] == ways[2]
+        changed = [store.write(partial(_looked_after_change, expected=one, path=path)) for one in (None, path)]
+        assert changed[0] == changed[1]
+
+    def test_work_that_reads_nothing_needs_a_store_too(self, backend: Backend) -> None:
+        """`NotFound`, also if the work was told to expect a path."""
+        for work in (lambda found: None, lambda found: found.expect(A)):
+            with pytest.raises(NotFound):
+                backend.read("memstore_0", work)
+            with pytest.raises(NotFound):
+                backend.write("memstore_0", work)
+
     def test_a_read_returns_the_result_of_its_work(self, backend: Backend, store: Opened) -> None:
         """`read` and `write` both return the result of `work`."""
         thing = object()
@@ -233,6 +250,24 @@ class SnapshotsSuite(SuiteOpening):
 
 def _look_again(store: Opened) -> tuple[object, ...]:
     return store.read(_all_ways)
+
+
+def _looked(found: Snapshot, *, expected: str | None, path: str) -> tuple[object, ...]:
+    if expected is not None:
+        found.expect(expected)
+    return (found.settings, found.revision, found.get(path), found.get(path), found.get(A), _all_ways(found))
+
+
+def _looked_after_change(tx: Transaction, *, expected: str | None, path: str) -> tuple[object, ...]:
+    """The entry, as the transaction sees it after it has changed the path or one below."""
+    if expected is not None:
+        tx.expect(expected)
+    memories = list(tx.memories(path)) or [memory for memory in tx.memories(ROOT) if memory.path == path]
+    recorded = tx.record([Change(memory, memory.path, memory.path.encode() + b"!") for memory in memories], None)
+    tx.record([Change(tx.get(one.path).memory, None) for one in memories], None)
+    entry = tx.get(path)
+    tx.record([Change(None, memory.path, b"again", again=None) for memory in memories], None)
+    return len(recorded), entry, tx.usage()
 
 
 def _record_and_look(tx: Transaction) -> tuple[object, ...]:

@@ -125,7 +125,7 @@ class Console:
         return response
 
     async def logout(self, request: Request) -> Response:
-        """End the sign-in, and let the browser forget what it has kept."""
+        """End the sign-in, and clear the browser's cache."""
         refusal = self._refused(request)
         if refusal is None and request.method != "POST":
             refusal = HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
@@ -142,7 +142,7 @@ class Console:
         return response
 
     async def page(self, request: Request, path: str) -> Response:
-        """Answer a request for a page or an action of people who are signed in."""
+        """Answer a request of a signed-in person for a page or an action."""
         key: KeyRecord | None = None
         try:
             refusal = self._refused(request)
@@ -172,7 +172,7 @@ class Console:
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
         last = request.headers.get("last-event-id", "")
-        visit = Visit(self.server.place, self.sessions, caller, route.method, request.path_params, query, form, last)
+        visit = Visit(self.server.location, self.sessions, caller, route.method, request.path_params, query, form, last)
         answer = await self.server.workers.run(partial(self._made, visit, route, form_token(token)))
         if isinstance(answer, LiveChanges):
             return self._live(answer, token, request.method)
@@ -327,8 +327,8 @@ def _error_page(error: HttpError) -> HtmlPage:
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
     """The console of a server. With a one-time code, it is that of a local place."""
-    records = server.place.opened.records if code is None else InProcess()
-    return Console(server, Sessions(server.place.keys, records, code), hosts)
+    records = server.location.opened.records if code is None else InProcess()
+    return Console(server, Sessions(server.location.keys, records, code), hosts)
 
 
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:

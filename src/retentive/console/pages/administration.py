@@ -33,7 +33,7 @@ _HEAD_CHARS = 100
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:
     """The same request to the HTTP API, whose rules are those of its handlers."""
-    return RouteCall(visit.place, visit.caller, visit.method, "/console", ids=ids)
+    return RouteCall(visit.location, visit.caller, visit.method, "/console", ids=ids)
 
 
 def settings(visit: Visit) -> PageAnswer:
@@ -65,7 +65,7 @@ def _plain(found: Settings, name: str) -> object:
 
 
 def _typed(visit: Visit) -> dict[str, object]:
-    """Values of the form. Raises `HttpError` 400 for one that is not JSON."""
+    """Values of the form. Raises `HttpError` 400 for invalid JSON."""
     found: dict[str, object] = {}
     for each in dataclasses.fields(Settings):
         if each.name not in visit.form:
@@ -81,7 +81,7 @@ def _typed(visit: Visit) -> dict[str, object]:
 def stats(visit: Visit) -> PageAnswer:
     """Limits, and the changes of the last calendar days (UTC); with `format=csv`, these numbers as a file.
 
-    The file leaves out days of which not all changes were counted.
+    The file leaves out days with uncounted changes.
     """
     today = datetime.now(UTC).date()
     since = datetime.combine(today - timedelta(days=DAYS - 1), time.min, UTC)
@@ -191,7 +191,7 @@ def archive_key(visit: Visit) -> PageAnswer:
 def health(visit: Visit) -> PageAnswer:
     """Stores of the workspace that need a person, and the version of the server."""
     troubled = []
-    found = visit.place.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
+    found = visit.location.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
     for info in filter(visit.caller.sees, found.items):
         try:
             store = visit.opened(info)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from retentive.audit.chain import head_of
-from retentive.by_id import read_memory
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 
 VERSIONS = 1_000
 

@@ -39,7 +39,7 @@ def list_stores(visit: Visit) -> PageAnswer:
     after: str | None = visit.query.get("after") or None
     following: str | None = ""
     while following is not None and len(shown) < ROWS:
-        found = visit.place.opened.list_stores(
+        found = visit.location.opened.list_stores(
             workspace=visit.caller.workspace_id, include_archived=is_archived, after=after, limit=ROWS - len(shown)
         )
         shown += [each for each in found.items if visit.caller.sees(each) and _fits(each, wanted)]
@@ -52,7 +52,7 @@ def list_stores(visit: Visit) -> PageAnswer:
 def by_key(visit: Visit) -> PageAnswer:
     """Redirect to the store with a key."""
     try:
-        found = visit.place.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)
+        found = visit.location.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)
     except NotFound:
         raise not_found("memory store") from None
     if not visit.caller.sees(found):

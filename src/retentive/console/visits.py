@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
+from retentive.console.overview import Overview, number_waiting
 from retentive.console.rows import WantedRows
 from retentive.console.sessions import Sessions
-from retentive.engine.operation import Read
 from retentive.errors import NotFound, RetentiveError
-from retentive.review.proposals import PROPOSAL
-from retentive.server.calls import Caller, ServedLocation
+from retentive.server.calls import Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.server.keys import Scope
 from retentive.storage.contract import StoreInfo
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
 BASE = "/console"
@@ -36,6 +35,7 @@ class Visit:
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+    overview: Overview = field(default_factory=Overview, repr=False)
     last_event_id: str = ""
     """The header `Last-Event-ID` of a live page that connects again."""
 
@@ -149,9 +149,9 @@ class PageRoute:
     handler: PageHandler
 
 
-def number_waiting(store: MemoryStore) -> int:
-    """Number of proposals that wait in a memory store."""
-    return core_of(store).peek(Read("review.list", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
+def call_of(visit: Visit, **ids: str) -> RouteCall:
+    """The same request to the HTTP API, whose rules are those of its handlers."""
+    return RouteCall(visit.location, visit.caller, visit.method, BASE, ids=ids)
 
 
 def tool_path(path: str) -> str:

@@ -12,11 +12,12 @@ from contextlib import closing, suppress
 from retentive.storage.contract import StoreInfo
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.comparison import is_recorded
+from retentive.storage.files.directories import Opened
 from retentive.storage.files.journal import JournalFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import stale_paths
-from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path, opened
+from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
@@ -56,7 +57,7 @@ def examine_plain(root: str) -> Iterator[Finding]:
     base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         tree, foreign, usable = FileTree(base, ("memories",), Scratch(-1)), list[Finding](), 0
-        with opened(base, ("memories",)) as directory:
+        with Opened(base, ("memories",)) as directory:
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     continue
@@ -127,7 +128,7 @@ class _StoreFiles:
 
     def foreign(self) -> Iterator[Finding]:
         """Yield a finding for each file without a record, and for each empty directory."""
-        with suppress(FileNotFoundError), opened(self._base, self._parts) as directory:  # the first memory creates it
+        with suppress(FileNotFoundError), Opened(self._base, self._parts) as directory:  # the first memory creates it
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     yield found("directory_empty", self._id, visible(path[:-1]))
@@ -172,7 +173,7 @@ def _no_text(data: bytes | None) -> str | None:
 def _left_over(base: int) -> int:
     """Number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
-    with suppress(OSError), opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
+    with suppress(OSError), Opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
         return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)
     return 0
 
@@ -197,7 +198,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
             yield path, why
             continue
         try:
-            with opened(directory, [entry.name]) as inner:
+            with Opened(directory, [entry.name]) as inner:
                 yield from _walk(inner, path)
         except OSError:
             yield path, "cannot be opened"

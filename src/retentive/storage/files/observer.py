@@ -108,6 +108,10 @@ class FilesObserver(CommitObserver):
         """Drop the in-memory state of the files of a store."""
         self._stores.pop(store_id, None)
 
+    def known(self, store_id: str) -> KnownFiles | None:
+        """In-memory state of the files of a store. None if the store was not used."""
+        return self._stores.get(store_id)
+
     def _known(self, connection: Connection, store_id: str) -> KnownFiles:
         known = self._stores.get(store_id)
         if known is None:

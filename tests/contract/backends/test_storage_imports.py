@@ -25,6 +25,7 @@ WALLS = [
         "paging",
         "pool",
         "queue",
+        "spares",
     },
     {"sql"},
     {"sqlite", "server"},

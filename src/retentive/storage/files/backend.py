@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TypeVar, Unpack
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, NotFound, RetentiveError, StoreFull, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
@@ -156,6 +156,16 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         self._cache.renew_after_fork()
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        try:
+            return self._write(store_id, work, may_use_reserve=may_use_reserve)
+        except StoreFull:
+            if not len(self._files.spares):
+                raise
+            with self.exclusive():
+                self._files.spares.drop()
+        return self._write(store_id, work, may_use_reserve=may_use_reserve)
+
+    def _write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool) -> T:
         try:
             return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:

@@ -19,6 +19,7 @@ from retentive.storage.files.numbering import newest_number, paths_changed_since
 from retentive.storage.files.sync import stale_paths
 from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path
 from retentive.storage.findings import Finding, found
+from retentive.storage.spares import MAX_SPARE_BYTES
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import select_stores
@@ -174,8 +175,19 @@ def _left_over(base: int) -> int:
     """Number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
     with suppress(OSError), Opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)
+        files = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_mtime < old]
+        return sum(not _is_spare(name, scratch) for name in files)
     return 0
+
+
+def _is_spare(name: str, directory: int) -> bool:
+    """Return whether a file is a spare of a running process (`spares.py`), which has only zeros."""
+    try:
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
+            data = file.read(MAX_SPARE_BYTES + 1)
+    except OSError:
+        return False
+    return bool(data) and not data.strip(b"\0")
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:

@@ -49,7 +49,7 @@ def test_past_states_and_links_that_stay(person: Person, store: MemoryStore, at:
     assert "two" in past.text
     assert "This is the past" in past.text
     assert "Edit" not in past.text.split("Restore")[0].split("r1")[-1]
-    assert "b.txt" not in person.get(f"{at}/tree/?at=r1").text
+    assert f"{at}/m/b.txt?at=r1" not in person.get(f"{at}/tree/?at=r1").links
     assert "two" in person.get(f"{at}/v/{versions[1].id}").text
     store.rename("/memories/notes/a.md", "/memories/c.md")
     assert person.get(f"{at}/id/{versions[0].memory_id}").url.endswith("/m/c.md")

@@ -81,6 +81,8 @@ def find_blame_and_compare(visitor: Visitor) -> None:
     page.get_by_role("searchbox", name="Search this store").fill("three")
     page.keyboard.press("Enter")
     visitor.sees("1 memory")
+    visitor.link("session:s2")
+    visitor.sees("By anybody")
     visitor.link("notes/a.md")
     visitor.link("Blame")
     expect(page.locator("tr").filter(has_text="session:s2")).to_contain_text("2")

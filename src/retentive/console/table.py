@@ -37,6 +37,7 @@ READING = (
     PageRoute("GET", f"{_STORE}/diff/{{pair}}", "read", history.show_versions),
     PageRoute("GET", f"{_STORE}/change/{{revision}}", "read", history.show_change),
     PageRoute("GET", f"{_STORE}/by/{{actor:path}}", "read", history.show_actor),
+    PageRoute("GET", f"{_STORE}/since/{_PATH}", "read", history.show_since),
     PageRoute("GET", f"{_STORE}/activity", "read", history.show_activity),
     PageRoute("GET", f"{_STORE}/events", "read", events.live_changes),
     PageRoute("GET", f"{_STORE}/search", "read", finding.search),

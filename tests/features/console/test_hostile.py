@@ -68,7 +68,9 @@ def urls(store: MemoryStore) -> Iterator[str]:
     asked = quote(name)
     for query in (
         "sensitive?scan=1", "audit?verify=1", f"search?q={asked}&under={asked}", "search?q=script+img",
+        f"search?q=script&actor={quote(str(versions[0].actor), safe='')}", f"search?q=script&actor={asked}",
         f"activity?path={asked}", f"activity?actor={asked}", f"tree/?at={asked}", "tree/?at=r3", "m/index.md",
+        "since/?at=r3", f"since/{path}?at=r3", f"since/?at={asked}", "m/index.md?at=r1",
         "children/", "m/raw.txt", "m/raw.txt?view=blame", "m/raw.txt?view=history", "m/index.md?view=raw",
         "edit/index.md", "change/r3", "change/r3?view=unified",
         f"undo?actor={quote(str(versions[0].actor), safe='')}", "undo?change=r3", "restore?path=/memories&to=r3",

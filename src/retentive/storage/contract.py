@@ -26,7 +26,7 @@ from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
-from retentive.values.one_level import one_level
+from retentive.values.one_level import one_level, path_after
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -228,6 +228,16 @@ class Snapshot(ABC):
         """
         found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
         return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
+
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        """Of `limit` memories of a walk, at least those whose `provenance_text` has one of some names or a backslash.
+
+        None stands for all names. Also returns the path from which to go on; None at the end.
+        """
+        found = [memory for memory, _ in self.walk(under, start=start, limit=limit)]
+        return found, path_after(found[-1].path) if found and len(found) == limit else None
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         """The memories directly in a directory, and for each directory in it the first memory there.

@@ -80,6 +80,11 @@ class Overlay(Snapshot):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         return self._inner.walk(under, start=start, limit=limit, texts=texts)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the walk of the subclass
+
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         return self._inner.one_level(under, start=start, limit=limit)
 

@@ -20,8 +20,7 @@ from retentive.store.by_id import read_memory
 from retentive.values import diff
 
 QUEUE = 100
-ENTRIES = 500
-"""Newest entries of the audit log among which the page looks for reads of the actor of a proposal."""
+DOUBTED = 100
 
 
 def queue(visit: Visit) -> PageAnswer:
@@ -196,9 +195,16 @@ def _is_late(visit: Visit, ids: list[str]) -> bool:
 
 def trust(visit: Visit) -> PageAnswer:
     """Memories that are not trusted, and the patterns in quarantine."""
-    found = visit.store.trust.doubted()
+    after = visit.query.get("after", "")
+    found = visit.store.trust.page(after=after, limit=DOUBTED)
     settings = visit.store.settings()
-    values = {"doubted": found[:500], "total": len(found), "quarantine": settings.quarantine, "levels": settings.trust}
+    values = {
+        "doubted": found.items,
+        "following": found.next,
+        "after": after,
+        "quarantine": settings.quarantine,
+        "levels": settings.trust,
+    }
     return HtmlPage("trust.html", {**values, "area": "trust"}, title="Trust")
 
 

@@ -112,6 +112,11 @@ class SealedSnapshot(Overlay):
         found = self._inner.walk(under, start=start, limit=limit, texts=texts)
         return (self._walked(memory, data, texts=texts) for memory, data in found)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the provenance is in the seal
+
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         if self._keys.seal_paths:
             return Snapshot.one_level(self, under, start=start, limit=limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from retentive.storage.contract import Entry, Memory, Snapshot, Version
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
@@ -15,6 +15,11 @@ class ServerSnapshot(SqlSnapshot):
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         return Snapshot.one_level(self, under, start=start, limit=limit)
+
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)
 
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False

@@ -209,6 +209,24 @@ class SqlSnapshot(Snapshot):
             return memories
         return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        low, high = below(under)
+        bounds = (self.store, max(low, start), high)
+        sql = "SELECT m.path FROM memories m WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
+        following = self.connection.rows(f"{sql} LIMIT 1 OFFSET {limit:d}", bounds)
+        end = cast("str", following[0][0]) if following else None
+        named, values = "", list[Value]()
+        if names is not None:
+            values = ["\\", *names]
+            named = f" AND ({' OR '.join(['instr(m.provenance, ?) > 0'] * len(values))})"
+        found = self.connection.rows(
+            f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.path >= ? AND m.path < ?{named} ORDER BY m.path",
+            (*bounds[:2], high if end is None else end, *values),
+        )
+        return [_memory(row) for row in found], end
+
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         bounds = below(under)
         return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))

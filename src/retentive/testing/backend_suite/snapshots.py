@@ -132,6 +132,25 @@ class SnapshotsSuite(SuiteOpening):
                     found = store.read(partial(_one_level, under=under, start=start, limit=limit))
                     assert found == list(entries.values())[:limit], (under, start, limit)
 
+    def test_a_walk_may_leave_out_memories_without_some_names(self, store: Opened) -> None:
+        """It returns those whose provenance has a name or a backslash, and where to go on."""
+        made = {A: '"ann"', B: '"bob"', C: '"b\\\\u0061d"', "/memories/e": None, "/memories/f": '"an"'}
+        changes = [Change(None, path, b"x", provenance_text=text) for path, text in made.items()]
+        store.write(lambda tx: tx.record(changes, None))
+        for names, wanted in ((("ann",), {A, C}), (("nn", "bob"), {A, B, C}), ((), {C}), (None, set(made))):
+            for limit in (1, 2, 5, 9):
+                found, start = list[Memory](), ""
+                while True:
+                    batch, following = store.read(partial(_naming, names=names, start=start, limit=limit))
+                    assert len(batch) <= limit
+                    found += batch
+                    if following is None:
+                        break
+                    start = following
+                paths = [memory.path for memory in found]
+                assert paths == sorted(paths)
+                assert wanted <= set(paths) <= set(made), (names, limit)
+
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
         """A memory is found by its id until it is deleted. A new memory at the same path has another id."""
         store.create({A: b"one"})
@@ -311,3 +330,9 @@ def _walked(snapshot: Snapshot, under: str, start: str, limit: int | None) -> li
 
 def _one_level(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[Memory]:
     return list(snapshot.one_level(under, start=start, limit=limit))
+
+
+def _naming(
+    snapshot: Snapshot, names: tuple[str, ...] | None, start: str, limit: int
+) -> tuple[list[Memory], str | None]:
+    return snapshot.walk_naming(ROOT, names, start=start, limit=limit)

@@ -49,11 +49,13 @@ def urls(store: MemoryStore) -> Iterator[str]:
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
         "actor": quote(str(versions[0].actor), safe=""),
     }  # fmt: skip
-    yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/export", "/download", "/events")))
+    yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/file", "/download", "/events")))
     asked = quote(name)
     for query in (
         "sensitive?scan=1", "audit?verify=1", f"search?q={asked}&under={asked}", "search?q=script+img",
+        f"search?q=script&actor={quote(str(versions[0].actor), safe='')}", f"search?q=script&actor={asked}",
         f"activity?path={asked}", f"activity?actor={asked}", f"tree/?at={asked}", "tree/?at=r3", "m/index.md",
+        "since/?at=r3", f"since/{path}?at=r3", f"since/?at={asked}", "m/index.md?at=r1",
         "children/", "m/raw.txt", "m/raw.txt?view=blame", "m/raw.txt?view=history", "m/index.md?view=raw",
         "edit/index.md", "change/r3", "change/r3?view=unified",
         f"undo?actor={quote(str(versions[0].actor), safe='')}", "undo?change=r3", "restore?path=/memories&to=r3",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retentive.console.pages import (
     administration,
+    archives,
     changes,
     editing,
     events,
@@ -36,6 +37,7 @@ READING = (
     PageRoute("GET", f"{_STORE}/diff/{{pair}}", "read", history.show_versions),
     PageRoute("GET", f"{_STORE}/change/{{revision}}", "read", history.show_change),
     PageRoute("GET", f"{_STORE}/by/{{actor:path}}", "read", history.show_actor),
+    PageRoute("GET", f"{_STORE}/since/{_PATH}", "read", history.show_since),
     PageRoute("GET", f"{_STORE}/activity", "read", history.show_activity),
     PageRoute("GET", f"{_STORE}/events", "read", events.live_changes),
     PageRoute("GET", f"{_STORE}/search", "read", finding.search),
@@ -73,7 +75,10 @@ REMOVING = (
 ADMINISTERING = (
     PageRoute("POST", f"{_STORE}/settings", "admin", administration.settings),
     PageRoute("GET", f"{_STORE}/audit", "admin", administration.audit),
-    PageRoute("GET", f"{_STORE}/export", "admin", administration.export),
+    PageRoute("GET", f"{_STORE}/export", "admin", archives.show_export),
+    PageRoute("GET", f"{_STORE}/export/file", "admin", archives.export_file),
+    PageRoute("GET", "/backup", "admin", archives.show_backup),
+    PageRoute("GET", "/backup/file", "admin", archives.backup_file),
     PageRoute("GET", "/keys", "admin", administration.list_keys),
     PageRoute("POST", "/keys/create", "admin", administration.create_key),
     PageRoute("POST", "/keys/archive", "admin", administration.archive_key),

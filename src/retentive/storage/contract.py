@@ -26,6 +26,7 @@ from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
+from retentive.values.one_level import one_level
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -222,6 +223,17 @@ class Snapshot(ABC):
         found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
         return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        """The memories directly in a directory, and for each directory in it the first memory there.
+
+        In byte order of their paths. `start` is that of `walk`, and `limit` counts memories and directories.
+        """
+
+        def walk(at: str, size: int) -> Iterator[Memory]:
+            return (memory for memory, _ in self.walk(under, start=at, limit=size))
+
+        return one_level(walk, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         """All memories strictly below a canonical path with their bytes, in byte order of their paths."""
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
@@ -238,6 +250,16 @@ class Snapshot(ABC):
                 seen.add(version.memory_id)
                 if version.operation != "deleted":
                     yield version
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        """Those of `as_of` strictly below a canonical path, in byte order of paths; None if only `as_of` has them.
+
+        `start` and `limit` are those of `walk`; with `one_level`, those that `one_level` would return of that state.
+        Redacted versions have no path and are left out.
+        """
+        return None
 
 
 class Transaction(Snapshot):

@@ -118,11 +118,13 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
     store.create("/memories/x.md", "x\n", actor="session:new")
     at, memory = f"/console/s/{store.id}", store.load("/memories/notes/a.md")[0]
     pages = [
-        "/tree/", "/tree/?at=r1", "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
+        "/tree/", "/tree/?at=r1", "/since/?at=r1", "/m/notes/a.md?at=r1",
+        "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
         "/m/notes/a.md?view=history", "/change/r2", "/change/r2?view=unified", "/activity", "/undo?change=r1",
         "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown",
+        "/m/unknown", "/export",
     ]  # fmt: skip
-    return ["/console/login", "/console/", "/console/keys", "/console/health", *(at + each for each in pages)]
+    places = ["/console/login", "/console/", "/console/keys", "/console/health", "/console/backup"]
+    return [*places, *(at + each for each in pages)]

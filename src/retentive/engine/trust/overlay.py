@@ -16,7 +16,7 @@ from retentive.engine.trust.levels import (
     unconfirmed_in,
 )
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Version
-from retentive.storage.overlay import Overlay, walk_shown
+from retentive.storage.overlay import Overlay, earlier_shown, one_level_shown, walk_shown
 from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.provenance import Contributor
@@ -107,6 +107,9 @@ class TrustedSnapshot(Overlay):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         return walk_shown(self._inner, self._assessed.shows, under, start=start, limit=limit, texts=texts)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return one_level_shown(self._inner, self._assessed.shows, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._assessed.shows(found[0]))
 
@@ -116,6 +119,12 @@ class TrustedSnapshot(Overlay):
 
     def as_of(self, before: str) -> Iterator[Version]:
         return filter(self._assessed.shows, self._inner.as_of(before))
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        shows = self._assessed.shows
+        return earlier_shown(self._inner, shows, before, under, start=start, limit=limit, is_level=one_level)
 
 
 class HiddenMemories:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from retentive.storage.contract import Entry
+from collections.abc import Iterator
+
+from retentive.storage.contract import Entry, Memory, Snapshot, Version
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 
-class LazySnapshot(SqlSnapshot):
+class ServerSnapshot(SqlSnapshot):
+    """Snapshot whose statements all dialects understand."""
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return Snapshot.one_level(self, under, start=start, limit=limit)
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        return None
+
+
+class LazySnapshot(ServerSnapshot):
     """Snapshot that opens a transaction only if a read needs several statements. Most views need one round trip.
 
     Each statement returns the revision that it saw. If the revision changes during a read, `SerializationConflict` is
@@ -57,7 +71,7 @@ class LazySnapshot(SqlSnapshot):
         return head
 
 
-class ServerTransaction(SqlTransaction):
+class ServerTransaction(ServerSnapshot, SqlTransaction):
     """Transaction that changes a memory store whose row is locked."""
 
     def get(self, path: str) -> Entry:

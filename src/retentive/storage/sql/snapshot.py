@@ -26,6 +26,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.storage.sql.directories import EarlierDirectory, one_level
 from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
@@ -193,6 +194,10 @@ class SqlSnapshot(Snapshot):
             return memories
         return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        bounds = below(under)
+        return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         found = self.rows_below(f"{_TEXT}, {_MEMORY}", under)
         memories = ((_memory(fields), data) for data, *fields in found)
@@ -247,6 +252,15 @@ class SqlSnapshot(Snapshot):
             (self.store, self.store, before),
         )
         return map(_version, found)
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        if not could_be_id(before):
+            return iter(())
+        directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
+        found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
+        return None if found is None else map(_version, found)
 
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):

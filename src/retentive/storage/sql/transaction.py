@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from os import urandom
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction
+from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction, Version
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
+from retentive.storage.sql.departures import DEPARTURES
 from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
 from retentive.values.records import HIGHEST_COUNTER, Kept, Operation, Recorded, now_us, sortable_id, to_us
 
@@ -92,11 +93,19 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def drop(self, memories: Sequence[Memory]) -> None:
         self._changes_memories()
+        DEPARTURES.forget(self.store_id)
         for memory in memories:
             self.head.memories -= 1
             self.head.size_bytes -= memory.size_bytes
         gone = [(self.store, memory.path) for memory in memories]
         self.connection.run_many("DELETE FROM memories WHERE store = ? AND path = ?", gone)
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        if self.changed:  # departures of changes that may be rolled back must not be kept
+            return None
+        return super().earlier(before, under, start=start, limit=limit, one_level=one_level)
 
     def set_metadata(
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
@@ -144,6 +153,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._changes_memories()
+        DEPARTURES.forget(self.store_id)
         self.untraced = True
         newest_first = sorted(version_ids, reverse=True)  # a text is stored in the oldest version that has it
         for start in range(0, len(newest_first), _AT_ONCE):

@@ -118,6 +118,20 @@ class SnapshotsSuite(SuiteOpening):
             (path, path.encode()) for path in ("/memories/a/_", "/memories/a/b/c")
         ]
 
+    def test_one_level_has_each_directory_once(self, store: Opened) -> None:
+        """A directory is the first memory in it, also if it has more memories than one batch."""
+        store.create(dict.fromkeys([*NEIGHBOURS, *(f"/memories/many/{number:03}/x" for number in range(300))], b"x"))
+        for under in (ROOT, "/memories/a", "/memories/a/b", "/memories/many", "/memories/nothing"):
+            walked = store.memories(under)
+            for start in ("", "/memories/a.txt", "/memories/a/_", "/memories/aa", "/memories/many/1", "/memories/~"):
+                entries: dict[str, Memory] = {}
+                for memory in walked:
+                    if memory.path >= start:
+                        entries.setdefault(memory.path[len(under) + 1 :].partition("/")[0], memory)
+                for limit in (None, 0, 1, 5, 40):
+                    found = store.read(partial(_one_level, under=under, start=start, limit=limit))
+                    assert found == list(entries.values())[:limit], (under, start, limit)
+
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
         """A memory is found by its id until it is deleted. A new memory at the same path has another id."""
         store.create({A: b"one"})
@@ -258,3 +272,7 @@ def _all_ways(found: Snapshot) -> tuple[object, ...]:
 
 def _walked(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[tuple[Memory, bytes | None]]:
     return list(snapshot.walk(under, start=start, limit=limit))
+
+
+def _one_level(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[Memory]:
+    return list(snapshot.one_level(under, start=start, limit=limit))

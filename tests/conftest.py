@@ -19,6 +19,7 @@ import retentive
 from retentive import MemoryStore
 from support.places import LASTING, LOCAL, OpenPlace, place_of
 from support.profiles import FULL, LONG, PROFILE
+from support.servers import MotoServer
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 _ALWAYS = settings(deadline=None, suppress_health_check=_QUIET, print_blob=True, derandomize=not FULL)
@@ -82,6 +83,9 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        # Without a key, a client of S3 looks for one on the network, so an error would depend on the tests before.
+        patch.setenv("AWS_ACCESS_KEY_ID", MotoServer.access_key)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", MotoServer.secret_key)
         if find_spec("certifi") is not None:  # comes with most clients
             bundle = Path(str(resources.files("certifi") / "cacert.pem")).read_text("utf-8")
             authority = tmp_path_factory.mktemp("trusted") / "authority.pem"

@@ -16,14 +16,9 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.console.web import console
+from support.browser import AXE, LOOKS, RULES, Browser, Looks, Page, browser, expect, signed_in
 from support.http_api import Api, serving
-from support.profiles import FULL, LONG, combined
-
-if not LONG:
-    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
-from playwright.sync_api import Browser, Page, expect
-
-from features.console.test_browser import AXE, LOOKS, RULES, Looks, browser, signed_in
+from support.profiles import FULL, combined
 
 __all__ = ["browser"]
 PATH = "/memories/notes/a.md"

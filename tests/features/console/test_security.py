@@ -45,7 +45,7 @@ def test_every_answer_has_the_headers(person: Person, at: str) -> None:
         assert headers["x-frame-options"] == "DENY"
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "same-origin"
-        assert headers["cache-control"] == "no-store"
+        assert headers["cache-control"] == ("private, no-cache" if url.endswith("/tree/") else "no-store")
 
 
 def test_without_a_sign_in_every_page_leads_to_the_login(api: Api, store: MemoryStore) -> None:

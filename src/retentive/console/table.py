@@ -7,6 +7,7 @@ from retentive.console.pages import (
     archives,
     changes,
     editing,
+    erasure,
     events,
     finding,
     history,
@@ -69,8 +70,9 @@ REMOVING = (
     PageRoute("GET", f"{_STORE}/sensitive", "erase", privacy.sensitive),
     PageRoute("GET", f"{_STORE}/redact", "erase", privacy.redact),
     PageRoute("POST", f"{_STORE}/redact", "erase", privacy.redact),
-    PageRoute("GET", f"{_STORE}/erase", "erase", privacy.erase),
-    PageRoute("POST", f"{_STORE}/erase", "erase", privacy.erase),
+    PageRoute("GET", f"{_STORE}/erase", "erase", erasure.erase),
+    PageRoute("POST", f"{_STORE}/erase", "erase", erasure.erase),
+    PageRoute("GET", f"{_STORE}/receipts/{{receipt_id}}", "erase", erasure.show_receipt),
 )
 ADMINISTERING = (
     PageRoute("POST", f"{_STORE}/settings", "admin", administration.settings),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -15,8 +17,11 @@ import pytest
 
 from features.console.test_hostile import plant, urls
 from retentive import MemoryStore
+from retentive.console.pages.erasure import RECEIPT, Receipt
 from retentive.console.report import of_changes, of_store
 from retentive.history.reads import LogFilter
+from retentive.place_records import PlaceRecords
+from retentive.store import core_of
 from support.http_api import Api
 from support.profiles import FULL, LONG, REQUIRED
 
@@ -160,6 +165,16 @@ def test_axe_finds_nothing(browser: Browser, api: Api, store: MemoryStore, turn:
     assert found == []
 
 
+def receipt_of(store: MemoryStore) -> str:
+    """Page of a receipt of an erasure."""
+    receipt = Receipt(
+        "erasure_0", "2026-11-20T14:31:52+00:00", "user:ann", ("mem_0",), 2, True, 1, 1, 1, {"mem_1": "x"}
+    )
+    records = PlaceRecords(core_of(store).backend)
+    records.put(RECEIPT, f"{store.id}.{receipt.id}", json.dumps(asdict(receipt)))
+    return f"/receipts/{receipt.id}"
+
+
 def pages_for_axe(store: MemoryStore) -> list[str]:
     """Each page, of a store with something to show on it."""
     store.change_settings({"review": ["session:new"], "audit": True, "trust": {"session:s1": "unconfirmed"}})
@@ -172,7 +187,7 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown", "/export",
+        "/m/unknown", "/export", "/erase", receipt_of(store),
     ]  # fmt: skip
     places = ["/console/login", "/console/", "/console/keys", "/console/health", "/console/backup"]
     return [*places, *(at + each for each in pages)]

@@ -124,5 +124,8 @@ def test_no_other_page_is_kept(person: Person) -> None:
 
 def test_an_erasure_clears_what_the_browser_has_kept(person: Person, store: MemoryStore, at: str, api: Api) -> None:
     memory = store.load("/memories/b.txt")[0]
-    answer = person.submit(f"{at}/erase?id={memory.id}", "/erase", typed="erase 1 memory", key=api.key)
-    assert answer.headers["clear-site-data"] == '"cache"'
+    fields = person.get(f"{at}/erase?id={memory.id}").form("/erase")
+    person.http.follow_redirects = False
+    answer = person.post(f"{at}/erase", {**fields, "typed": "erase 1 memory", "key": api.key})
+    person.http.follow_redirects = True
+    assert (answer.status, answer.headers["clear-site-data"]) == (303, '"cache"')

@@ -62,6 +62,7 @@ def urls(store: MemoryStore) -> Iterator[str]:
     ids = {
         "key": quote(name, safe=""), "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
+        "receipt_id": "none",
         "actor": quote(str(versions[0].actor), safe=""),
     }  # fmt: skip
     yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/file", "/download", "/events")))
@@ -110,11 +111,16 @@ def test_a_conflict_and_a_refused_form_show_hostile_text_escaped(person: Person,
     planted.create("/memories/c.md", "base\n")
     fields = person.get(f"{at}/edit/c.md").form("/edit/")
     planted.write("/memories/c.md", "\n".join(hostile.texts()[:50]))
+    found = {"csrf": person.get(f"{at}/erase").form("/erase")["csrf"]}
+    ids = [each.id for each in planted.memories()[:20]]
     answers = [
         person.post(f"{at}/edit/c.md", {**fields, "text": "\n".join(hostile.texts()[50:100])}),
         person.submit(f"{at}/new", "/new", path=hostile.texts()[0], text="x"),
         person.submit(f"{at}/search", "/search", q=hostile.texts()[0]),
         person.submit(f"{at}/trust", "/trust/confirm", path=hostile.texts()[0]),
+        person.submit(f"{at}/erase", "/erase", q="script"),
+        person.submit(f"{at}/erase", "/erase", q=hostile.texts()[0], deep="1"),
+        person.post(f"{at}/erase", {**found, "step": "check", "q": "script", "id": ids}),
     ]
     for answer in answers:
         assert answer.status in {200, 400, 404, 409}

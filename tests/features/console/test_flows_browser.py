@@ -202,6 +202,54 @@ def administer(visitor: Visitor) -> None:
     visitor.check()
 
 
+def erase_what_is_found(visitor: Visitor) -> None:
+    page, store = visitor.page, visitor.store
+    store.create("/memories/ann.md", "Ann Example called\n")
+    store.create("/memories/calls.md", "Ann Example again\n")
+    visitor.open("sensitive")
+    visitor.link("Erase memories")
+    page.get_by_label("Words that a text or path has").fill("Ann Example")
+    visitor.press("Find")
+    for each in page.locator("main input[name=id]").all():
+        each.check()
+    visitor.press("Check the selected ones")
+    visitor.sees("Erase 2 memories permanently")
+    page.get_by_label("Reason").fill("DSR-118")
+    page.fill("#typed", "erase 2 memories")
+    page.get_by_label("Type the API key again").fill(visitor.api.key)
+    visitor.press("Erase permanently")
+    visitor.sees("nothing is left")
+    visitor.sees("DSR-118")
+    assert [each.path for each in store.memories()] == ["/memories/b.txt", PATH]
+
+
+def take_copies(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("export")
+    page.get_by_label("The present texts as plain files").check()
+    with page.expect_download() as file:
+        page.get_by_role("button", name="Download").click()
+    assert file.value.suggested_filename == f"{visitor.store.id}.files.tar"
+    page.goto("/console/")
+    visitor.check()
+    visitor.link("Back up all")
+    with page.expect_download() as file:
+        page.get_by_role("link", name="Download a backup").click()
+    assert file.value.suggested_filename.endswith(".tar.gz")
+
+
+def find_a_store_that_needs_a_person(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.store.change_settings({"max_memories": 2})
+    page.goto("/console/")
+    visitor.check()
+    visitor.link("near a limit")
+    row = page.locator("tbody tr").first
+    expect(row).to_contain_text("100 % of a limit")
+    row.get_by_role("link").first.click()
+    visitor.sees("2 of 2 memories")
+
+
 FLOWS: dict[str, Callable[[Visitor], None]] = {
     each.__name__: each
     for each in (
@@ -213,6 +261,9 @@ FLOWS: dict[str, Callable[[Visitor], None]] = {
         create_rename_and_delete,
         review,
         administer,
+        erase_what_is_found,
+        take_copies,
+        find_a_store_that_needs_a_person,
     )
 }
 
@@ -249,7 +300,8 @@ def test_a_memory_is_erased_with_proof(browser: Browser, tmp_path: Path, looks: 
         page.fill("#typed", "erase 1 memory")
         page.get_by_label("Type the API key again").fill(api.key)
         visitor.press("Erase permanently")
-        visitor.sees("Found by its idnoVersions left0")
+        visitor.sees("No id of a memory or version answers")
+        visitor.sees("nothing is left")
         visitor.open("search?q=51f3")
         visitor.sees("0 memories")
         assert opened.store("s").read("/memories/other.md") == "other\n"

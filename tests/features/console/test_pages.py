@@ -221,9 +221,10 @@ def test_an_erasure_needs_the_sentence_and_the_key(person: Person, store: Memory
     assert person.submit(url, "/erase", typed="erase", key=api.key).status == 400
     assert person.submit(url, "/erase", typed="erase 1 memory", key="wrong").status == 403
     assert len(store.versions(memory_id=memory.id)) == 2
-    assert "Versions 2, since" in person.get(url).text
+    assert "2 versions, 0 waiting proposals" in person.get(url).text
     proof = person.submit(url, "/erase", typed="erase 1 memory", key=api.key)
-    assert "Versions removed 2 Found by its id no Versions left 0" in proof.text
+    assert "Erased 1 memory with 2 versions" in proof.text
+    assert "nothing is left" in proof.text
     assert store.versions(memory_id=memory.id) == []
     assert person.get(f"{at}/id/{memory.id}").status == 404
 

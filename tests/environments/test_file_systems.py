@@ -53,7 +53,8 @@ with retentive.open(sys.argv[1]) as place:
 def run(*command: str | Path) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"{command[0]} failed: {done.stderr.strip()[-200:]}")
+        said = done.stderr.strip().splitlines() or ["failed"]
+        pytest.skip(f"{command[0]}: {said[0].rpartition(': ')[2]}")
 
 
 def disk(name: str, folder: Path) -> Path:

@@ -96,7 +96,7 @@ def all_pages(store: MemoryStore) -> dict[str, str]:
         "move": "move/playbooks/tone.md", "delete": "delete/playbooks/tone.md", "restore": "restore",
         "review": f"review/{store.review.pending()[0].id}", "trust": "trust", "sensitive": "sensitive?scan=1",
         "redact": f"redact?version={memory.version_id}", "erase": f"erase?id={memory.id}", "settings": "settings",
-        "audit": "audit?verify=1", "stats": "stats",
+        "audit": "audit?verify=1", "stats": "stats", "export": "export", "backup": "/backup",
     }  # fmt: skip
 
 

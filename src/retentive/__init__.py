@@ -64,7 +64,7 @@ _HOMES = {
     "values.replies": ("Replies", "Reply"),
 }
 _LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
-"""Module of each public name. It is imported at the first use of the name, so that a program pays for what it uses."""
+"""Module of each public name. It is imported at the first use of the name."""
 
 
 def __getattr__(name: str) -> object:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.errors import RetentiveError
 from support.pages import ROOT
 
@@ -178,7 +178,7 @@ def test_a_killed_writer_loses_nothing(place: tuple[str, Path]) -> None:
             text = store.read(f"/memories/{number % 7}.md")
             assert int(text.split("\n", 1)[0]) in (number, number + 7)  # one more may have been written, unacknowledged
             assert (at / "memories" / f"{number % 7}.md").read_text("utf-8") == text
-    assert [each.code for each in check_place(at) if each.severity != "ok"] == []
+    assert [each.code for each in check_location(at) if each.severity != "ok"] == []
 
 
 def test_names_that_the_file_system_joins_are_refused(place: tuple[str, Path]) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 
 MAIN = "from retentive.cli import main; main()"
 
@@ -124,7 +124,7 @@ def process_serving(at: str, *arguments: str) -> Iterator[Running]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
     command = [sys.executable, "-c", MAIN, "serve", "--at", at, "--port", "0", "--no-request-log", *arguments]
     with retentive.open(at) as opened:
-        key = ServedPlace(opened).keys.create("test").text
+        key = ServedLocation(opened).keys.create("test").text
         process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retentive.console.pages import (
     administration,
+    archives,
     changes,
     editing,
     events,
@@ -73,7 +74,10 @@ REMOVING = (
 ADMINISTERING = (
     PageRoute("POST", f"{_STORE}/settings", "admin", administration.settings),
     PageRoute("GET", f"{_STORE}/audit", "admin", administration.audit),
-    PageRoute("GET", f"{_STORE}/export", "admin", administration.export),
+    PageRoute("GET", f"{_STORE}/export", "admin", archives.show_export),
+    PageRoute("GET", f"{_STORE}/export/file", "admin", archives.export_file),
+    PageRoute("GET", "/backup", "admin", archives.show_backup),
+    PageRoute("GET", "/backup/file", "admin", archives.backup_file),
     PageRoute("GET", "/keys", "admin", administration.list_keys),
     PageRoute("POST", "/keys/create", "admin", administration.create_key),
     PageRoute("POST", "/keys/archive", "admin", administration.archive_key),

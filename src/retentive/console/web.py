@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from retentive.console import guard
 from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
+from retentive.console.overview import Overview
 from retentive.console.rendering import FLUSH, STATIC, environment, static_file
 from retentive.console.sessions import (
     IDLE_S,
@@ -58,6 +59,7 @@ class Console:
     hosts: frozenset[str] = frozenset()
     by_path: dict[str, dict[str, PageRoute]] = field(default_factory=dict)
     live: Live = field(init=False)
+    overview: Overview = field(default_factory=Overview)
 
     def __post_init__(self) -> None:
         self.live = Live(self.server.hub, self.server.workers.run, self.sessions)
@@ -125,7 +127,7 @@ class Console:
         return response
 
     async def logout(self, request: Request) -> Response:
-        """End the sign-in, and let the browser forget what it has kept."""
+        """End the sign-in, and clear the browser's cache."""
         refusal = self._refused(request)
         if refusal is None and request.method != "POST":
             refusal = HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
@@ -142,7 +144,7 @@ class Console:
         return response
 
     async def page(self, request: Request, path: str) -> Response:
-        """Answer a request for a page or an action of people who are signed in."""
+        """Answer a request of a signed-in person for a page or an action."""
         key: KeyRecord | None = None
         try:
             refusal = self._refused(request)
@@ -172,7 +174,17 @@ class Console:
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
         last = request.headers.get("last-event-id", "")
-        visit = Visit(self.server.place, self.sessions, caller, route.method, request.path_params, query, form, last)
+        visit = Visit(
+            self.server.location,
+            self.sessions,
+            caller,
+            route.method,
+            request.path_params,
+            query,
+            form,
+            self.overview,
+            last,
+        )
         answer = await self.server.workers.run(partial(self._made, visit, route, form_token(token)))
         if isinstance(answer, LiveChanges):
             return self._live(answer, token, request.method)
@@ -326,9 +338,9 @@ def _error_page(error: HttpError) -> HtmlPage:
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
-    """The console of a server. With a one-time code, it is that of a local place."""
-    records = server.place.opened.records if code is None else InProcess()
-    return Console(server, Sessions(server.place.keys, records, code), hosts)
+    """The console of a server. With a one-time code, it is that of a local location."""
+    records = server.location.opened.records if code is None else InProcess()
+    return Console(server, Sessions(server.location.keys, records, code), hosts)
 
 
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:

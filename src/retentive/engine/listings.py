@@ -115,7 +115,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
         return found[: self.limit + 1], paths[: self.limit + 1]
 
     def _directory(self, path: str) -> str | None:
-        """The directory that stands for a memory in a listing of one level. None for a memory of this level."""
+        """The directory that represents a memory in a listing of one level. None for a memory of this level."""
         name, slash, _ = path[len(self.path.text) + 1 :].partition("/")
         return f"{self.path.text}/{name}/" if slash and self.depth == 1 else None
 

@@ -160,7 +160,7 @@ class WriteOperation(Operation[R_co]):
         """
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """What `again` needs of a result: ids and numbers, never texts or paths.
+        """Ids and numbers of a result that `again` needs, never texts or paths.
 
         None if a repeated request may run the operation again, since that changes nothing.
         """

@@ -70,7 +70,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """The versions of a selection, read page by page, since a limit counts only those that are shown."""
+        """The versions of a selection, read page by page, since a limit counts only visible versions."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE

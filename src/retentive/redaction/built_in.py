@@ -212,7 +212,7 @@ class BuiltInRules:
                     yield Find(kind, *match.span())
 
     def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
-        """A token at a candidate, and where to search on: not in what was judged."""
+        """A token at a candidate, and where the search continues: after the examined text."""
         lead = _LEADS.match(text, start)
         for at in {start, lead.end() if lead else start}:
             rows = self._vendors.get(text[at : at + 2])

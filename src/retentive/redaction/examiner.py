@@ -243,7 +243,7 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
 
 
 def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
-    """Finds that the settings treat in a mode, except what they allow."""
+    """Finds that the settings treat in a mode, except allowed ones."""
     modes = (settings.sensitive, settings.sensitive_likely)
     if settings.sensitive_allow:
         finds = [find for find in finds if not _is_allowed(settings, find, text, path)]

@@ -89,7 +89,7 @@ def _stripped(text: str) -> str:
 
 
 def decoded(text: str, *, with_base64: bool = True) -> Decoded | None:
-    """The URL-encoded and base64 pieces of a text; None if there are none."""
+    """The URL-encoded and base64 pieces of a text, or None."""
     pieces = sorted([*_unquoted(text), *(_from_base64(text) if with_base64 else ())], key=lambda piece: piece[1])
     if not pieces:
         return None

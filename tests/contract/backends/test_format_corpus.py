@@ -21,7 +21,7 @@ import retentive
 from features.transfer.archives import listed, read, refusal, write
 from retentive import Retentive
 from retentive.audit import anchor
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.errors import InvalidInput, UnknownSchema
 from retentive.storage.files import layout
 from retentive.storage.objects import records
@@ -121,7 +121,7 @@ def test_a_store_takes_new_changes(corpus: Path, name: str) -> None:
         assert store.audit.verify().is_sound
     if name in {"memory.db", "directory.tar"}:
         at = location(corpus, name) if name == "memory.db" else str(corpus / "directory")
-        assert [each.code for each in check_place(at) if each.severity != "ok"] == []
+        assert [each.code for each in check_location(at) if each.severity != "ok"] == []
 
 
 def test_no_text_of_an_encrypted_store_is_in_its_file(corpus: Path) -> None:

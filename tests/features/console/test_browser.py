@@ -171,6 +171,7 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown",
+        "/m/unknown", "/export",
     ]  # fmt: skip
-    return ["/console/login", "/console/", "/console/keys", "/console/health", *(at + each for each in pages)]
+    places = ["/console/login", "/console/", "/console/keys", "/console/health", "/console/backup"]
+    return [*places, *(at + each for each in pages)]

@@ -13,7 +13,7 @@ import pytest
 
 import retentive
 from retentive.cli.exits import PROBLEMS
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.doctor.bundle import safe_setting, write_bundle
 from retentive.errors import InvalidInput
 from support.command_line import Ended, process
@@ -79,7 +79,7 @@ def test_nothing_a_user_wrote_is_in_it(
     with opened(backend, home) as place:
         plant(place)
     at, keys, file = place_of(backend, home), keys_of(backend), tmp_path / f"bundle{ending}"
-    write_bundle(file, at, list(check_place(at, keys=keys)), keys=keys)
+    write_bundle(file, at, list(check_location(at, keys=keys)), keys=keys)
     parts = unpacked(file)
     assert parts.keys() == PARTS
     assert [name for name, text in parts.items() if WORD in text.lower() or str(tmp_path) in text] == []
@@ -95,7 +95,7 @@ def test_the_parts_have_what_a_report_needs(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as place:
         plant(place)
-    write_bundle(tmp_path / "b.zip", at, list(check_place(at)))
+    write_bundle(tmp_path / "b.zip", at, list(check_location(at)))
     parts = {name: json.loads(text) for name, text in unpacked(tmp_path / "b.zip").items() if name.endswith(".json")}
     found = parts["versions.json"]
     assert (found["retentive"], found["sqlite"]) == (retentive.__version__, sqlite3.sqlite_version)

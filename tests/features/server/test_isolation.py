@@ -9,12 +9,12 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from retentive import MemoryStore
-from retentive.place_records import PlaceRecords
 from retentive.server.fields import Field
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import SCOPES, id_in, new_key
 from retentive.server.routes import Route
 from retentive.server.table import ROUTES
+from retentive.store.location_records import LocationRecords
 from support.http_api import Answer, Api
 
 NO_KEY = {"type": "authentication_error", "message": "invalid API key", "details": {"error_code": "invalid_key"}}
@@ -112,7 +112,7 @@ def test_without_a_valid_key(api: Api, route: Route) -> None:
 
 def expired(api: Api) -> str:
     """Text of a key that was valid for one second, long ago."""
-    keys = KeyStore(PlaceRecords(api.place.opened.backend), clock=lambda: 1e9)
+    keys = KeyStore(LocationRecords(api.place.opened.backend), clock=lambda: 1e9)
     return keys.create("expired", scopes=("admin",), expires_at=datetime.fromtimestamp(1e9 + 1, UTC)).text
 
 

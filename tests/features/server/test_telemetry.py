@@ -27,7 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 from retentive.server.telemetry import JsonLog, Telemetry
 from retentive.server.tracing import CAPTURE, Tracing
 from support.http_api import Api, serving
@@ -196,7 +196,7 @@ def test_workers_share_metrics_and_export_spans(tmp_path: Path) -> None:
         with started("--at", at, "--workers", "2", directory=tmp_path, **variables) as (process, lines):
             url, key = lines[-1].rpartition(" ")[2], lines[0].rpartition(" ")[2]
             with retentive.open(at) as opened:
-                api, store = Api(url, key, ServedPlace(opened)), opened.store("team")
+                api, store = Api(url, key, ServedLocation(opened)), opened.store("team")
                 use(api, store.id)
                 labels = {"route": f"{STORE}/tool", "method": "POST", "status": "200", "code": ""}
                 for _ in range(4):  # connections go to either worker

@@ -71,7 +71,7 @@ def show_actor(visit: Visit) -> PageAnswer:
         only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     core, end = core_of(visit.store), as_revision(until) if until else None
     found = core.result_of(Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT))
-    return _page(visit, found, heading="What this actor did", actor=actor)
+    return _page(visit, found, heading="Changes by this actor", actor=actor)
 
 
 def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> HtmlPage:

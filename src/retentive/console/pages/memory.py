@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from retentive.by_id import read_memory
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.tree import ListLevels, levels, parsed, parts, read
 from retentive.console.visible import boxed
@@ -20,6 +19,7 @@ from retentive.history.history import BlameLine
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 from retentive.values.paths import MemoryPath
 
 LINES = 2_000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from retentive.audit.chain import head_of
-from retentive.by_id import read_memory
+from retentive.console.overview import SCANNED, note_check
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 
 VERSIONS = 1_000
 
@@ -18,6 +19,8 @@ def sensitive(visit: Visit) -> PageAnswer:
     """The kinds of sensitive values and their places, after a scan that a person started. Never the values."""
     visit.need("read")
     findings = visit.store.scan() if visit.query.get("scan") == "1" else None
+    if findings is not None:
+        note_check(visit.location.opened.records, SCANNED, visit.info.id, len(findings))
     return HtmlPage("sensitive.html", {"findings": findings, "area": "sensitive"}, title="Sensitive values")
 
 
@@ -59,7 +62,7 @@ def erase(visit: Visit) -> PageAnswer:
     removed = visit.store.history.erase(memory_id=memory_id)
     values = {
         "memory_id": memory_id,
-        "count": removed.versions,
+        "count": removed.versions - (present is not None),  # without the deletion that the erasure adds
         "is_pending": removed.pending,
         "left": len(visit.store.history.log(memory_id=memory_id, limit=1)),
         "is_found": _is_found(visit, memory_id),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from retentive.by_id import read_memory
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
@@ -15,6 +14,7 @@ from retentive.review.proposals import Decision, DecisionOutcome, Proposal, Prop
 from retentive.server.errors import invalid
 from retentive.storage.contract import Actor, Memory
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 from retentive.values import diff
 
 QUEUE = 100
@@ -36,7 +36,7 @@ def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
 
 
 def proposal(visit: Visit) -> PageAnswer:
-    """One proposal: what it changes, and the decision. Of a decided one, whose texts are gone, who decided."""
+    """One proposal: its changes, and the form for the decision. A decided one has no texts; it names who decided."""
     return _proposal(visit, visit.ids["proposal_id"])
 
 
@@ -79,7 +79,7 @@ def _proposal(
 
 @dataclass(frozen=True, slots=True)
 class ProposedFile:
-    """What a proposal does to one memory.
+    """Effect of a proposal on one memory.
 
     `state` is `merged` if the memory was edited after the proposal and both texts can be merged, which the difference
     then shows, `clash` if they cannot, and otherwise empty. `version_id` is the version with which it is merged.

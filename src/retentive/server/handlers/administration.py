@@ -30,7 +30,7 @@ def retrieve_settings(call: RouteCall) -> Json:
 
 
 def update_settings(call: RouteCall, **changes: object) -> Json:
-    """Change settings; null restores a default. Fields that are not given stay as they are."""
+    """Change settings; null restores a default. Missing fields do not change."""
     store = call.store
     for name in changes:
         deprecation.announce("setting", name, LOG.warning)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from datetime import datetime
 
     from retentive.audit.reader import Audit
-    from retentive.by_id import ById
     from retentive.engine.context import StoreOptions
     from retentive.engine.listings import Listed, ListingCursor
     from retentive.engine.trust.levels import Level
@@ -41,6 +40,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.review.session import Review
     from retentive.review.trust import Trust
     from retentive.search.results import Results
+    from retentive.store.by_id import ById
     from retentive.values.pages import ListPage
 
 
@@ -285,7 +285,7 @@ class MemoryStore(Memories):
     @property
     def by_id(self) -> ById:
         """The memories by their ids: read, update and delete."""
-        from retentive.by_id import ById  # noqa: PLC0415 - most processes do not need it
+        from retentive.store.by_id import ById  # noqa: PLC0415 - most processes do not need it
 
         return ById(self._core)
 

@@ -157,7 +157,7 @@ def test_the_backend_suite_passes(place: tuple[str, Path]) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, tests],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=1400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout

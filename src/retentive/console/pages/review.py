@@ -21,6 +21,7 @@ from retentive.values import diff
 
 QUEUE = 100
 DOUBTED = 100
+ENTRIES = 500
 
 
 def queue(visit: Visit) -> PageAnswer:

@@ -27,7 +27,6 @@ from retentive.storage.contract import (
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.directories import EarlierDirectory, one_level
 from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
@@ -228,6 +227,8 @@ class SqlSnapshot(Snapshot):
         return [_memory(row) for row in found], end
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        from retentive.storage.sql.directories import one_level  # noqa: PLC0415 - most processes need no level
+
         bounds = below(under)
         return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))
 
@@ -291,6 +292,8 @@ class SqlSnapshot(Snapshot):
     ) -> Iterator[Version] | None:
         if not could_be_id(before):
             return iter(())
+        from retentive.storage.sql.directories import EarlierDirectory  # noqa: PLC0415 - most processes need no past
+
         directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
         found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
         return None if found is None else map(_version, found)

@@ -73,7 +73,11 @@ def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.errors")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    deprecation = import_module(f"{__name__}.deprecation")
+    found = getattr(import_module(_LAZY[name]), name)
+    if deprecation.find("name", name) is None:
+        globals()[name] = found
+    deprecation.warn("name", name)
     return found
 
 

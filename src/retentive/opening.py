@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+from retentive import deprecation
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
@@ -117,6 +118,7 @@ def _refuse(given: Mapping[str, object], reason: str) -> None:
 
 def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
     """Raise `InvalidInput` if `settings`, the other keywords of a function, has a name that is not a setting."""
+    deprecation.warn("setting", *settings)
     unknown = sorted(settings.keys() - set(NAMES))
     if not unknown:
         return

@@ -53,7 +53,8 @@ with retentive.open(sys.argv[1]) as place:
 def run(*command: str | Path) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"{command[0]} failed: {done.stderr.strip()[-200:]}")
+        said = done.stderr.strip().splitlines() or ["failed"]
+        pytest.skip(f"{command[0]}: {said[0].rpartition(': ')[2]}")
 
 
 def disk(name: str, folder: Path) -> Path:
@@ -156,7 +157,7 @@ def test_the_backend_suite_passes(place: tuple[str, Path]) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, tests],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=1400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout

@@ -8,6 +8,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from retentive import deprecation
 from retentive.engine.command_handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
@@ -134,9 +135,11 @@ class MemoryStore(Memories):
         core = self._core
         if actor is not None or tool_use_id is not None or source is not None or session is not None:
             actor = _checked(actor, tool_use_id, source, session)
-        invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+            invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+        else:
+            invocation = core.usual_invocation
         try:
-            known = command if isinstance(command, Command) else parse(command)
+            known = parse(command) if type(command) is dict or not isinstance(command, Command) else command
         except Refused as refusal:
             return core.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
@@ -304,8 +307,9 @@ class MemoryStore(Memories):
         """
         from retentive.engine.settings import ChangeSettings  # noqa: PLC0415 - see above
 
-        is_pinned = bool(self._core.pins.get("read_only"))
-        return self._core.found(ChangeSettings(changes, self._core.examiner, is_pinned), actor)
+        operation = ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only")))
+        deprecation.warn("setting", *changes)
+        return self._core.found(operation, actor)
 
     @property
     def history(self) -> History:

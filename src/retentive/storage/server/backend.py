@@ -146,7 +146,13 @@ class ServerBackend(SqlBackend, Clocked):
         yield from self._persevere(attempt)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        return self._persevere(lambda connection: work(LazySnapshot(connection, store_id)))
+        def attempt(connection: ServerConnection) -> T:
+            snapshot = LazySnapshot(connection, store_id)
+            found = work(snapshot)
+            _ = snapshot.revision  # raises `NotFound`, even if the work read nothing
+            return found
+
+        return self._persevere(attempt)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._queues_mutex:

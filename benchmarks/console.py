@@ -42,8 +42,8 @@ FIRST_BYTE_MS = 50.0
 PAGE_BYTES = ASSET_BYTES = 100_000
 PER_DIRECTORY = 100
 ACTORS = 20
-_STREAMS = {"/s/{store_id}/events", "/s/{store_id}/export"}
-"""Routes without a page: a stream of events, and an archive of the whole store."""
+_STREAMS = {"/s/{store_id}/events", "/s/{store_id}/export/file", "/backup/file"}
+"""Routes without a page: a stream of events, and archives."""
 
 
 @dataclass(frozen=True, kw_only=True)

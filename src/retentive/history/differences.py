@@ -44,7 +44,7 @@ class MemoryDifference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences, and the number of those that are left out because the memory is hidden from the actor.
+    """Differences, and the number of memories left out because they are hidden from the actor.
 
     `changes` are the changes that were chosen, newest first; none if two states were compared. `more` is the number of
     memories that a limit left out. `unread` is the newest version that was not looked at, if a limit ended the search.

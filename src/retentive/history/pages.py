@@ -122,7 +122,7 @@ def feed(after: str, limit: int) -> Read[Feed]:
 
 
 def newest_position(snapshot: Snapshot) -> str:
-    """Cursor of the newest change; empty if there is none."""
+    """Cursor of the newest change; empty without changes."""
     versions = (position_of(version.id) for version in snapshot.versions(limit=1))
     return max([*versions, position_of(head_of(snapshot).newest)])
 

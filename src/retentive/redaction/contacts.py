@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 from retentive.redaction.rules import Find
 
+SEEDS_HINT = (
+    "(?:seed|mnemonic|recovery|wallet|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)"
+)
 SEEK_SEEDS = (
-    "(?:seed|mnemonic|recovery|wallet|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)[^\\n]*?"
+    f"{SEEDS_HINT}[^\\n]*?"
     "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}(?:<?[a-z0-9_.-]{1,20}[>:][ ])?[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
@@ -23,7 +26,7 @@ _NO_SEEDS = frozenset(_COMMON_TEXT.split())
 
 
 def find_seeds(text: str, start: int, end: int) -> Iterator[Find]:
-    """Recovery phrase of a wallet: 12, 15, 18, 21 or 24 words (BIP-39), none of them common in prose."""
+    """Recovery phrase of a wallet: 12, 15, 18, 21 or 24 uncommon words (BIP-39)."""
     for match in _SEEDS.finditer(text, start, end + 220):
         words = re.findall(r"[a-z]+", match[0])
         while len(words) > 12 and words[0] in {"phrase", "words", "word", "is", "seed", "mnemonic"}:

@@ -10,7 +10,6 @@ before it is removed or becomes a spare for a later text (`spares.py`).
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
@@ -127,6 +126,8 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
         return False
     if call(directory, os.fsencode(name), new_directory, os.fsencode(new), flags) == 0:
         return True
+    import ctypes  # noqa: PLC0415 - not needed for reads, and slow to import
+
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
@@ -137,6 +138,8 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
+    import ctypes  # noqa: PLC0415 - as above
+
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

@@ -44,6 +44,21 @@ def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_floor_measures_multiples_and_costs(tmp_path: Path) -> None:
+    """Each command has its multiple of a synced append, and its costs. Only a view writes no page."""
+    script("floor.py", "--tiny", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    multiples, costs = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    commands = ["create", "view", "str_replace", "insert", "rename", "delete"]
+    assert [record["command"] for record in multiples["records"]] == commands
+    assert all(record["ratio"] > 0 and record["bar"] > 0 for record in multiples["records"])
+    found = {record["command"]: record for record in costs["records"]}
+    assert list(found) == commands
+    assert {command for command, record in found.items() if record["pages"] == 0} == {"view"}
+    assert all(0 < record["python_calls"] < record["all_calls"] for record in found.values())
+    assert all(1 <= record["statements"] <= 9 for record in found.values())
+
+
+@pytest.mark.long
 def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
     """Both modes have figures for each tool, and every acknowledged edit is stored."""
     _, records = tiny("clients.py", tmp_path)
@@ -231,6 +246,10 @@ def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
         spread = [one[name] for name in ("min", "lower", "ratio", "upper", "max")]
         assert spread == sorted(spread)  # type: ignore[type-var] # numbers, as JSON has them
         assert len(one["ratios"]) == 2  # type: ignore[arg-type] # a list
+    _, (record,) = tiny(
+        "interleaved.py", tmp_path, "--processor", "--place", "sqlite", "--only", "view", str(root), str(root)
+    )
+    assert (record["case"], record["place"]) == ("view", "sqlite")
     command = [sys.executable, str(BENCHMARKS / "interleaved.py"), str(tmp_path), str(root)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, "has 0 packages" in ended.stderr) == (2, True)

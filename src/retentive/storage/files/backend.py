@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError, StoreFull, Unavailable
 from retentive.storage.capabilities import PlainFiles
@@ -33,18 +33,19 @@ from retentive.storage.contract import (
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.cache import CachedState, NotCached, RecordCache
-from retentive.storage.files.check import examine_files, restore_texts
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
 from retentive.storage.files.transaction import CachedSnapshot, DirectorySnapshot, ExternalEdit, Unsynced
 from retentive.storage.files.tree import count_quarantined
-from retentive.storage.findings import Finding
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.read_only import ReadOnlyBackend
 from retentive.values.paths import ROOT
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
 
@@ -185,11 +186,15 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         return count_quarantined(self._base)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - rarely needed, and slow to import
+
         yield from super().check(quick=quick)
         with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
     def repair(self) -> None:
+        from retentive.storage.files.check import restore_texts  # noqa: PLC0415 - rarely needed
+
         for store in self.list_stores():
             tree = self._files.tree(store)
             self.transact(partial(restore_texts, store_id=store.id, read=tree.read))
@@ -250,6 +255,8 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         return count_quarantined(self._base)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - as above
+
         yield from super().check(quick=quick)
         with self._lock:
             yield from examine_files(self._connection, self._base)

@@ -54,7 +54,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 
 
 def examine_plain(root: str) -> Iterator[Finding]:
-    """Yield findings about a directory without bookkeeping: what it is, and each entry that cannot be a memory."""
+    """Yield findings about a directory without bookkeeping: its state, and each entry that cannot be a memory."""
     base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         tree, foreign, usable = FileTree(base, ("memories",), Scratch(-1)), list[Finding](), 0

@@ -103,7 +103,7 @@ class Comparison:
         return changes
 
     def edited(self) -> list[str]:
-        """Paths of all files that differ, without those that are still to be written."""
+        """Paths of all files that differ, without pending files."""
         changes = self.external_edits(ROOT)
         paths = {change.path or (change.before.path if change.before is not None else "") for change in changes}
         return sorted(path for path in paths if not self.known.database_wins(path))

@@ -127,6 +127,7 @@ class FilesObserver(CommitObserver):
         return known
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+        connection.run("BEGIN")
         head = select_head(connection, store_id)
         return DirectorySnapshot(connection, store_id, head, self._known(connection, store_id))
 

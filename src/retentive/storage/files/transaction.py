@@ -66,6 +66,16 @@ class DirectorySnapshot(SqlSnapshot):
         self._comparison.rows_checked(under)
         return super().walk(under, start=start, limit=limit, texts=texts)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        self._comparison.rows_checked(under)
+        return super().walk_naming(under, names, start=start, limit=limit)
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        self._comparison.rows_checked(under)
+        return super().one_level(under, start=start, limit=limit)
+
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         rows = self._comparison.rows_checked(under)
         if self._kept is not None:
@@ -181,6 +191,16 @@ class DirectoryTransaction(SqlTransaction):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         self._rows(under)
         return super().walk(under, start=start, limit=limit, texts=texts)
+
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        self._rows(under)
+        return super().walk_naming(under, names, start=start, limit=limit)
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        self._rows(under)
+        return super().one_level(under, start=start, limit=limit)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._rows(under)])

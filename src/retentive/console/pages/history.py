@@ -90,7 +90,7 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
         "is_split": visit.query.get("view") != "unified",
         "area": "activity",
     }
-    return HtmlPage("diff.html", values, title=heading)
+    return HtmlPage("diff.html", values, title=heading, is_streamed=True)
 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:

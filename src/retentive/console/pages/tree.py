@@ -138,7 +138,7 @@ def show_directory(visit: Visit) -> PageAnswer:
         "live": visit.url("events", after=str(revision), path=path.text),
         "settings": visit.store.settings(),
     }
-    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text)
+    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
 
 
 def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> PageAnswer:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import retentive
 from retentive.audit.chain import Head, head_of, newest_entries
@@ -15,7 +15,7 @@ from retentive.console.overview import NEAR, VERIFIED, fullness, note_check
 from retentive.console.progress import ReportDone, steps_of
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, call_of, number
 from retentive.errors import Conflict, InvalidInput, RetentiveError
-from retentive.history.reads import LogFilter
+from retentive.history.pages import read_tally
 from retentive.server.errors import invalid
 from retentive.server.handlers import keys
 from retentive.server.keys import SCOPES
@@ -79,11 +79,14 @@ def stats(visit: Visit) -> PageAnswer:
     """
     today = datetime.now(UTC).date()
     since = datetime.combine(today - timedelta(days=DAYS - 1), time.min, UTC)
-    page = visit.store.history.page(only=LogFilter(since=since), limit=COUNTED)
-    by_day = Counter(each.version.created_at.astimezone(UTC).date() for each in page.items)
+    tally, is_cut = core_of(visit.store).result_of(read_tally(since, COUNTED))
+    by_day, actors = Counter[date](), Counter[str]()
+    for (day, actor), count in tally.items():
+        by_day[day] += count
+        actors[actor] += count
     counts = [(day, by_day[day]) for day in (today - timedelta(days=ago) for ago in reversed(range(DAYS)))]
     if visit.query.get("format") == "csv":
-        oldest = min(by_day) if page.next is not None else None
+        oldest = min(by_day) if is_cut else None
         lines = [f"{day},{count}\n" for day, count in counts if oldest is None or day > oldest]
         return Download(f"{visit.info.id}-changes.csv", iter([b"day,changes\n", *map(str.encode, lines)]), "text/csv")
     most = max(by_day.values(), default=1)
@@ -93,8 +96,8 @@ def stats(visit: Visit) -> PageAnswer:
             {"at": day, "count": count, "height": 100 * count // most, "x": place}
             for place, (day, count) in enumerate(counts)
         ],
-        "actors": Counter(str(each.version.actor or "") for each in page.items).most_common(10),
-        "is_cut": page.next is not None,
+        "actors": actors.most_common(10),
+        "is_cut": is_cut,
         "full": fullness(visit.info, visit.store.settings()),
     }
     return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage")

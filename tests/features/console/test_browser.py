@@ -16,6 +16,7 @@ from retentive.console.report import of_changes, of_store
 from retentive.history.reads import LogFilter
 from retentive.store import core_of
 from retentive.store.location_records import LocationRecords
+from support.browser import AXE, RULES, Browser, browser, expect, signed_in
 from support.http_api import Api
 from support.planted import plant, urls
 from support.profiles import FULL, REQUIRED

@@ -22,7 +22,6 @@ from retentive.values import diff
 QUEUE = 100
 DOUBTED = 100
 ENTRIES = 500
-"""Newest entries of the audit log among which the page looks for reads of the actor of a proposal."""
 
 
 def queue(visit: Visit) -> PageAnswer:

@@ -215,7 +215,7 @@ def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
     for found in runs[0]:
         files = {name.partition(":")[0] for name in found["names"]}
         assert (len(files), len(set(found["names"]))) == (found["files"], found["functions"])
-        assert "store.py:MemoryStore.execute" in found["names"]
+        assert "store/memory_store.py:MemoryStore.execute" in found["names"]
     command = [sys.executable, str(BENCHMARKS / "call_path.py"), "--check", "create=999,1,999", "--check", "view=999"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     (said,) = ended.stderr.splitlines()

@@ -4,7 +4,9 @@
 
 Each client has a memory of 1 KB of its own, and edits (or views) it as fast as it can. In each round both trees run
 each case, in rotating order. The table has the medians of the rounds. `share` is the edits of the slowest process (or
-thread) over those of the fastest, `ratio` the median over the rounds of the new rate over the old one.
+thread) over those of the fastest, `ratio` the median over the rounds of the new rate over the old one. `of one` is the
+rate over that of one process, and `p99 / fair` the p99 over N times the median of one process, for N processes.
+`CPU` is the processor time of all processes for one command.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ import threading
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
+from typing import TYPE_CHECKING
 
 from candidates import CANDIDATES, Call, create, edit, memory_text, state
 from figures import (
-    Figures,
     Sheet,
     announce,
     duration,
@@ -35,6 +37,9 @@ from figures import (
     workplace,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 HERE = Path(__file__)
 TREES = ("old", "new")
@@ -89,16 +94,16 @@ def worker(tool: str, folder: str, name: str, prefix: str, turn_s: str) -> None:
             threading.Thread(target=client, args=(call, path, case), kwargs={"turn_s": float(turn_s), "times": into})
             for path, into in zip(paths, times, strict=True)
         ]
-        began = perf_counter_ns()
+        began, worked = perf_counter_ns(), process_time_ns()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        print(json.dumps([began, perf_counter_ns(), times]), flush=True)
+        print(json.dumps([began, perf_counter_ns(), times, process_time_ns() - worked]), flush=True)
 
 
-def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s: float) -> tuple[Figures, float]:
-    """Run a case once. Returns the figures and the share of the slowest process or thread."""
+def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s: float) -> dict[str, float]:
+    """Run a case once. Returns the figures, the share of the slowest process or thread, and the CPU of a command."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree.resolve() / "src"), str(HERE.parent)])}
     case = CASES[name]
     with ExitStack() as stack:
@@ -120,15 +125,20 @@ def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s:
         for process in processes:
             print("go", file=process.stdin, flush=True)
         ended = [json.loads(each.stdout.readline()) for each in processes if each.stdout]
-    span = max(end for _, end, _ in ended) - min(began for began, _, _ in ended)
-    by_thread = [times for _, _, threads in ended for times in threads]
-    shares = [sum(map(len, threads)) for _, _, threads in ended] if case.processes > 1 else list(map(len, by_thread))
-    return figures([took for times in by_thread for took in times], span_ns=span), min(shares) / max(shares)
+    span = max(end for _, end, _, _ in ended) - min(began for began, _, _, _ in ended)
+    by_thread = [times for _, _, threads, _ in ended for times in threads]
+    by_process = [sum(map(len, threads)) for _, _, threads, _ in ended]
+    shares = by_process if case.processes > 1 else list(map(len, by_thread))
+    return {
+        **asdict(figures([took for times in by_thread for took in times], span_ns=span)),
+        "share": min(shares) / max(shares),
+        "cpu_ms": sum(worked for *_, worked in ended) / sum(by_process) / 1e6,
+    }
 
 
 def run(trees: dict[str, Path], tool: str, names: list[str], size: str, place: Path) -> Sheet:
     """Run all cases in all rounds."""
-    found: dict[tuple[str, str], list[tuple[Figures, float]]] = {}
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
     folders = {(name, tree): own_folder(place, f"{name}-{tree}") for name in names for tree in trees}
     with steps(ROUNDS[size] * len(names) * len(trees), "fairness") as step:
         for number in range(ROUNDS[size]):
@@ -137,19 +147,40 @@ def run(trees: dict[str, Path], tool: str, names: list[str], size: str, place: P
                     measured = turn(trees[tree], tool, folders[name, tree], name, number=number, turn_s=TURN_S[size])
                     found.setdefault((name, tree), []).append(measured)
                     step(name)
-    rows, records = [], []
-    for name in names:
-        rates = {tree: [figure.per_second for figure, _ in found[name, tree]] for tree in TREES}
-        ratio = statistics.median(new / old for new, old in zip(rates["new"], rates["old"], strict=True))
-        for tree in TREES:
-            of_all = [asdict(figure) | {"share": share} for figure, share in found[name, tree]]
-            middle = {key: statistics.median(one[key] for one in of_all) for key in of_all[0]}
-            records.append({"case": name, "tree": tree, "ratio": ratio if tree == "new" else None, **middle})
-            times = (duration(middle["median_ms"]), duration(middle["p99_ms"]))
-            compared = f"{ratio:.2f}" if tree == "new" else ""
-            rows.append((name, tree, rate(middle["per_second"]), *times, f"{middle['share']:.2f}", compared))
-    columns = ("case", "tree", "commands/s", "median", "p99", "share", "ratio")
-    return Sheet(f"Many clients of one memory store ({tool})", columns, rows, records)
+    records = [record_of(found, name, tree) for name in names for tree in TREES]
+    columns = ("case", "tree", "commands/s", "median", "p99", "share", "of one", "p99 / fair", "CPU", "ratio")
+    return Sheet(f"Many clients of one memory store ({tool})", columns, [row_of(each) for each in records], records)
+
+
+def record_of(found: dict[tuple[str, str], list[dict[str, float]]], name: str, tree: str) -> dict[str, object]:
+    """Medians of one case on one tree, compared with the other tree and with one process."""
+
+    def medians(case: str) -> dict[str, float]:
+        return {key: statistics.median(one[key] for one in found[case, tree]) for key in found[case, tree][0]}
+
+    compared: dict[str, float | None] = {"ratio": None, "of_one": None, "p99_of_fair": None}
+    middle, count = medians(name), CASES[name].processes
+    if tree == "new":
+        pairs = zip(found[name, "new"], found[name, "old"], strict=True)
+        compared["ratio"] = statistics.median(new["per_second"] / old["per_second"] for new, old in pairs)
+    if count > 1 and CASES[name].threads == 1 and ("processes-1", tree) in found:
+        one = medians("processes-1")
+        compared["of_one"] = middle["per_second"] / one["per_second"]
+        compared["p99_of_fair"] = middle["p99_ms"] / (count * one["median_ms"])
+    return {"case": name, "tree": tree, **compared, **middle}
+
+
+def row_of(record: dict[str, object]) -> Sequence[str]:
+    """Row of the table."""
+
+    def number(name: str, form: Callable[[float], str] = "{:.2f}".format) -> str:
+        value = record[name]
+        return form(value) if isinstance(value, float) else ""
+
+    times = [number(name, duration) for name in ("median_ms", "p99_ms")]
+    ratios = [number(name) for name in ("share", "of_one", "p99_of_fair")]
+    last = (number("cpu_ms", duration), number("ratio"))
+    return (str(record["case"]), str(record["tree"]), number("per_second", rate), *times, *ratios, *last)
 
 
 def main() -> None:

@@ -31,9 +31,8 @@ OUTSIDE = {
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _REDIRECT = """<!doctype html>
 <html lang="en">
-<head>
-<meta charset="utf-8"><title>retentive</title><meta http-equiv="refresh" content="0; url={version}/index.html">
-</head>
+<head><meta charset="utf-8"><title>retentive</title>
+<meta http-equiv="refresh" content="0; url={version}/index.html"></head>
 <body><a href="{version}/index.html">Documentation of retentive {version}</a></body>
 </html>
 """

@@ -29,10 +29,9 @@ ATTRIBUTES = frozenset(
     re.findall(
         r"[a-z-]+",
         """accept action alt aria-current aria-hidden aria-label autocomplete autofocus charset checked class colspan
-        content data-key data-l data-row d datetime defer for height href id inputmode lang method name open placeholder
-        preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type value
-        viewbox width x y hidden tabindex aria-live aria-expanded
-        aria-sort""",
+        content data-key data-l data-row d datetime defer for height href id inputmode lang maxlength method name open
+        placeholder preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type
+        value viewbox width x y hidden tabindex aria-live aria-expanded aria-sort""",
     )
 )
 REQUESTS = re.compile(
@@ -43,7 +42,7 @@ LINKS = frozenset({"href", "src", "action"})
 VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect"})
 CLASSES = re.compile(r"[a-z][a-z0-9 -]{0,40}")
 IDS = re.compile(
-    r"L\d+|main|arrived|again|count|fresh|listing|show|shown|stores|waiting|key|text|path|to|at|typed|pattern|release|s-[a-z_]+"
+    r"L\d+|main|arrived|again|count|fresh|listing|show|shown|stores|waiting|key|text|path|reason|to|at|typed|pattern|release|s-[a-z_]+"
 )
 
 
@@ -151,7 +150,7 @@ def _without_htmx(given: dict[str, str]) -> dict[str, str]:
 
 def _is_harmless(tag: str, given: dict[str, str]) -> bool:
     to = next(given[name] for name in ("href", "src", "action") if name in given)
-    if to in {"", "#main"} or re.fullmatch(r"#L\d+|\?view=(split|unified)", to):
+    if to in {"", "#main"} or re.fullmatch(r"#L\d+|\?[\w=&.%:+*-]*", to):
         return True
     if to.startswith("/console/"):
         return True

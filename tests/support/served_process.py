@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -135,13 +135,6 @@ def process_serving(at: str, *arguments: str) -> Iterator[Running]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
-
-
-def until(is_done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def acknowledged(writers: list[Writer]) -> int:

@@ -52,6 +52,7 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
                 list(snapshot.memories("/memories")),
                 list(snapshot.versions(path="/memories/a", limit=1)),
                 list(snapshot.sizes("/memories")),
+                list(snapshot.one_level("/memories")),
                 list(snapshot.texts("/memories")),
                 list(snapshot.as_of("memver_g")),
             ]
@@ -97,6 +98,9 @@ def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
                         without = found.walk(under, start=start, limit=limit)
                         assert list(with_texts) == rest[:limit]
                         assert list(without) == [(memory, None) for memory, _ in rest[:limit]]
+                        entries = {each.path[len(under) + 1 :].partition("/")[0]: each for each, _ in reversed(rest)}
+                        level = list(found.one_level(under, start=start, limit=limit))
+                        assert level == sorted(entries.values(), key=lambda each: each.path)[:limit]
             return len(list(found.memories("/memories")))
 
         present = store._core.read(check)

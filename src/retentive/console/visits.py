@@ -141,12 +141,18 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One page or action below `/console`. The key needs the scope."""
+    """One page or action below `/console`. The key needs the scope.
+
+    `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
+    keep it. `seen` is called if the kept page is shown again.
+    """
 
     method: str
     path: str
     scope: Scope
     handler: PageHandler
+    is_kept: bool = False
+    seen: Callable[[Visit], None] | None = None
 
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:

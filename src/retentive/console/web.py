@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from retentive.console import guard
+from retentive.console import caching, guard
 from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
 from retentive.console.overview import Overview
 from retentive.console.rendering import FLUSH, STATIC, environment, static_file
@@ -185,7 +185,7 @@ class Console:
             self.overview,
             last,
         )
-        answer = await self.server.workers.run(partial(self._made, visit, route, form_token(token)))
+        answer = await self.server.workers.run(partial(self._made, visit, route, token, request.headers))
         if isinstance(answer, LiveChanges):
             return self._live(answer, token, request.method)
         if route.method == "POST" and "store_id" in request.path_params:
@@ -201,8 +201,13 @@ class Console:
             return Response(None, 200, headers, media_type=EVENT_STREAM)
         return self.live.response(changes, token, headers)
 
-    def _made(self, visit: Visit, route: PageRoute, csrf: str) -> Response | LiveChanges:
+    def _made(self, visit: Visit, route: PageRoute, token: str, headers: Mapping[str, str]) -> Response | LiveChanges:
+        csrf, tag = form_token(token), caching.tag_of(visit, route, token)
         try:
+            if caching.is_known(headers, tag):
+                if route.seen is not None:
+                    route.seen(visit)
+                return Response(None, 304, {**guard.HEADERS, **caching.kept(tag)})
             answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
@@ -210,16 +215,16 @@ class Console:
         if isinstance(answer, LiveChanges):
             return answer
         if isinstance(answer, Redirect):
-            return RedirectResponse(answer.url, 303, {**guard.HEADERS, **guard.PRIVATE})
-        if isinstance(answer, Download):
-            headers = {
-                **guard.HEADERS,
-                **guard.PRIVATE,
-                "content-security-policy": "sandbox; default-src 'none'",
-                "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",
-            }
-            return StreamingResponse(answer.pieces, headers=headers, media_type=answer.media_type)
-        return self._html(answer, visit, csrf)
+            response: Response = RedirectResponse(answer.url, 303, {**guard.HEADERS, **guard.PRIVATE})
+        elif isinstance(answer, Download):
+            return _file(answer)
+        else:
+            response = self._html(answer, visit, csrf)
+        if tag and response.status_code == 200:
+            response.headers.update(caching.kept(tag))
+        if route.method == "POST" and route.scope == "erase":
+            response.headers["clear-site-data"] = '"cache"'  # pages that the browser has kept
+        return response
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
@@ -292,6 +297,16 @@ class _Endpoint:
         assert callable(self._handler)
         response = await self._handler(Request(scope, receive))
         await response(scope, receive, send)
+
+
+def _file(answer: Download) -> Response:
+    headers = {
+        **guard.HEADERS,
+        **guard.PRIVATE,
+        "content-security-policy": "sandbox; default-src 'none'",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",
+    }
+    return StreamingResponse(answer.pieces, headers=headers, media_type=answer.media_type)
 
 
 def _is_secure(request: Request) -> bool:

@@ -25,7 +25,7 @@ from retentive.storage.contract import (
     Transaction,
     Version,
 )
-from retentive.storage.overlay import Overlay, walk_shown
+from retentive.storage.overlay import Overlay, earlier_shown, one_level_shown, walk_shown
 from retentive.values.patterns import covers
 
 _PAGE = 500
@@ -59,6 +59,9 @@ class ReachedSnapshot(Overlay):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         return walk_shown(self._inner, self._shows, under, start=start, limit=limit, texts=texts)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return one_level_shown(self._inner, self._shows, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._shows(found[0]))
 
@@ -91,6 +94,11 @@ class ReachedSnapshot(Overlay):
 
     def as_of(self, before: str) -> Iterator[Version]:
         return filter(self._shows, self._inner.as_of(before))
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        return earlier_shown(self._inner, self._shows, before, under, start=start, limit=limit, is_level=one_level)
 
 
 class ReachedTransaction(ReachedSnapshot, Transaction):

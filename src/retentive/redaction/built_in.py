@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from retentive.redaction import contacts, forms, named, numbers, tables, vendors
 from retentive.redaction.checks import CHECKS, is_strong
@@ -55,21 +56,27 @@ class BuiltInRules:
             f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})", lower=False
         )
         self._seek_contacts = self._search(contacts.SEEK_CONTACTS, lower=False)
+        hint = named.WORD_HINT
         self._by_context = (
-            *((self._search(*seek), named.find_named) for seek in named.SEEKS),
-            (self._search(named.SEEK_BEFORE), named.find_before),
+            *(
+                (self._search(seek, then, short=short, hint=hint), named.find_named)
+                for seek, then, short in named.SEEKS
+            ),
+            (self._search(named.SEEK_BEFORE, hint=hint), named.find_before),
             (self._search(*named.SEEK_PAIR), named.find_pair),
-            (self._search(contacts.SEEK_SEEDS), contacts.find_seeds),
-            (self._search(tables.SEEK_INSERT), tables.find_in_insert),
+            (self._search(contacts.SEEK_SEEDS, hint=contacts.SEEDS_HINT, many_lines=True), contacts.find_seeds),
+            (self._search(tables.SEEK_INSERT, hint=tables.INSERT_HINT, many_lines=True), tables.find_in_insert),
         )
         self._seek_tables = self._search(tables.SEEK_TABLE)
         self._seek_runs = self._search(_RUNS, in_bulk=True)
         self._seek_base64 = self._search(SEEK_BASE64, lower=False)
         self._prefilter = Prefilter(self._searches, with_re2=with_re2)
 
-    def _search(self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False) -> Search:
+    def _search(
+        self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False, **more: Any
+    ) -> Search:
         """A search of each text, or `in_bulk` of the few texts with too many places."""
-        search = Search(pattern, then, lower=lower, with_re2=self._with_re2)
+        search = Search(pattern, then, lower=lower, with_re2=self._with_re2, **more)
         if not in_bulk:
             self._searches.append(search)
         return search
@@ -137,6 +144,10 @@ class BuiltInRules:
         if judged < len(text):
             yield from self._in_bulk(text, judged)
 
+    def exclude(self, text: str) -> bool:
+        """Return whether nothing can be found in a text or its decoded pieces; False if that takes more than a look."""
+        return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
+
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
         reach = [0]
         for start, end in self._seek_tables.spans(scanned, reach):
@@ -159,7 +170,7 @@ class BuiltInRules:
 
         `found` are the finds of `find`, which is called before.
         """
-        view = decoded(scanned.text, with_base64=self._seek_base64 not in scanned.absent)
+        view = decoded(scanned.text, self._seek_base64.char_regions(scanned))
         if view is None:
             return
         starts = sorted(find.start for find in found)

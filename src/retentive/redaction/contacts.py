@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 from retentive.redaction.rules import Find
 
+SEEDS_HINT = (
+    "(?:seed|mnemonic|recovery|wallet|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)"
+)
 SEEK_SEEDS = (
-    "(?:seed|mnemonic|recovery|wallet|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)[^\\n]*?"
+    f"{SEEDS_HINT}[^\\n]*?"
     "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}(?:<?[a-z0-9_.-]{1,20}[>:][ ])?[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")

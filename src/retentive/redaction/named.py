@@ -25,20 +25,24 @@ _ANY, _SECRETS, _SHORT = (
     alternatives(SHORT_WORDS),
 )
 _PREFIX = "(?:root|bind|db|mysql|pg|user|admin|store|key|my|ssh|ftp|smtp|sudo|mail|proxy|default|srcstore|deststore|truststore|ldap|vnc|redis|mongo|web|http|app|sys|login|require|ansible_ssh_)"
-_PASSWORD = f"(?:{alternatives(_LONG_PASSWORDS)}|(?:\\A|[^a-z]){_PREFIX}?{_SHORT})"
+_LONG, _SHORT_PASSWORD = alternatives(_LONG_PASSWORDS), f"(?:\\A|[^a-z]){_PREFIX}?{_SHORT}"
+_PASSWORD = f"(?:{_LONG}|{_SHORT_PASSWORD})"
 _ITS = "(?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre|tu|su)[ ])?"
 
-# A place to judge: a word, and what can be its value later on the line. No counters of long repetitions: the automaton of
+# A place to judge: a word, what can be its value later on the line, and short words that count too. No counters of long repetitions: the automaton of
 # RE2 would explode where words are dense.
 SEEKS = (
     (
-        _PASSWORD,
+        _LONG,
         "[0-9@#$%^&*+~!]|[:=：＝→「『“„«【`\"'][ \t*]*[^\\s\"'`]{4}|[ ](?:is|was|to|as|ist|war|lautet|auf|est|en|es|als|comme|de)[: ]|[ ](?:[–—-]|->)[ ]|[a-z]-[a-z]+-[a-z]|>[^\\s<]{4}",
+        _SHORT_PASSWORD,
     ),
-    (alternatives(word for word in PASSWORD_WORDS if word[0] > "\u2e80"), "[!-~]{4}"),
-    (f"{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=]", "[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20}"),
-    (f"(?:{_PASSWORD}|{_SECRETS})(?:[_.-][^\\s:：]*|[\"'`*,)\\]]*)[ \t]*[:：]?[ \t]*\\r?\\n", ""),
+    (alternatives(word for word in PASSWORD_WORDS if word[0] > "\u2e80"), "[!-~]{4}", ""),
+    (f"{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=]", "[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20}", ""),
+    (f"(?:{_PASSWORD}|{_SECRETS})(?:[_.-][^\\s:：]*|[\"'`*,)\\]]*)[ \t]*[:：]?[ \t]*\\r?\\n", "", ""),
 )
+# One of the words of each search above and of `SEEK_BEFORE`.
+WORD_HINT = f"{_ANY}|{_SHORT_PASSWORD}s?[0-9]{{0,2}}(?:[^a-z]|[a-z]-|\\z)|[ _-]key|schlüssel|clé|key[ ]?[:=]"
 # A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
 SEEK_BEFORE = f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme|como)[ ]{_ITS}(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}}){_ANY}"
 SEEK_PAIR = (
@@ -285,14 +289,14 @@ def _nearby(text: str, name: _Name) -> Find | None:
         (token for token in tokens if token[0].start() and _OF_A_VALUE.search(token[1])), MAX_NEAR
     ):
         if name.is_password:
-            obvious = values.password(value, quoted=False) == CERTAIN
-            tied = re.search(
+            grade = values.password(value, quoted=False)
+            tied = grade == LIKELY and re.search(
                 r"[:：=→\"'`„“«「『]\s?$|(?:is|now|type|enter|try|as|als|comme|ist|auf|est|en|por|a|à|to|用|是|で)\s$",
                 clause[max(0, match.start() - 8) : match.start()],
             )
-            good = obvious or (tied is not None and values.password(value, quoted=False) == LIKELY)
+            good = grade == CERTAIN or bool(tied)
         else:
-            good = values.secret(value, quoted=False) == CERTAIN and len(value) >= 20 and not name.is_generic
+            good = len(value) >= 20 and not name.is_generic and values.secret(value, quoted=False) == CERTAIN
             good = good and not _HASH_BEFORE.search(clause[: match.start()])
         if good:
             at = name.end + match.start()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 from retentive.values.extras import pip_install
 
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
+PART_CHARS = 2_048  # at least, of the parts of a text of which each search reads only those that have a match
 _MAX_REPEATS = 200  # of a character class, in `re`: without a bound, a search could read the whole text from each place
 MAX_TOKENS = 1_000  # tokens in a text that are found one by one
 MAX_CERTAIN = 2_000  # places for private keys, URLs and headers
 MAX_JUDGED = 700  # places after words and signs; a memory has far fewer, unless it is a dump of secrets
+
+DOTTED = "\u0130"  # capital I with a dot
 
 
 class Budget:
@@ -56,18 +60,19 @@ def has_re2() -> bool:
 
 def lowered(text: str) -> str:
     """The text in lower case, every character at its position. Only \u0130 would become two characters."""
-    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+    return text.lower() if text.isascii() else text.replace(DOTTED, "I").lower()
 
 
 @dataclass(eq=False)
 class Scanned:
-    """A text with the forms of it that patterns search: its bytes, and its lower case at the same positions.
+    """A text with the forms of it that patterns search.
 
-    `absent` are searches that are known to match nowhere in it.
+    `regions` has, for each search, the runs of parts in which it may match: first and last part. None: not known.
     """
 
     text: str
-    absent: frozenset[Search] = frozenset()
+    regions: Mapping[Search, Sequence[tuple[int, int]]] | None = None
+    _pieces: dict[tuple[int, int, bool], Piece] = field(default_factory=dict)
 
     @cached_property
     def lower(self) -> str:
@@ -75,14 +80,34 @@ class Scanned:
         return lowered(self.text)
 
     @cached_property
-    def data(self) -> bytes:
-        """UTF-8 of the text; a lone surrogate becomes `?`, which has one character too."""
-        return self.text.encode("utf-8", "replace")
+    def cuts(self) -> list[int]:
+        """Positions of the parts, which begin at line ends, and the end of the text."""
+        text, cuts = self.text, [0]
+        while (cut := text.find("\n", cuts[-1] + PART_CHARS)) >= 0:
+            cuts.append(cut)
+        return [*cuts, len(text)]
 
-    @cached_property
-    def lower_data(self) -> bytes:
-        """UTF-8 of the text in lower case."""
-        return self.lower.encode("utf-8", "replace")
+    def regions_of(self, search: Search) -> Sequence[tuple[int, int]]:
+        """Runs of parts in which a search may match."""
+        return [(0, len(self.cuts) - 2)] if self.regions is None else self.regions[search]
+
+    def piece(self, first: int, last: int, *, lower: bool) -> Piece:
+        """The text from one part to another, with the line end after it. A cached value."""
+        known = self._pieces.get((first, last, lower))
+        if known is None:
+            start = self.cuts[first]
+            known = self._pieces[first, last, lower] = Piece(self.text[start : self.cuts[last + 1] + 1], start, lower)
+        return known
+
+
+class Piece:
+    """Some lines of a text as UTF-8, or in lower case, in which a lone surrogate is `?`. `start`: their position."""
+
+    __slots__ = ("chars", "data", "is_ascii", "start")
+
+    def __init__(self, text: str, start: int, lower: bool) -> None:
+        self.data = (lowered(text) if lower else text).encode("utf-8", "replace")
+        self.start, self.chars, self.is_ascii = start, len(text), len(self.data) == len(text)
 
 
 def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
@@ -103,14 +128,35 @@ def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
 class Search:
     """A pattern that RE2 and `re` both understand, and one that must follow it on the same line.
 
-    `lower`: they are matched against the text in lower case.
+    `short`: words that match too, but not as the beginning of longer words: `pat`, not `path`. `lower`: all are matched
+    against the text in lower case. A match has one line, with the line ends around it, or with `many_lines` up to
+    `PART_CHARS` more. `hint` matches on the first line of each match, and takes less time to find.
     """
 
-    def __init__(self, pattern: str, then: str = "", *, lower: bool = False, with_re2: bool | None = None) -> None:
-        self.lower, self.by_re2 = lower, f"(?:{pattern})[^\\n]*?(?:{then})" if then else pattern
+    def __init__(
+        self,
+        pattern: str,
+        then: str = "",
+        *,
+        short: str = "",
+        hint: str = "",
+        many_lines: bool = False,
+        lower: bool = False,
+        with_re2: bool | None = None,
+    ) -> None:
+        self.lower, self.hint, self.many_lines = lower, hint, many_lines
         self._has_re2 = has_re2() if with_re2 is None else with_re2
+        self.by_re2 = f"(?:{pattern})[^\\n]*?(?:{then})" if then else pattern
+        if short:  # RE2 looks neither ahead nor back. The first end of a match is the same as with `re`.
+            rest = r"s??[0-9]{0,2}?(?:[^a-z0-9+/\n][^\n]*?)??"
+            self.by_re2 = f"(?:(?:{pattern})[^\\n]*?|(?:{short}){rest})(?:{then})"
+            pattern = f"(?:{pattern})|(?:{short})(?=s?[0-9]{{0,2}}(?![a-z0-9+/]))"
         if not self._has_re2:
             self._pattern, self._then = _by_re(pattern), _by_re(then)
+
+    def char_regions(self, scanned: Scanned) -> list[tuple[int, int]]:
+        """Spans of characters, in whole lines, outside of which the search matches nowhere."""
+        return [(scanned.cuts[first], scanned.cuts[last + 1]) for first, last in scanned.regions_of(self)]
 
     def spans(self, scanned: Scanned, reach: Sequence[int] = (0,)) -> Iterator[tuple[int, int]]:
         """Spans of all matches, in characters, from left to right.
@@ -118,11 +164,8 @@ class Search:
         The caller may change `reach`, where the last match that it judged ends: later ones that start before may be
         left out.
         """
-        if self in scanned.absent:
-            return iter(())
         if self._has_re2:
-            data = scanned.lower_data if self.lower else scanned.data
-            return self._in_bytes(scanned, data, reach, _by_re2(self.by_re2))
+            return self._in_regions(scanned, reach)
         text = scanned.lower if self.lower else scanned.text
         return self._followed(text) if self._then.pattern else (match.span() for match in self._pattern.finditer(text))
 
@@ -139,19 +182,22 @@ class Search:
         if last is not None:
             yield last
 
-    @staticmethod
-    def _in_bytes(
-        scanned: Scanned, data: bytes, reach: Sequence[int], find: Callable[..., Iterable[Any]]
-    ) -> Iterator[tuple[int, int]]:
-        is_ascii, at, chars, matches = len(data) == len(scanned.text), 0, 0, iter(find(data))
+    def _in_regions(self, scanned: Scanned, reach: Sequence[int]) -> Iterator[tuple[int, int]]:
+        for first, last in scanned.regions_of(self):
+            yield from self._in_piece(scanned.piece(first, last, lower=self.lower), reach)
+
+    def _in_piece(self, piece: Piece, reach: Sequence[int]) -> Iterator[tuple[int, int]]:
+        data, find, at, chars = piece.data, _by_re2(self.by_re2), 0, piece.start
+        matches = iter(find(data))
         while (match := next(matches, None)) is not None:
             start, end = match.span()
-            first = start if is_ascii else chars + len(data[at:start].decode())
-            at, chars = end, end if is_ascii else first + len(data[start:end].decode())
+            first = start + piece.start if piece.is_ascii else chars + len(data[at:start].decode())
+            at, chars = end, end + piece.start if piece.is_ascii else first + len(data[start:end].decode())
             yield first, chars
-            if reach[0] > chars:
-                at += len(scanned.text[chars : reach[0]].encode("utf-8", "replace"))
-                chars, matches = reach[0], iter(find(data, at))
+            if chars < reach[0] < piece.start + piece.chars:
+                skipped = data[at : at + 4 * (reach[0] - chars)].decode(errors="ignore")[: reach[0] - chars]
+                at, chars = at + len(skipped.encode()), reach[0]
+                matches = iter(find(data, at))
 
     def _followed(self, text: str) -> Iterator[tuple[int, int]]:
         """Each part of the text is read once for each of the two patterns, however dense they are."""
@@ -170,24 +216,89 @@ class Search:
 
 
 class Prefilter:
-    """Tells in one pass over a text which of many searches match nowhere. Without RE2, all may match."""
+    """Tells in one pass over a text where many searches match nowhere. Without RE2, all may match everywhere."""
 
     def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
-        self._all, self._sets = frozenset(searches), []
+        self._all, self._passes = tuple(searches), []
         if has_re2() if with_re2 is None else with_re2:
             for lower in (False, True):
-                group = [search for search in searches if search.lower is lower]
-                self._sets.append((lower, group, _set_of_re2(search.by_re2 for search in group)))
+                self._passes.append(_Pass([one for one in searches if one.lower is lower], lower=lower))
+
+    def excludes(self, data: bytes) -> bool:
+        """Return whether no search matches anywhere in a short text in ASCII. This records nothing, so it is faster."""
+        return bool(self._passes) and all(one.excludes(data) for one in self._passes)
 
     def narrow(self, scanned: Scanned) -> bool:
-        """Record in the text which searches are absent from it. Returns False if all are."""
-        if not self._sets:
+        """Record in the text the parts in which each search may match. Returns False if there are none."""
+        if not self._passes:
             return True
-        present: list[Search] = []
-        for lower, group, patterns in self._sets:
-            present += [group[number] for number in patterns.Match(scanned.lower_data if lower else scanned.data) or ()]
-        scanned.absent = self._all.difference(present) if present else self._all
-        return bool(present)
+        regions: dict[Search, list[tuple[int, int]]] = {search: [] for search in self._all}
+        lines = [scanned.text[start : cut + 1] for start, cut in pairwise(scanned.cuts)]
+        data = [text.encode("utf-8", "replace") for text in lines]
+        for one in self._passes:
+            for search, part in one.present(lines, data):
+                _extend(regions[search], part, min(part + search.many_lines, len(lines) - 1))
+        scanned.regions = regions
+        return any(regions.values())
+
+
+class _Pass:
+    """Sets of patterns. Those of searches with a hint run only in the parts where the hint matches.
+
+    One automaton for all would have so many states that they leave the caches of the processor. For the same reason
+    one set goes over all parts before the next.
+    """
+
+    def __init__(self, searches: Sequence[Search], *, lower: bool) -> None:
+        by_hint: dict[str, list[Search]] = {}
+        for search in searches:
+            by_hint.setdefault(search.hint or search.by_re2, []).append(search)
+        self._groups = [(found, _later_set(found)) for found in by_hint.values()]
+        self._first = _set_of_re2(f"(?i:{hint})" if lower else hint for hint in by_hint)
+        self._lower = lower
+
+    def excludes(self, data: bytes) -> bool:
+        """Return whether none of the searches matches in a text in ASCII."""
+        for number in self._first.Match(data) or ():
+            _, patterns = self._groups[number]
+            if patterns is None or patterns.Match(data.lower() if self._lower else data):
+                return False
+        return True
+
+    def present(self, lines: Sequence[str], data: Sequence[bytes]) -> Iterator[tuple[Search, int]]:
+        """The searches that may match in lines, given also as UTF-8, with the number of the lines."""
+        if self._lower:  # RE2 does not take a dotted I for an `i`
+            data = [_small(text) if DOTTED in text else known for text, known in zip(lines, data, strict=True)]
+        hinted: list[list[int]] = [[] for _ in self._groups]
+        for part, match in enumerate(map(self._first.Match, data)):
+            for number in match or ():
+                hinted[number].append(part)
+        for (searches, patterns), parts in zip(self._groups, hinted, strict=True):
+            if patterns is None:
+                yield from ((search, part) for part in parts for search in searches)
+                continue
+            for part in parts:
+                found = patterns.Match(_small(lines[part]) if self._lower else data[part])
+                yield from ((searches[one], part) for one in found or ())
+
+
+def _small(text: str) -> bytes:
+    return lowered(text).encode("utf-8", "replace")
+
+
+def _later_set(searches: Sequence[Search]) -> Any:
+    """Set of the patterns that share a hint; None if the hint alone tells where they may match."""
+    if searches[0].many_lines or not searches[0].hint:
+        return None
+    return _set_of_re2(search.by_re2 for search in searches)
+
+
+def _extend(regions: list[tuple[int, int]], first: int, last: int) -> None:
+    """Add parts to the runs of parts."""
+    if regions and regions[-1][1] >= first - 1:
+        regions[-1] = (regions[-1][0], last)
+    else:
+        regions.append((first, last))
 
 
 def _by_re(pattern: str) -> re.Pattern[str]:

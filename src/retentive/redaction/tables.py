@@ -20,6 +20,7 @@ _WORDS = (
 # A cell with such a word between separators. Its line is the head of a table if all other cells are short too.
 SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]{{0,2}}(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
 SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)[\s]*values[\s]*\("
+INSERT_HINT = r"insert[ \n]"
 MAX_ROWS = 5_000  # of one table that hold a value
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(

@@ -61,22 +61,22 @@ def is_stand_in(text: str) -> bool:
 
 
 def secret(text: str, *, quoted: bool = True) -> int:
-    """Grade of a value after a word for a key, token or secret: long and random, or not."""
-    if not MIN_SECRET <= len(text) <= 4000 or " " in text or text.count("=") > 4 or is_stand_in(text):
+    """Grade of a value after a word for a key, token or secret: long and random, or not.
+
+    The order of the checks is that of their cost: nearly all values are ordinary words.
+    """
+    if not MIN_SECRET <= len(text) <= 4000 or " " in text or text.isdigit() or text.count("=") > 4:
+        return NO
+    if not is_unlike_words(text) or not is_random(text) or UUID.fullmatch(text):
+        return NO
+    if not quoted and (_BRACKETS.search(text) or _CODE.fullmatch(text)):
         return NO
     if _HASH.search(text) or _PATH.match(text) or _EMAIL.fullmatch(text) or _MEASURE.fullmatch(text):
         return NO
-    if (
-        (not quoted and _BRACKETS.search(text))
-        or text.isdigit()
-        or (not quoted and _CODE.fullmatch(text))
-        or UUID.fullmatch(text)
-    ):
-        return NO
-    if _NUMBERED.fullmatch(text) or not is_random(text) or _NAME.search(text):
+    if _NUMBERED.fullmatch(text) or _NAME.search(text) or is_stand_in(text):
         return NO
     least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits are the key of a table as often
-    return (CERTAIN if len(text) >= least else LIKELY) if is_unlike_words(text) else NO
+    return CERTAIN if len(text) >= least else LIKELY
 
 
 def is_unlike_words(text: str) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64, a2b_qp
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import itemgetter
 
 _RANGES = "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 _INVISIBLE, _VISIBLE = re.compile(f"[{_RANGES}]"), re.compile(f"[^{_RANGES}]+")
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94) if chr(0x21 + at) not in "!(),;?[]{}"}
-_WIDE_RUN = re.compile("[\uff01-\uff5e]+")
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?:[^\s\"'<>%]{0,200}+%[0-9A-Fa-f]{2})*+[^\s\"'<>%]{0,200}")
 _UNENCODED = re.compile(r"[^\s\"'<>%]+")
 SEEK_BASE64 = "[A-Za-z0-9+/_-]{24}"
@@ -70,12 +70,11 @@ def plain(text: str) -> tuple[str, Stripped | None]:
     if text.isascii():
         return text, None
     rest = text.encode("utf-8", "replace").translate(None, _ASCII)  # ten times as fast as a search of the whole text
-    if not _DISGUISED.search(rest.decode()):
-        return text, None
-    text = _WIDE_RUN.sub(
-        lambda run: run[0].translate(_WIDE), text
-    )  # `translate` of a whole text takes ten times as long
-    if not _INVISIBLE.search(text):
+    disguised = _kinds(_DISGUISED, rest.decode())
+    for char in disguised:
+        if (narrow := _WIDE.get(ord(char))) is not None:
+            text = text.replace(char, chr(narrow))
+    if not any(map(_INVISIBLE.match, disguised)):
         return text, None
     parts = [_stripped(text[at : at + _PART_CHARS]) for at in range(0, len(text), _PART_CHARS)]
     view = Stripped("".join(parts), text, list(accumulate(map(len, parts), initial=0)))
@@ -88,30 +87,40 @@ def _stripped(text: str) -> str:
     return text
 
 
-def decoded(text: str, *, with_base64: bool = True) -> Decoded | None:
-    """The URL-encoded and base64 pieces of a text, or None."""
-    pieces = sorted([*_unquoted(text), *(_from_base64(text) if with_base64 else ())], key=lambda piece: piece[1])
+def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
+    """The distinct characters of a text that match. A list of all matches of a long text takes ten times as long."""
+    kinds: list[str] = []
+    while (match := pattern.search(text)) is not None:
+        kinds.append(match[0])
+        text = text[match.end() :].replace(match[0], "")
+    return kinds
+
+
+def decoded(text: str, base64_within: Iterable[tuple[int, int]] | None = None) -> Decoded | None:
+    """The URL-encoded and base64 pieces of a text; None if there are none. `base64_within`: whole lines with base64."""
+    within = [(0, len(text))] if base64_within is None else base64_within
+    pieces = [*_unquoted(text), *chain.from_iterable(_from_base64(text, *span) for span in within)]
     if not pieces:
         return None
+    pieces.sort(key=itemgetter(1))
     starts = list(accumulate((len(piece) + 1 for piece, _, _ in pieces), initial=0))
     return Decoded("\n".join(piece for piece, _, _ in pieces), starts, [(start, end) for _, start, end in pieces])
 
 
 def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
-    if "%" not in text:
-        return
-    for run in _ENCODED.finditer(text):
-        start = run.start()
+    first = text.find("%")
+    for run in _ENCODED.finditer(text, first) if first >= 0 else ():
+        start, end = run.span()
         if _UNENCODED.match(text, start - 1) and start:
             start -= len(_UNENCODED.match(text[max(0, start - 200) : start][::-1])[0])  # type: ignore[index] # as above
-        if run.end() - start >= MIN_ENCODED:
+        if end - start >= MIN_ENCODED:
             # Quoted-printable is the same with another sign, and its decoder is written in C.
-            data = text[start : run.end()].replace("=", "%3D").replace("%", "=").encode("utf-8", "replace")
-            yield a2b_qp(data).decode("utf-8", "replace"), start, run.end()
+            data = text[start:end].replace("=", "%3D").replace("%", "=").encode("utf-8", "replace")
+            yield a2b_qp(data).decode("utf-8", "replace"), start, end
 
 
-def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:
-    for start, end in _base64_runs(text):
+def _from_base64(text: str, begin: int, stop: int) -> Iterator[tuple[str, int, int]]:
+    for start, end in _base64_runs(text, begin, stop):
         body = text[start:end]
         try:
             data = a2b_base64(body.replace("-", "+").replace("_", "/") + "=" * (-len(body) % 4))
@@ -121,14 +130,14 @@ def _from_base64(text: str) -> Iterator[tuple[str, int, int]]:
             yield data.decode(), start, end + len(_PADDING.match(text, end)[0])  # type: ignore[index] # it may be empty
 
 
-def _base64_runs(text: str) -> Iterator[tuple[int, int]]:
+def _base64_runs(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
     """Runs of at least 24 characters of base64. `re` would try each character of each word."""
-    marks = text.encode("latin-1", "replace").translate(_IS_BASE64)  # one byte for each character
+    marks = text[begin:stop].encode("latin-1", "replace").translate(_IS_BASE64)  # one byte for each character
     start = marks.find(_LONG)
     while start >= 0:
         end = marks.find(b" ", start)
         end = len(marks) if end < 0 else end
-        yield start, end
+        yield begin + start, begin + end
         start = marks.find(_LONG, end)
 
 

@@ -6,7 +6,7 @@ Memories are scored by falling upper bounds, until no other memory can reach the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -29,6 +29,18 @@ TIE = 1e-6  # scores that differ by less are equal
 _FIRST_STEP = 200  # memories that are scored before the lowest score of the best is known
 
 Admit = Callable[[Document], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Documents that may be hidden from an actor. `shows` says which are shown of those that meet `is_doubted`.
+
+    Only the key and the document decide about `is_doubted`, so an index keeps which documents meet it.
+    """
+
+    key: Hashable
+    is_doubted: Admit
+    shows: Admit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,8 @@ class Ranking:
     """One ranked search in one index.
 
     `admit` decides which documents are found, `sees` which the actor may see; None admits all. `near` returns an index
-    with at least the words that are similar to some words, if the index does not have them.
+    with at least the words that are similar to some words, if the index does not have them. `hidden` are numbers of
+    documents that are not found either: for few of many, this is faster than `admit`.
     """
 
     def __init__(
@@ -74,6 +87,7 @@ class Ranking:
         admit: Admit | None,
         sees: Admit | None,
         near: Callable[[Iterable[str]], Index] | None = None,
+        hidden: Iterable[int] = (),
     ) -> None:
         self._index, self._terms, self._query = index, terms, query
         self._statistics = statistics or statistics_of(index, terms)
@@ -88,6 +102,8 @@ class Ranking:
             return lambda count: rarity * found.most(count, flat, slope)
 
         self._bounds = Bounds([(found, most(found, rarity)) for found, rarity in self._weighted], len(index.sizes))
+        for number in hidden:
+            self._bounds.levels[number] = 0
 
     def results(self, limit: int | None) -> Results:
         """The best memories and the number of all matches. Raises `InvalidInput`."""

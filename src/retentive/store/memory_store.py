@@ -135,9 +135,11 @@ class MemoryStore(Memories):
         core = self._core
         if actor is not None or tool_use_id is not None or source is not None or session is not None:
             actor = _checked(actor, tool_use_id, source, session)
-        invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+            invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+        else:
+            invocation = core.usual_invocation
         try:
-            known = command if isinstance(command, Command) else parse(command)
+            known = parse(command) if type(command) is dict or not isinstance(command, Command) else command
         except Refused as refusal:
             return core.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):

@@ -26,6 +26,7 @@ WALLS = [
         "paging",
         "pool",
         "queue",
+        "spares",
     },
     {"sql"},
     {"sqlite", "server"},

@@ -19,7 +19,10 @@ TODAY = date(2026, 11, 20)
 
 
 def clock(now: list[datetime]) -> Callable[[], float]:
-    return lambda: now[0].timestamp()  # noqa: PLW0108 - the test changes the moment
+    def read() -> float:
+        return now[0].timestamp()
+
+    return read
 
 
 def counted(store: MemoryStore, days: int) -> list[int]:

@@ -64,6 +64,12 @@ def show_memory(visit: Visit) -> PageAnswer:
     return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text)
 
 
+def note_view(visit: Visit) -> None:
+    """Record that a memory was viewed, when the browser shows the page that it has kept."""
+    memory, _ = read(visit, load(parsed(visit.memory_path)))
+    core_of(visit.store).accesses.note(visit.store.id, memory)
+
+
 def _view(visit: Visit, memory: Memory) -> str:
     wanted = visit.query.get("view", "")
     if wanted in VIEWS[1:] and not (wanted == "blame" and visit.query.get("at")):

@@ -10,6 +10,7 @@ from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Change
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
+from retentive.storage.spares import could_be_torn
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
@@ -88,9 +89,9 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPla
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
     """Rewrite files that may lack a committed change. True if every step succeeded.
 
-    Only stale files are changed: missing or empty files, and files that contain the text, or the beginning of the text,
-    of a recorded version of the path. In tests with power failures, hundreds of files had an earlier version and dozens
-    were empty; no file had any other text.
+    Only stale files are changed: missing or empty files, and files that contain the text of a recorded version of the
+    path, or a part of it, with zeros or nothing in place of the rest. In tests with power failures, hundreds of files
+    had an earlier version and dozens were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -128,7 +129,7 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file contains an earlier recorded text of the path, or the beginning of one."""
+    """Paths whose file can be left of an earlier recorded text of the path: the text, a beginning, or parts of it."""
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):
@@ -141,7 +142,7 @@ def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -
         )
         for path, version in recorded:
             text = connection.rows("SELECT text FROM versions WHERE store = ? AND id = ?", (store, version))[0][0]
-            if isinstance(text, bytes) and text.startswith(present[str(path)]):
+            if isinstance(text, bytes) and could_be_torn(present[str(path)], text):
                 stale.add(str(path))
     return stale
 

@@ -1,7 +1,7 @@
 """Batches statements to PostgreSQL through libpq's pipeline mode, with psycopg's wrapper of libpq.
 
-A statement without a result stays in libpq's buffer until the next query, so an edit takes three round trips. psycopg's
-cursors send each statement separately, which made an edit take twice as long.
+A statement without a result stays in libpq's buffer until the next query, so a batch of edits takes two round trips.
+psycopg's cursors send each statement separately, which made an edit take twice as long.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Wire:
         self._prepared: dict[_Statement, bytes] = {}
         self._doubtful: list[_Statement] = []  # prepared in the current batch; lost if the batch fails
         self._names = 0
-        self._last: list[Row] = []
+        self._tables: list[list[Row]] = []  # rows of the queries of the last batch
         self.done = b""  # command tag of the last completed command
         self.prepares = False  # a pooler may share the session, so names of prepared statements could clash
         pgconn.enter_pipeline_mode()
@@ -79,16 +79,21 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch with one more statement, and return the rows of this statement.
+        """Send the batch with one more query, and return its rows.
 
         Raises the first `psycopg.Error`. The batch ends with a sync instead of a flush, because the idle timeout of the
         server starts at a sync. After this timeout, the server releases the locks of a client that has disappeared.
         """
-        self.send(sql, values)
-        return self.sync()
+        return self.ask_all([(sql, values)])[-1]
 
-    def sync(self) -> list[Row]:
-        """Send the batch and return the rows of its last statement. Raises the first `psycopg.Error`.
+    def ask_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
+        """Send the batch with more queries, and return the rows of each of these."""
+        for sql, values in queries:
+            self.send(sql, values)
+        return self.sync()[-len(queries) :]
+
+    def sync(self) -> list[list[Row]]:
+        """Send the batch and return the rows of its queries. Raises the first `psycopg.Error`.
 
         After an error, the server skips the rest of the batch, but runs the next batch normally.
         """
@@ -97,8 +102,9 @@ class Wire:
         except errors.Error:
             self._broken()
         self._pending.append(True)
+        self._tables = []
         self._collect()
-        return self._last
+        return self._tables
 
     def _collect(self) -> None:
         """Receive the replies to all pending requests."""
@@ -124,7 +130,7 @@ class Wire:
 
     def _take(self, result: PGresult) -> None:
         if result.status == ExecStatus.TUPLES_OK:
-            self._last = _rows(result)
+            self._tables.append(_rows(result))
         elif result.status == ExecStatus.COMMAND_OK:
             self.done = result.command_status or self.done
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 from typing import cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
@@ -39,6 +40,7 @@ VERSION = (
 )
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
+_ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # after them, those of the memory
 _DAY_US = 86_400_000_000
 
 

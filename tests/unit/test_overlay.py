@@ -69,7 +69,6 @@ def check_versions(found: Snapshot) -> None:
         scanned, end = found.scan(1_000, path=path)
         assert (end, set(scanned) <= set(every)) == (None, True)
         assert [each for each in scanned if each in wanted] == wanted
-    assert sum(found.tally("memver_", 1_000)[0].values()) == len(every)
 
 
 @pytest.mark.parametrize("kind", ["trusted", "reached", "proposed", "past"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
 from functools import partial
 
 from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
@@ -92,12 +91,6 @@ def version_page(
         return ListPage(items, None if is_end else last)
 
     return Read("versions", work, query.target)
-
-
-def read_tally(since: datetime, most: int) -> Read[tuple[dict[tuple[date, str], int], bool]]:
-    """Read the numbers of versions since a time by day (UTC) and actor; true if only the newest ones were counted."""
-    after = f"{_VERSION}{max(to_us(since), 0):014x}"
-    return Read("versions", lambda snapshot: snapshot.tally(after, most))
 
 
 def _text(snapshot: Snapshot, version: Version) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 from typing import Unpack
@@ -141,9 +141,6 @@ class PastSnapshot(Overlay):
         oldest_first: bool = False,
     ) -> tuple[list[Version], str | None]:
         return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
-
-    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
-        return Snapshot.tally(self, after, most)
 
     def as_of(self, before: str) -> Iterator[Version]:
         return self._inner.as_of(min(before, self._before))

@@ -18,9 +18,8 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from enum import Enum
 from itertools import islice
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
@@ -271,12 +270,6 @@ class Snapshot(ABC):
         """
         found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
         return found, found[-1].id if found and len(found) == most else None
-
-    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
-        """Numbers of versions after an id by day (UTC) and actor, and whether there are more than the newest `most`."""
-        found = list(self.versions(after=after, limit=most + 1))
-        days = Counter((each.created_at.date(), str(each.actor or "")) for each in found[:most])
-        return dict(days), len(found) > most
 
     def as_of(self, before: str) -> Iterator[Version]:
         """Earlier state of the store: for each memory, the newest version with an id lower than `before`.

@@ -473,7 +473,7 @@ def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
     gone = run(quick, "delete", "session:s", path=C)
     assert done(quick.history.undo(gone, actor="user:ann")) == [("made", C)]
     changed = replace(quick, C, "one", "two", "user:ann")
-    assert refused(quick.history.undo(gone)) == [(C, "it was made again later")]
+    assert refused(quick.history.undo(gone)) == [(C, "it was recreated later")]
     assert tree(quick) == {C: "two"}
     replace(quick, C, "two", "three")
     quick.history.redact([changed])

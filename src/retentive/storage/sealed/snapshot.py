@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from typing import TypeVar, Unpack
 
@@ -98,9 +97,6 @@ class SealedSnapshot(Overlay):
         oldest_first: bool = False,
     ) -> tuple[list[Version], str | None]:
         return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
-
-    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
-        return Snapshot.tally(self, after, most)
 
     def as_of(self, before: str) -> Iterator[Version]:
         return (_plain_version(version, self._unsealed_version(version)) for version in self._inner.as_of(before))

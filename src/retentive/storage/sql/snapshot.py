@@ -6,10 +6,9 @@ long. The engine enforces the rules; this layer only maps changes to rows.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import cache
 from typing import cast
 
@@ -41,7 +40,6 @@ VERSION = (
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
 _ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # after them, those of the memory
-_DAY_US = 86_400_000_000
 
 
 @dataclass(slots=True)
@@ -305,23 +303,6 @@ class SqlSnapshot(Snapshot):
             where, values = f"{where} AND actor = ?", [*values, actor]
         found = self.connection.rows(f"SELECT {VERSION} FROM versions WHERE {where}{order}", values)
         return list(map(_version, found)), end
-
-    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
-        if not could_be_id(after):
-            return {}, False
-        newest = "SELECT created_at, actor FROM versions WHERE store = ? AND id > ? ORDER BY id DESC"
-        rows = self.connection.rows(
-            f"SELECT days.at, days.actor, count(*) FROM (SELECT n.created_at / {_DAY_US} AS at, n.actor AS actor"
-            f" FROM ({newest} LIMIT {most:d}) AS n) AS days GROUP BY days.at, days.actor",
-            (self.store, after),
-        )
-        found: Counter[tuple[date, str]] = Counter()
-        for at, actor, count in cast("list[tuple[int, str | None, int]]", rows):
-            found[to_datetime(int(at) * _DAY_US).date(), actor or ""] += count
-        more = self.connection.rows(
-            f"SELECT 1 FROM versions WHERE store = ? AND id > ? LIMIT 1 OFFSET {most:d}", (self.store, after)
-        )
-        return dict(found), bool(more)
 
     def as_of(self, before: str) -> Iterator[Version]:
         if not could_be_id(before):

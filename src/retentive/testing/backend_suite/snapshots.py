@@ -185,7 +185,7 @@ class SnapshotsSuite(SuiteOpening):
             assert store.versions(limit=limit) == every[:limit]
         assert store.versions(path=A, limit=1) == [every[1]]
 
-    def test_versions_are_scanned_and_counted(self, store: Opened) -> None:
+    def test_versions_are_scanned(self, store: Opened) -> None:
         """A scan returns at least the versions at or below a path and by an actor, and where to go on."""
         ann, bob = Actor("user", "ann"), Actor("user", "bob")
         store.create({A: b"a", "/memories/d/e": b"e"}, ann)
@@ -206,15 +206,6 @@ class SnapshotsSuite(SuiteOpening):
                 every = [each.id for each in (reversed(versions) if oldest_first else versions)]
                 assert [each for each in every if each in ids] == ids
                 assert set(wanted) <= set(ids), (path, actor, most)
-        first = versions[-1]
-        day = first.created_at.date()
-        counts, is_cut = store.read(lambda found: found.tally("memver_", 100))
-        if {each.created_at.date() for each in versions} == {day}:
-            assert counts == {(day, "user:ann"): 3, (day, "user:bob"): 3, (day, ""): 1}
-        assert (sum(counts.values()), is_cut) == (7, False)
-        assert store.read(lambda found: sum(found.tally(first.id, 7)[0].values())) == 6
-        newest, is_cut = store.read(lambda found: found.tally("memver_", 2))
-        assert ({actor for _, actor in newest}, sum(newest.values()), is_cut) == ({"", "user:ann"}, 2, True)
 
     def test_versions_can_be_listed_oldest_first(self, store: Opened) -> None:
         """The order reverses the list, with every filter, and the limit counts from the oldest version."""

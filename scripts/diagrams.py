@@ -50,7 +50,7 @@ BACKENDS = {
         Step("manifest", "a write starts from the cached manifest of the store"),
         Step("pack", "an immutable object with the texts of the commit"),
         Step("compare-and-swap", "replaces the manifest; the swap fails if the manifest is stale"),
-        Step("compaction", "about every hundredth commit moves the log into the immutable pages"),
+        Step("compaction", "a commit after some 256 changes moves the log into the immutable pages"),
     ],
 }
 """The way of a write through each backend. Source: docs/design.md."""

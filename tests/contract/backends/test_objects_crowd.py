@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from retentive.storage.contract import Change, Transaction
+from retentive.storage.objects import turns as turns_module
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.manifest import WriterTurns, window_s
+from retentive.storage.objects.turns import WriterTurns, _own_directory, others_among, turns_on_this_host, window_s
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up
 from support import servers
@@ -27,11 +28,70 @@ def commits(*writers: str) -> list[str]:
 def test_the_wait_grows_with_the_number_of_writers() -> None:
     """The wait is proportional to the number of other recent writers. Own commits and old commits do not count."""
     writers = [f"{number:06x}" for number in range(9)]
-    assert window_s(commits(*writers), writers[0], 1.0) == 2 * window_s(commits(*writers[:5]), writers[0], 1.0)
-    assert window_s(commits(*writers), writers[0], 2.0) == 2 * window_s(commits(*writers), writers[0], 1.0)
-    alone = window_s(commits(writers[0]), writers[0], 1.0)
-    assert window_s(commits(*writers[1:], *[writers[0]] * 32), writers[0], 1.0) == alone
-    assert window_s([], writers[0], 1.0) == alone
+    assert others_among(commits(*writers), writers[0]) == 8
+    assert others_among(commits("00000a", "00000b", "00000bff"), "00000a") == 1
+    assert others_among(commits(*writers[1:], *[writers[0]] * 32), writers[0]) == others_among([], writers[0]) == 0
+    assert window_s(8, 1.0) == 2 * window_s(4, 1.0) == window_s(4, 2.0)
+    assert window_s(0, 1.0) == window_s(1, 1.0) > 0
+
+
+def test_processes_of_one_host_take_turns(tmp_path: Path) -> None:
+    """The second writer of a store finds the lock taken and waits for it. Writers of other stores do not."""
+    one, two, other = (turns_on_this_host("place", name, directory=str(tmp_path)) for name in ("s", "s", "t"))
+    assert one.commit_id()[:6] == two.commit_id()[:6] != other.commit_id()[:6]
+    for turns in (one, two, other):
+        turns.begin()
+    assert [one.is_seen, two.is_seen, other.is_seen] == [False, True, False]
+    waited = threading.Event()
+
+    def wait() -> None:
+        two.wait([one.commit_id(), two.commit_id()])
+        waited.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert not waited.wait(0.2)
+    one.end()
+    assert waited.wait(PATIENCE_S)
+    thread.join()
+    one.begin()
+    assert one.is_seen
+    two.end()
+    other.end()
+
+
+def test_a_stopped_process_delays_the_others_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that waits for the lock in vain goes on without it, and does not wait for it again soon."""
+    monkeypatch.setattr(turns_module, "_LOCK_WAIT_S", 0.05)
+    stopped, other = (turns_on_this_host("place", "s", directory=str(tmp_path)) for _ in range(2))
+    waits = [other._lock_wait_s, turns_on_this_host("place", "s", timeout_s=0.03)._lock_wait_s]
+    assert waits == [0.05, 0.01]
+    stopped.begin()
+    for _ in range(3):
+        other.begin()
+        other.wait([])
+        assert other._lock is None
+        other.end()
+    assert other._distrusted_until > 0
+    stopped.end()
+
+
+def test_lock_files_are_in_a_directory_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another user could write, or has planted a link, nothing is locked, and each process is a writer."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = _own_directory.__wrapped__()
+    assert made is not None
+    assert Path(made).stat().st_mode & 0o777 == 0o700
+    Path(made).chmod(0o777)
+    assert _own_directory.__wrapped__() is None
+    Path(made).rmdir()
+    Path(made).symlink_to(tmp_path)
+    assert _own_directory.__wrapped__() is None
+    missing = [turns_on_this_host("place", "s", directory=str(tmp_path / "missing")) for _ in range(2)]
+    assert missing[0].commit_id()[:6] != missing[1].commit_id()[:6]
+    for turns in missing:
+        turns.begin()
+        turns.end()
 
 
 def test_contention_lasts_until_no_other_process_writes() -> None:

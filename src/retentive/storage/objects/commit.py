@@ -120,7 +120,12 @@ class _Batch:
         if must_wait:
             contention.wait(self.held.manifest.commits)
         is_stale = any(isinstance(one.error, Gone) for one in ran)
-        return manifests.now(store_id) if must_wait or is_stale else self.held
+        if not must_wait and not is_stale:
+            return self.held
+        now = manifests.now(store_id)
+        if now.tag != self.held.tag:
+            contention.met()
+        return now
 
 
 class Committer:
@@ -138,8 +143,9 @@ class Committer:
         run_batch(jobs, partial(self._attempts, store_id))
 
     def _attempts(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        reader, written = Reader(store_id, self._storage), set[str]()
+        reader, written, contention = Reader(store_id, self._storage), set[str](), self.manifests.contention(store_id)
         try:
+            contention.begin()
             cached = self.manifests.cached(store_id)
             deadline = time.monotonic() + reader.storage.requests.timeout_s
             held = cached or self.manifests.now(store_id)
@@ -153,6 +159,8 @@ class Committer:
                 with suppress(RetentiveError):
                     reader.storage.requests.delete(sorted(written))
             raise BatchFailed(error) from None
+        finally:
+            contention.end()
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
         """Run the work of a queued writer once to fill the cache. Its result is discarded.

@@ -5,17 +5,14 @@ latest edits of the map that are not in the tree yet. Most commits therefore wri
 Compaction moves the log to the tree. Other writers only add edits to the log, so the result of a compaction can be used
 with every later state until the next compaction, and writers need not wait for it.
 
-Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. The
-manifest contains the ids of the latest commits, which show how many processes are writing, and each writer measures how
-long an attempt takes. All writers compute random waits from these two figures, so no writer waits forever.
+Object storage has no queue: the first writer to replace the manifest wins, and the attempts of the others fail. Writers
+take turns (`turns.py`); for this, the manifest contains the ids of the latest commits.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple, cast
@@ -38,14 +35,10 @@ from retentive.storage.objects.records import (
     unpack,
 )
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
+from retentive.storage.objects.turns import WriterTurns, turns_on_this_host
 
 MANIFESTS = "manifests"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
-_WRITER_BYTES = 3
-_LATEST = 32  # number of latest commits in which active writers are counted
-_ALERT = 16  # number of consecutive commits without a lost race after which contention has ended
-_LONGEST_S = 1.0
-_SPREAD = 4  # measured with 16 processes: 1.9 attempts for each commit; with 2 it took 2.7, with 1 it took 6
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
 _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
@@ -164,7 +157,6 @@ class ManifestSwap:
         self._storage = storage
         self._requests = storage.requests
         self._cache = cache
-        self._writer = os.urandom(_WRITER_BYTES).hex()
         self._contention: dict[str, WriterTurns] = {}
 
     @staticmethod
@@ -198,7 +190,10 @@ class ManifestSwap:
         return held
 
     def contention(self, store_id: str) -> WriterTurns:
-        return self._contention.setdefault(store_id, WriterTurns(self._writer))
+        turns = self._contention.get(store_id)
+        if turns is None:
+            turns = turns_on_this_host(self._requests.place, store_id, timeout_s=self._requests.timeout_s)
+        return self._contention.setdefault(store_id, turns)
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
         """Replace a manifest. Returns the current manifest and the result: True, False if another writer won, or None.
@@ -208,7 +203,7 @@ class ManifestSwap:
         the two requests succeeds. Raises `OutcomeUnknown`.
         """
         contention = self.contention(manifest.id)
-        manifest = replace(manifest, commits=(*manifest.commits, self._writer + os.urandom(6).hex())[-COMMITS_KEPT:])
+        manifest = replace(manifest, commits=(*manifest.commits, contention.commit_id())[-COMMITS_KEPT:])
         data, doubtful = manifest.encoded(), False
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=deadline)
         while True:
@@ -254,15 +249,21 @@ class ManifestSwap:
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
         """Apply `change` to the manifest. Retries after concurrent commits."""
-        deadline = time.monotonic() + self._requests.timeout_s
-        held = self.now(store_id)
-        for _ in self._requests.attempts(BUSY):
-            after = change(held.manifest)
-            if after is held.manifest:
-                break
-            held, landed = self.compare_and_swap(held, after, deadline=deadline)
-            if landed:
-                break
+        deadline, contention = time.monotonic() + self._requests.timeout_s, self.contention(store_id)
+        contention.begin()
+        try:
+            if contention.is_seen and (cached := self.cached(store_id)) is not None:
+                contention.wait(cached.manifest.commits)
+            held = self.now(store_id)
+            for _ in self._requests.attempts(BUSY):
+                after = change(held.manifest)
+                if after is held.manifest:
+                    break
+                held, landed = self.compare_and_swap(held, after, deadline=deadline)
+                if landed:
+                    break
+        finally:
+            contention.end()
         return held
 
     def fence(self, store_id: str) -> Held:
@@ -275,43 +276,3 @@ def alive(held: Held) -> Held:
     if held.manifest.erased is not None:
         raise NotFound(f"the memory store {held.manifest.id} was erased")
     return held
-
-
-class WriterTurns:
-    """Waiting times of one writer, based on the number of other writers of a memory store."""
-
-    def __init__(self, writer: str) -> None:
-        self._writer = writer
-        self._alert = 0
-        self._losses = 0
-        self._attempt_s = 0.005
-        self._began: float | None = None
-
-    @property
-    def is_seen(self) -> bool:
-        """True if another writer recently committed before this one."""
-        return self._alert > 0
-
-    def lost(self) -> None:
-        self._alert = _ALERT
-        self._losses += 1
-
-    def won(self) -> None:
-        self._alert = max(self._alert - 1, 0)
-        self._losses = 0
-        if self._began is not None:
-            self._attempt_s += (time.monotonic() - self._began - self._attempt_s) / 8
-            self._began = None
-
-    def wait(self, commits: Sequence[str]) -> None:
-        """Wait until the next attempt should begin. `commits` are the commit ids in the latest manifest."""
-        if self.is_seen:
-            longest = window_s(commits, self._writer, self._attempt_s) / (1 + self._losses)
-            time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads the waits, not a secret
-        self._began = time.monotonic()
-
-
-def window_s(commits: Sequence[str], writer: str, attempt_s: float) -> float:
-    """Upper bound of the wait: long enough that another attempt starts during about half of all attempts."""
-    others = {commit[: 2 * _WRITER_BYTES] for commit in commits[-_LATEST:]} - {writer}
-    return _SPREAD * attempt_s * max(len(others), 1)

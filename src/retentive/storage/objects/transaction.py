@@ -24,7 +24,7 @@ from retentive.storage.objects.records import MEMORY, VERSION, VersionRow, garba
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_LONG_LOG = 8  # a transaction compacts at once if it adds this many times the keys that make a compaction due
+_LONG_LOG = 4  # a transaction compacts at once if it adds this many times the keys that make a compaction due
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):

@@ -1,0 +1,173 @@
+"""Turns of the writers of one memory store: a lock between the processes of a host, and random waits between hosts.
+
+Object storage has no queue: the first writer to replace the manifest wins, and the requests of the others are wasted.
+The processes of one host therefore take turns with a lock file, so that a host is one writer. Between hosts, the ids of
+the latest commits show how many write, and each writer measures how long an attempt takes; both give random waits. The
+lock only saves requests: a writer that cannot have it relies on compare-and-swap alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from retentive.errors import RetentiveError
+from retentive.storage.backoff import LOCK_TIMEOUT_S
+from retentive.storage.lock_file import LockFile
+
+_HOST_BYTES, _PROCESS_BYTES = 3, 2  # at the start of a commit id
+_COMMIT_BYTES = 4
+_LATEST = 32  # number of latest commits in which active writers are counted
+_ALERT = 16  # number of consecutive commits without others after which contention has ended
+_LONGEST_S = 1.0
+_SPREAD = 4  # measured with 16 processes: 1.9 attempts for each commit; with 2 it took 2.7, with 1 it took 6
+_LOCK_WAIT_S = 10.0  # 16 processes hold the lock for some 10 ms each, and ten times as long on a busy machine
+_DISTRUST_S = 10.0  # time without the lock after a wait in vain: its holder has stopped
+_STRIPES = 3  # hexadecimal digits: at most 4,096 empty files, however many stores there are
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class WriterTurns:
+    """Turns of one writer among the other writers of a memory store. One thread at a time may use it.
+
+    `host` is the beginning of the commit ids of all writers that lock the file at `lock_path`. If there is none, it is
+    random. A wait for the lock ends after a third of `timeout_s`, the time that a command may take.
+    """
+
+    def __init__(self, host: str, lock_path: str | None = None, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self._host = host
+        self._writer = host + os.urandom(_PROCESS_BYTES).hex()
+        self._lock_path = lock_path
+        self._lock_wait_s = min(_LOCK_WAIT_S, timeout_s / 3)
+        self._lock: LockFile | None = None
+        self._distrusted_until = 0.0
+        self._alert = 0
+        self._losses = 0
+        self._attempt_s = 0.005
+        self._began: float | None = None
+
+    @property
+    def is_seen(self) -> bool:
+        """True if another writer recently committed."""
+        return self._alert > 0
+
+    def commit_id(self) -> str:
+        """A new id for a commit of this writer."""
+        return self._writer + os.urandom(_COMMIT_BYTES).hex()
+
+    def begin(self) -> None:
+        """Begin a commit. Unless others are known, acquire the lock now if it is free.
+
+        Otherwise a writer uploads its texts first and acquires the lock in `wait`, to hold it for a shorter time.
+        """
+        if not self.is_seen and self._may_lock() and not self._acquired(wait_s=0.0):
+            self.met()
+
+    def end(self) -> None:
+        """End a commit, whatever became of it."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock.close()
+            self._lock = None
+
+    def met(self) -> None:
+        """Another writer is active."""
+        self._alert = _ALERT
+
+    def lost(self) -> None:
+        self.met()
+        self._losses += 1
+
+    def won(self) -> None:
+        self._alert = max(self._alert - 1, 0)
+        self._losses = 0
+        if self._began is not None:
+            self._attempt_s += (time.monotonic() - self._began - self._attempt_s) / 8
+            self._began = None
+
+    def wait(self, commits: Sequence[str]) -> None:
+        """Wait until the next attempt should begin. `commits` are the commit ids in the latest known manifest."""
+        if self.is_seen:
+            if self._lock is None and self._may_lock() and not self._acquired(wait_s=self._lock_wait_s):
+                self._distrusted_until = time.monotonic() + _DISTRUST_S
+            others = others_among(commits, self._writer if self._lock is None else self._host)
+            if others or self._lock is None:  # with the lock, a host that writes alone need not wait
+                longest = window_s(others, self._attempt_s) / (1 + self._losses)
+                time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads the waits, not a secret
+        self._began = time.monotonic()
+
+    def _may_lock(self) -> bool:
+        return self._lock_path is not None and time.monotonic() >= self._distrusted_until
+
+    def _acquired(self, *, wait_s: float) -> bool:
+        """Acquire the lock. Returns False if another process holds it. Without a usable file, nothing is locked."""
+        try:
+            lock = LockFile(str(self._lock_path))
+        except OSError:
+            self._lock_path = None
+            return True
+        is_mine = False
+        try:
+            is_mine = lock.try_to_acquire() or (wait_s > 0 and _granted(lock, wait_s))
+        finally:
+            if is_mine:
+                self._lock = lock
+            else:
+                lock.close()
+        return is_mine
+
+
+def _granted(lock: LockFile, wait_s: float) -> bool:
+    granted = threading.Lock()
+    granted.acquire()
+    with suppress(RetentiveError):
+        lock.call_with_lock(granted.release, ended=granted, deadline=time.monotonic() + wait_s)
+        return True
+    return False
+
+
+def others_among(commits: Sequence[str], writer: str) -> int:
+    """The number of other writers, or of other hosts if `writer` is a host, among the latest commits."""
+    return len({commit[: len(writer)] for commit in commits[-_LATEST:]} - {writer})
+
+
+def window_s(others: int, attempt_s: float) -> float:
+    """Upper bound of the wait: long enough that another attempt starts during about half of all attempts."""
+    return _SPREAD * attempt_s * max(others, 1)
+
+
+def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory: str | None = None) -> WriterTurns:
+    """Turns of a writer of the memory store with these names. The processes of this user share a lock, if possible."""
+    directory = _own_directory() if directory is None else directory
+    if directory is not None:
+        with suppress(OSError):
+            about = os.stat(directory)
+            token = hashlib.sha256("\0".join(names).encode()).hexdigest()[:_STRIPES]
+            identity = f"{_BOOT_ID.read_text('ascii')}{about.st_dev}-{about.st_ino}-{token}"
+            host = hashlib.sha256(identity.encode()).hexdigest()[: 2 * _HOST_BYTES]
+            return WriterTurns(host, os.path.join(directory, token), timeout_s=timeout_s)
+    return WriterTurns(os.urandom(_HOST_BYTES).hex(), timeout_s=timeout_s)
+
+
+@cache
+def _own_directory() -> str | None:
+    """A directory for lock files that only this user can use. None if there is none."""
+    if not hasattr(os, "geteuid"):
+        return None
+    with suppress(OSError):
+        path = os.path.join(tempfile.gettempdir(), f"retentive-locks-{os.geteuid()}")
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        about = os.lstat(path)  # another user may have planted it
+        if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077:
+            return path
+    return None

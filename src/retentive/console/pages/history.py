@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -26,6 +26,8 @@ from retentive.values.paths import ROOT
 VERSIONS = 100
 FILES = 50
 """Memories whose differences one page shows."""
+SINCE = 1_000
+"""Versions among which a page looks for those below a directory."""
 LOOKED_AT = 4_000
 """Versions among which one page looks for those of an actor."""
 
@@ -65,19 +67,33 @@ def show_change(visit: Visit) -> PageAnswer:
 
 
 def show_since(visit: Visit) -> PageAnswer:
-    """The differences between a moment and now, of the memories that changed in between."""
-    at, path = visit.query.get("at", ""), tool_path(visit.ids.get("path", ""))
-    core = core_of(visit.store)
+    """The differences between a moment and now, of the memories that changed in between.
+
+    Those below a directory are chosen from the newest versions: versions have no index by directory.
+    """
+    at, core = visit.query.get("at", ""), core_of(visit.store)
     with core.checking("diff"):
-        target = None if path == ROOT else core.parsed(path)
-        start = as_revision(moment(at))
+        path, start = core.parsed(tool_path(visit.ids.get("path", ""))).text, as_revision(moment(at))
+    limit, most_read = (FILES, LOOKED_AT) if path == ROOT else (None, SINCE)
     try:
-        found = core.result_of(
-            Compare(target, since=start, only=LogFilter(), actor=core.actor, limit=FILES, most_read=LOOKED_AT)
-        )
+        compared = Compare(since=start, only=LogFilter(), actor=core.actor, limit=limit, most_read=most_read)
+        found = core.result_of(compared)
     except NotFound:
         raise not_found("state") from None
+    if path != ROOT:
+        found = _below(found, path)
     return _page(visit, found, heading=f"Now, compared with {at[-40:]}")
+
+
+def _below(found: Differences, path: str) -> Differences:
+    """The differences at or below a path."""
+
+    def fits(other: str) -> bool:
+        return other == path or other.startswith(f"{path}/")
+
+    chosen = tuple(each for each in found.found if fits(each.path))
+    changes = tuple(change for change in found.changes if any(fits(each.path) for each in change.versions))
+    return replace(found, found=chosen, changes=changes)
 
 
 def show_actor(visit: Visit) -> PageAnswer:

@@ -115,7 +115,7 @@ def edits_until(call: Call, caller: int, done: int, turn_s: float, wait: Callabl
 
 def by_threads(name: str, folder: Path, counts: Sequence[int], turn_s: float) -> list[Work]:
     """One turn with a thread for each count of finished edits, all through one tool."""
-    gate = threading.Barrier(len(counts))
+    gate = threading.Barrier(len(counts), timeout=WORKER_TIMEOUT_S)
 
     def caller(number: int) -> Work:
         return edits_until(call, number, counts[number], turn_s, gate.wait)
@@ -136,7 +136,7 @@ def process(name: str, folder: Path, number: int, done: int, turn_s: float) -> W
 
 def by_processes(name: str, folder: Path, counts: Sequence[int], turn_s: float) -> list[Work]:
     """One turn with a process for each count of finished edits, each with its own tool."""
-    gate = _PROCESSES.Barrier(len(counts))
+    gate = _PROCESSES.Barrier(len(counts), timeout=WORKER_TIMEOUT_S)
     jobs = [(name, folder, number, done, turn_s) for number, done in enumerate(counts)]
     with _PROCESSES.Pool(len(counts), initializer=_attend, initargs=(gate,)) as pool:
         return pool.starmap_async(process, jobs, chunksize=1).get(WORKER_TIMEOUT_S)

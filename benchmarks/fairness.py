@@ -79,52 +79,75 @@ def client(call: Call, path: str, case: Case, *, turn_s: float, times: list[int]
         raise SystemExit(f"{path} does not hold its {done} edits")
 
 
-def worker(tool: str, folder: str, name: str, prefix: str, turn_s: str) -> None:
-    """One process: open the store, create the memories, wait for a line, run the clients, print the times."""
-    case = CASES[name]
+def worker(tool: str, folder: str, prefix: str) -> None:
+    """One process: open the store, and run a case for each line with its number, name and seconds."""
+    with CANDIDATES[tool](Path(folder)) as call:
+        warm = f"/memories/{prefix}.md"
+        call(create(warm, memory_text(0)))
+        call(edit(warm, 0))
+        print("ready", flush=True)
+        for line in sys.stdin:
+            number, name, turn_s = json.loads(line)
+            print(json.dumps(run_case(call, CASES[name], f"{prefix}-{number}", turn_s)), flush=True)
+
+
+def run_case(call: Call, case: Case, prefix: str, turn_s: float) -> tuple[int, int, list[list[int]], int]:
+    """Create the memories, wait for a line, and run the clients. Returns begin, end, times by client, and CPU time."""
     paths = [f"/memories/{prefix}-{number}.md" for number in range(case.threads)]
     times: list[list[int]] = [[] for _ in paths]
-    with CANDIDATES[tool](Path(folder)) as call:
-        for path in [f"/memories/{prefix}-warm.md", *paths]:
-            call(create(path, memory_text(0)))
-        call(edit(f"/memories/{prefix}-warm.md", 0))
-        print("ready", flush=True)
-        sys.stdin.readline()
-        threads = [
-            threading.Thread(target=client, args=(call, path, case), kwargs={"turn_s": float(turn_s), "times": into})
-            for path, into in zip(paths, times, strict=True)
-        ]
-        began, worked = perf_counter_ns(), process_time_ns()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        print(json.dumps([began, perf_counter_ns(), times, process_time_ns() - worked]), flush=True)
+    for path in paths:
+        call(create(path, memory_text(0)))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    threads = [
+        threading.Thread(target=client, args=(call, path, case), kwargs={"turn_s": turn_s, "times": into})
+        for path, into in zip(paths, times, strict=True)
+    ]
+    began, worked = perf_counter_ns(), process_time_ns()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return began, perf_counter_ns(), times, process_time_ns() - worked
 
 
-def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s: float) -> dict[str, float]:
-    """Run a case once. Returns the figures, the share of the slowest process or thread, and the CPU of a command."""
+def start(tree: Path, tool: str, folder: Path, count: int, stack: ExitStack) -> list[subprocess.Popen[str]]:
+    """Start processes that have the same store open. They serve all turns, since a start takes a second."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree.resolve() / "src"), str(HERE.parent)])}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(HERE), "worker", tool, str(folder), str(number)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(count)
+    ]
+    for process in processes:
+        stack.enter_context(process)
+    answers(processes)
+    return processes
+
+
+def answers(processes: Sequence[subprocess.Popen[str]], line: str = "") -> list[str]:
+    """Send a line to all processes, if there is one, and return the answer of each."""
+    for process in processes:
+        if line:
+            print(line, file=process.stdin, flush=True)
+    found = [process.stdout.readline() for process in processes if process.stdout]
+    if not all(found):
+        raise SystemExit("a process ended early")
+    return found
+
+
+def turn(processes: Sequence[subprocess.Popen[str]], name: str, *, number: int, turn_s: float) -> dict[str, float]:
+    """Run a case once. Returns the figures, the share of the slowest process or thread, and the CPU of a command."""
     case = CASES[name]
-    with ExitStack() as stack:
-        processes = [
-            stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, str(HERE), "worker", tool, str(folder), name, f"{number}-{each}", str(turn_s)],
-                    env=environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for each in range(case.processes)
-        ]
-        if [each.stdout.readline() for each in processes if each.stdout] != ["ready\n"] * case.processes:
-            raise SystemExit(f"a process of {tree} ended early")
-        os.sync()
-        for process in processes:
-            print("go", file=process.stdin, flush=True)
-        ended = [json.loads(each.stdout.readline()) for each in processes if each.stdout]
+    chosen = processes[: case.processes]
+    answers(chosen, json.dumps([number, name, turn_s]))
+    os.sync()
+    ended = [json.loads(answer) for answer in answers(chosen, "go")]
     span = max(end for _, end, _, _ in ended) - min(began for began, _, _, _ in ended)
     by_thread = [times for _, _, threads, _ in ended for times in threads]
     by_process = [sum(map(len, threads)) for _, _, threads, _ in ended]
@@ -139,14 +162,15 @@ def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s:
 def run(trees: dict[str, Path], tool: str, names: list[str], size: str, place: Path) -> Sheet:
     """Run all cases in all rounds."""
     found: dict[tuple[str, str], list[dict[str, float]]] = {}
-    folders = {(name, tree): own_folder(place, f"{name}-{tree}") for name in names for tree in trees}
-    with steps(ROUNDS[size] * len(names) * len(trees), "fairness") as step:
-        for number in range(ROUNDS[size]):
-            for name in names:
-                for tree in TREES if number % 2 else reversed(TREES):
-                    measured = turn(trees[tree], tool, folders[name, tree], name, number=number, turn_s=TURN_S[size])
-                    found.setdefault((name, tree), []).append(measured)
-                    step(name)
+    count = max(CASES[name].processes for name in names)
+    turns = [(number, name) for number in range(ROUNDS[size]) for name in names]
+    with ExitStack() as stack, steps(len(turns) * len(trees), "fairness") as step:
+        started = {tree: start(trees[tree], tool, own_folder(place, tree), count, stack) for tree in TREES}
+        for position, (number, name) in enumerate(turns):
+            for tree in TREES if number % 2 else reversed(TREES):
+                measured = turn(started[tree], name, number=position, turn_s=TURN_S[size])
+                found.setdefault((name, tree), []).append(measured)
+                step(name)
     records = [record_of(found, name, tree) for name in names for tree in TREES]
     columns = ("case", "tree", "commands/s", "median", "p99", "share", "of one", "p99 / fair", "CPU", "ratio")
     return Sheet(f"Many clients of one memory store ({tool})", columns, [row_of(each) for each in records], records)

@@ -61,6 +61,17 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
         assert store._core.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"
 
 
+def check_versions(found: Snapshot) -> None:
+    """Compare scans and counts with all versions."""
+    every = list(found.versions())
+    for path in (None, "/memories/a", "/memories/b/x"):
+        wanted = [each for each in every if path is None or f"{each.path}/".startswith(f"{path}/")]
+        scanned, end = found.scan(1_000, path=path)
+        assert (end, set(scanned) <= set(every)) == (None, True)
+        assert [each for each in scanned if each in wanted] == wanted
+    assert sum(found.tally("memver_", 1_000)[0].values()) == len(every)
+
+
 @pytest.mark.parametrize("kind", ["trusted", "reached", "proposed", "past"])
 def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
     """Whatever it hides, adds or replaces, from any path on and with any limit."""
@@ -101,6 +112,7 @@ def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
                         entries = {each.path[len(under) + 1 :].partition("/")[0]: each for each, _ in reversed(rest)}
                         level = list(found.one_level(under, start=start, limit=limit))
                         assert level == sorted(entries.values(), key=lambda each: each.path)[:limit]
+            check_versions(found)
             return len(list(found.memories("/memories")))
 
         present = store._core.read(check)

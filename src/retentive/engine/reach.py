@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from itertools import islice
 from typing import Unpack
 
@@ -91,6 +92,21 @@ class ReachedSnapshot(Overlay):
 
     def text(self, version_id: str) -> bytes | None:
         return self.version(version_id)[1]
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
 
     def as_of(self, before: str) -> Iterator[Version]:
         return filter(self._shows, self._inner.as_of(before))

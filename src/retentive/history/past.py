@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from itertools import islice
 from operator import attrgetter
 from typing import Unpack
@@ -129,6 +129,21 @@ class PastSnapshot(Overlay):
         before = selection.get("before")
         selection["before"] = self._before if before is None else min(before, self._before)
         return self._inner.versions(**selection)
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
 
     def as_of(self, before: str) -> Iterator[Version]:
         return self._inner.as_of(min(before, self._before))

@@ -144,6 +144,8 @@ class Index:
     def __init__(self) -> None:
         self.documents: list[Document | None] = []
         self.sizes: list[int] = []
+        self.updated: list[float] = []
+        """Times of the newest changes, as timestamps."""
         self.memories = 0
         self.size = 0
         self._postings = _ByWord()
@@ -165,10 +167,12 @@ class Index:
         if number == len(self.documents):
             self.documents.append(document)
             self.sizes.append(len(document.data) or 1)
+            self.updated.append(document.updated_at.timestamp())
             self._append(number, words)
         else:
             self.documents[number] = document
             self.sizes[number] = len(document.data) or 1
+            self.updated[number] = document.updated_at.timestamp()
             self._insert(number, Counter(words))
         self._numbers[document.memory_id] = number
         for is_marked, numbers in self._marked.values():

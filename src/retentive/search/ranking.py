@@ -6,6 +6,7 @@ Memories are scored by falling upper bounds, until no other memory can reach the
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +26,9 @@ from retentive.values.paths import ROOT
 
 LINE = 0.5  # weight of the best line against the whole memory
 RESCORED = 20  # memories whose lines are scored
+_DIGITS = 6  # of scores that are compared
 TIE = 1e-6  # scores that differ by less are equal
+_MANY = 200  # memories that are sorted as they are
 _FIRST_STEP = 200  # memories that are scored before the lowest score of the best is known
 
 Admit = Callable[[Document], bool]
@@ -186,9 +189,30 @@ class Ranking:
         else:
             by_level = sorted(self._allowed, key=self._bounds.levels.__getitem__, reverse=True)
             self._score_best(scores, by_level, keep)
-        chosen = scores.keys() if limit is None else _leaders(scores, keep)
+        chosen = scores.keys() if limit is None else self._newest(scores, _leaders(scores, keep), keep)
         ordered = sorted((self._order(scores[number], number), number) for number in chosen)
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
+
+    def _newest(self, scores: Mapping[int, float], numbers: list[int], keep: int) -> list[int]:
+        """Of many memories, those that can be among the first: of equal scores, the newest changes come first."""
+        if len(numbers) <= _MANY:
+            return numbers
+        by_score: dict[float, list[int]] = defaultdict(list)
+        for number in numbers:
+            by_score[scores[number]].append(number)
+        equal: dict[float, list[int]] = defaultdict(list)
+        for score, group in by_score.items():
+            equal[round(score, _DIGITS)] += group
+        found, updated = list[int](), self._index.updated
+        for score in sorted(equal, reverse=True):
+            group, left = equal[score], keep - len(found)
+            if left <= 0:
+                break
+            if len(group) > left:
+                oldest = nlargest(left, map(updated.__getitem__, group))[-1]
+                group = [number for number in group if updated[number] >= oldest]
+            found += group
+        return found
 
     def _score_best(self, scores: dict[int, float], numbers: Sequence[int], keep: int) -> None:
         """Score memories in several steps; each knows the score to reach from those before it."""
@@ -269,7 +293,7 @@ class Ranking:
 
 def order(score: float, updated_at: datetime, path: str) -> tuple[float, float, str]:
     """Sort key of results: the score, then the newest change, then the path."""
-    return -round(score, 6), -updated_at.timestamp(), path
+    return -round(score, _DIGITS), -updated_at.timestamp(), path
 
 
 def phrase_pattern(phrase: str) -> re.Pattern[str]:

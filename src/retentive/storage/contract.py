@@ -18,8 +18,9 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from enum import Enum
 from itertools import islice
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
@@ -253,6 +254,29 @@ class Snapshot(ABC):
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         """All memories strictly below a canonical path with their bytes, in byte order of their paths."""
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        """Of the next `most` versions, at least those at or below a path and by an actor, given as text.
+
+        Also returns the id of the last one that was looked at; None at the end of the history.
+        """
+        found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
+        return found, found[-1].id if found and len(found) == most else None
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        """Numbers of versions after an id by day (UTC) and actor, and whether there are more than the newest `most`."""
+        found = list(self.versions(after=after, limit=most + 1))
+        days = Counter((each.created_at.date(), str(each.actor or "")) for each in found[:most])
+        return dict(days), len(found) > most
 
     def as_of(self, before: str) -> Iterator[Version]:
         """Earlier state of the store: for each memory, the newest version with an id lower than `before`.

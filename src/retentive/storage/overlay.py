@@ -2,13 +2,14 @@
 
 A subclass overrides only the methods whose result differs. The base class delegates every method, even those that
 `Snapshot` implements with other methods. A subclass that changes texts must therefore override `text`, `texts`, `sizes`
-and `as_of` too, and one that hides memories `one_level` and `earlier`.
+and `as_of` too, and one that hides memories `one_level` and `earlier`; one that changes `versions`, `scan` and `tally`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from itertools import islice
 from operator import attrgetter
 from typing import Unpack
@@ -56,6 +57,21 @@ class Overlay(Snapshot):
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         return self._inner.versions(**selection)
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return self._inner.scan(most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return self._inner.tally(after, most)
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         return self._inner.version(version_id)

@@ -15,7 +15,8 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.storage.files import cache
+from retentive.storage.files import cache, tree
+from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.sql import snapshot
 from support.second_process import SecondProcess
 
@@ -82,6 +83,28 @@ def test_reads_of_unchanged_files_run_no_transaction(store: MemoryStore) -> None
     store.execute({"command": "create", "path": "/memories/new", "file_text": ""})
     assert uses_database(store, view("a.txt"))
     assert not uses_database(store, view("a.txt"))
+
+
+def test_files_that_this_process_wrote_are_not_read(store: MemoryStore) -> None:
+    """If each change of a file gets another time, its mark is known from the write on."""
+    backend = store._core.backend
+    assert isinstance(backend, DirectoryBackend)
+    if not backend._files._scratch.has_fine_times:
+        pytest.skip("the file system has times of clock ticks")
+    commands: list[dict[str, object]] = [
+        {"command": "create", "path": "/memories/new", "file_text": "one"},
+        {"command": "str_replace", "path": "/memories/new", "old_str": "one", "new_str": "two"},
+        {"command": "rename", "old_path": "/memories/new", "new_path": "/memories/d/newer"},
+        view("d/newer"),
+        LIST,
+        {"command": "insert", "path": "/memories/d/newer", "insert_line": 0, "insert_text": "top"},
+        {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"},
+        LIST,
+        {"command": "delete", "path": "/memories/f/newer"},
+    ]
+    for command in commands:
+        called = functions_called(lambda command=command: store.execute(command))  # type: ignore[misc]
+        assert tree._read.__code__ not in called, command
 
 
 def test_other_handles_and_processes_are_seen_at_once(place: Path, store: MemoryStore) -> None:

@@ -64,6 +64,7 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
     _, records = tiny("clients.py", tmp_path)
     found = {(record["way"], record["candidate"]) for record in records}
     assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
+    assert all(0 < float(str(record["slowest"])) <= 1 for record in records)
 
 
 @pytest.mark.long
@@ -223,12 +224,14 @@ def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_fairness_compares_two_trees(tmp_path: Path) -> None:
-    """Both trees have figures, and each share is one of a whole."""
+    """Both trees have figures, and each share is one of a whole. Two processes are compared with one."""
     root = str(BENCHMARKS.parent)
-    _, records = tiny("fairness.py", tmp_path, "--only", "processes-2", root, root)
-    cases = [("processes-2", tree) for tree in ("old", "new")]
+    _, records = tiny("fairness.py", tmp_path, "--only", "processes-1", "--only", "processes-2", root, root)
+    cases = [(case, tree) for case in ("processes-1", "processes-2") for tree in ("old", "new")]
     assert [(one["case"], one["tree"]) for one in records] == cases
     assert all(0 <= float(str(one["share"])) <= 1 for one in records)
+    assert [one["of_one"] is None for one in records] == [True, True, False, False]
+    assert all(float(str(one["p99_of_fair"])) > 0 for one in records[2:])
 
 
 @pytest.mark.long

@@ -109,7 +109,7 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
         "query": partial(_same_page, visit),
         "area": "activity",
     }
-    return HtmlPage("diff.html", values, title=heading)
+    return HtmlPage("diff.html", values, title=heading, is_streamed=True)
 
 
 def _same_page(visit: Visit, **changed: str) -> str:

@@ -143,7 +143,7 @@ def show_directory(visit: Visit) -> PageAnswer:
         "live": visit.url("events", after=str(revision), path=path.text),
         "settings": visit.store.settings(),
     }
-    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text)
+    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
 
 
 def since_moment(visit: Visit) -> SinceMoment | None:

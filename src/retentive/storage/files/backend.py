@@ -33,6 +33,7 @@ from retentive.storage.contract import (
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.cache import CachedState, NotCached, RecordCache
+from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
@@ -132,18 +133,18 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             state = self._cache.now()
             if state is None:
                 return super().read(store_id, work)
-            records, known = state.stores.get(store_id), self._files.known(store_id)
-            if records is not None and known is not None:
+            known = self._files.known(store_id)
+            if known is not None:
                 with suppress(NotCached):
-                    return self._read_cached(CachedSnapshot(records, known), work)
+                    return self._read_cached(state, store_id, known, work)
             return super().read(store_id, partial(_keep_in, state, work))
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
 
-    def _read_cached(self, snapshot: CachedSnapshot, work: Callable[[Snapshot], T]) -> T:
+    def _read_cached(self, state: CachedState, store_id: str, known: KnownFiles, work: Callable[[Snapshot], T]) -> T:
         turn = self._turns.take()
         try:
-            return work(snapshot)
+            return work(CachedSnapshot(state.records(store_id), known))
         finally:
             turn.release()
 

@@ -36,11 +36,16 @@ class KnownFiles:
 
     def note(self, path: str, version: str, found: Found) -> None:
         """Remember that the file at a path contains this version, if the mark of the file can be trusted."""
-        if found.settled:
+        if found.settled or self.tree.has_fine_times:
+            self.trust(path, version, found.mark)
+
+    def trust(self, path: str, version: str, mark: Mark) -> None:
+        """Remember that a file with this mark contains this version. An empty mark proves nothing."""
+        if mark:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
                 self.unsaved.clear()
-            self.marks[path] = self.unsaved[path] = (version, found.mark)
+            self.marks[path] = self.unsaved[path] = (version, mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
         """Return whether the mark of the file proves that it contains this version.
@@ -96,7 +101,7 @@ class KnownFiles:
         data = self.tree.read(path)
         if data is not None and is_text(data):
             return data
-        if found.settled:
+        if found.settled or self.tree.has_fine_times:
             self._no_text[path] = found.mark
         return None
 

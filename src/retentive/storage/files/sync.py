@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Change
@@ -14,6 +15,7 @@ from retentive.storage.spares import could_be_torn
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
+T = TypeVar("T")
 _OURS = set(FileKind) - {FileKind.OTHER}  # kinds that may be overwritten or removed
 _CHUNK = 500  # number of values in one statement
 
@@ -28,9 +30,11 @@ class SyncPlan:
     changes: dict[str, Change] = field(default_factory=dict)
     expected: dict[str, Mark] = field(default_factory=dict)
     touched_twice: set[str] = field(default_factory=set)
+    versions: dict[str, str] = field(default_factory=dict)  # the version that each change made, if it is known
 
-    def add(self, path: str, change: Change) -> None:
+    def add(self, path: str, change: Change, version: str = "") -> None:
         """Add a change to a path."""
+        self.versions[path] = version
         if path in self.changes:
             self.touched_twice.add(path)
         self.changes[path] = change
@@ -42,6 +46,7 @@ class SyncPlan:
         """
         self.touched_twice |= later.touched_twice | (self.changes.keys() & later.changes.keys())
         self.changes |= later.changes
+        self.versions |= later.versions
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
@@ -75,12 +80,14 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPla
         if expected.get(path):
             _attempt(failed, path, partial(tree.drop, path, expected[path]))
     for new, old in moves.items():
-        _attempt(failed, new, partial(tree.move, old, new))
+        mark = _attempt(failed, new, partial(tree.move, old, new, expected[old]))
+        known.trust(new, plan.versions[new], mark or ())
     for path in puts:
         data = changes[path].data
         text = SqlSnapshot(connection, store_id).get(path).data if data is None else data
         if text is not None and path in expected:
-            _attempt(failed, path, partial(tree.put, path, text, expected[path]))
+            mark = _attempt(failed, path, partial(tree.put, path, text, expected[path]))
+            known.trust(path, plan.versions[path], mark or ())
     doubtful = [path for path in changes if path not in expected]
     known.unwritten = (known.unwritten - changes.keys()) | failed
     return not failed and (not doubtful or recover(connection, known, store_id, doubtful))
@@ -147,11 +154,12 @@ def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -
     return stale
 
 
-def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
+def _attempt(failed: set[str], path: str, step: Callable[[], T]) -> T | None:
     try:
-        step()
+        return step()
     except (OSError, RetentiveError):
         failed.add(path)
+        return None
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:

@@ -231,9 +231,9 @@ class DirectoryTransaction(SqlTransaction):
                 self._check_spelling(change)
                 self._check_free(change.path, leaving)
         recorded = super().record(changes, actor)
-        for change in changes:
+        for change, made in zip(changes, recorded, strict=True):
             for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
-                self.plan.add(str(path), change)
+                self.plan.add(str(path), change, made.version_id)
         return recorded
 
     def drop(self, memories: Sequence[Memory]) -> None:

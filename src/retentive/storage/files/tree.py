@@ -168,21 +168,38 @@ class FileTree:
             return is_unchanged(listing, directory)
         return False
 
-    def put(self, path: str, data: bytes, expected: Mark) -> None:
+    @property
+    def has_fine_times(self) -> bool:
+        """Return whether a change right after a `stat` changes the mark, so that it can always be trusted."""
+        return self._scratch.has_fine_times is True
+
+    def put(self, path: str, data: bytes, expected: Mark) -> Mark:
         """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
 
         `expected` is the mark of the file to replace, or () if no file exists. If the file was edited after the mark
-        was read, it is not replaced.
+        was read, it is not replaced. Returns the mark of the new file, or () if it cannot be trusted.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
+        written = self._mark(scratch, self._scratch.directory)
         used = False
         try:
             with self._opened(above, make=True) as directory:
                 used = self._swap(scratch, name, directory, expected)
+                return self._mark(name, directory, written)
         finally:
             if not used:
                 self._scratch.discard(scratch)
+
+    def _mark(self, name: str, directory: int, before: Mark | None = None) -> Mark:
+        """Mark of a file of ours, if it can be trusted and the file is unchanged since the mark `before` was read."""
+        if not self.has_fine_times or before == ():
+            return ()
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return ()
+        return mark_of(status) if before is None or _same(status, before) else ()
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
         """Rename a scratch file to its target. Returns True if no file has the scratch name any more."""
@@ -199,14 +216,20 @@ class FileTree:
             return True
         return False
 
-    def move(self, old: str, new: str) -> None:
-        """Rename a file if the new name is free. Raises OSError."""
+    def move(self, old: str, new: str, expected: Mark) -> Mark:
+        """Rename a file if the new name is free. Raises OSError.
+
+        Returns the new mark, or () if it cannot be trusted or the file no longer had the mark `expected`.
+        """
         *above, name = self._names(old)
         *new_above, new_name = self._names(new)
+        mark: Mark = ()
         with suppress(FileNotFoundError, FileExistsError):
             with self._opened(above) as source, self._opened(new_above, make=True) as target:
                 rename_if_free(name, source, new_name, target)
+                mark = self._mark(new_name, target, expected)
             self._remove_empty(above)
+        return mark
 
     def drop(self, path: str, expected: Mark) -> None:
         """Remove a file if it still has the mark `expected`, and the directories that become empty. Raises OSError."""

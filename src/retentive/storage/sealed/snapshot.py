@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import TypeVar, Unpack
 
@@ -85,6 +86,21 @@ class SealedSnapshot(Overlay):
         selection["path"] = None if path is None else self._keys.hidden(path)
         found = self._inner.versions(**selection)
         return (_plain_version(version, self._unsealed_version(version)) for version in found)
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
 
     def as_of(self, before: str) -> Iterator[Version]:
         return (_plain_version(version, self._unsealed_version(version)) for version in self._inner.as_of(before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 from retentive.storage.contract import Entry, Memory, Snapshot, Version
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
@@ -20,6 +21,9 @@ class ServerSnapshot(SqlSnapshot):
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
     ) -> tuple[list[Memory], str | None]:
         return Snapshot.walk_naming(self, under, names, start=start, limit=limit)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
 
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False

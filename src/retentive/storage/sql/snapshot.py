@@ -6,10 +6,10 @@ long. The engine enforces the rules; this layer only maps changes to rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import cache
+from datetime import date, timedelta
 from typing import cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
@@ -27,7 +27,6 @@ from retentive.storage.contract import (
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.directories import EarlierDirectory, one_level
 from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
@@ -40,7 +39,7 @@ VERSION = (
 )
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
-_ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # after them, those of the memory
+_DAY_US = 86_400_000_000
 
 
 @dataclass(slots=True)
@@ -228,6 +227,8 @@ class SqlSnapshot(Snapshot):
         return [_memory(row) for row in found], end
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        from retentive.storage.sql.directories import one_level  # noqa: PLC0415 - most processes need no level
+
         bounds = below(under)
         return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))
 
@@ -276,6 +277,50 @@ class SqlSnapshot(Snapshot):
         )
         return map(_version, found)
 
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        if not all(could_be_id(given) for given in (after, before) if given is not None):
+            return [], None
+        bounds = [(clause, value) for clause, value in (("id > ?", after), ("id < ?", before)) if value is not None]
+        where = "store = ?" + "".join(f" AND {clause}" for clause, _ in bounds)
+        values: list[Value] = [self.store, *(value for _, value in bounds)]
+        order = " ORDER BY id" + ("" if oldest_first else " DESC")
+        ends = self.connection.rows(f"SELECT id FROM versions WHERE {where}{order} LIMIT 1 OFFSET {most - 1:d}", values)
+        end = cast("str", ends[0][0]) if ends else None
+        if end is not None:
+            where, values = f"{where} AND id {'<=' if oldest_first else '>='} ?", [*values, end]
+        if path is not None:
+            where, values = f"{where} AND (path = ? OR (path > ? AND path < ?))", [*values, path, *below(path)]
+        if actor is not None:
+            where, values = f"{where} AND actor = ?", [*values, actor]
+        found = self.connection.rows(f"SELECT {VERSION} FROM versions WHERE {where}{order}", values)
+        return list(map(_version, found)), end
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        if not could_be_id(after):
+            return {}, False
+        newest = "SELECT created_at, actor FROM versions WHERE store = ? AND id > ? ORDER BY id DESC"
+        rows = self.connection.rows(
+            f"SELECT days.at, days.actor, count(*) FROM (SELECT n.created_at / {_DAY_US} AS at, n.actor AS actor"
+            f" FROM ({newest} LIMIT {most:d}) AS n) AS days GROUP BY days.at, days.actor",
+            (self.store, after),
+        )
+        found: Counter[tuple[date, str]] = Counter()
+        for at, actor, count in cast("list[tuple[int, str | None, int]]", rows):
+            found[to_datetime(int(at) * _DAY_US).date(), actor or ""] += count
+        more = self.connection.rows(
+            f"SELECT 1 FROM versions WHERE store = ? AND id > ? LIMIT 1 OFFSET {most:d}", (self.store, after)
+        )
+        return dict(found), bool(more)
+
     def as_of(self, before: str) -> Iterator[Version]:
         if not could_be_id(before):
             return iter(())
@@ -291,6 +336,8 @@ class SqlSnapshot(Snapshot):
     ) -> Iterator[Version] | None:
         if not could_be_id(before):
             return iter(())
+        from retentive.storage.sql.directories import EarlierDirectory  # noqa: PLC0415 - most processes need no past
+
         directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
         found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
         return None if found is None else map(_version, found)

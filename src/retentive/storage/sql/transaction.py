@@ -10,7 +10,6 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction, Version
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.departures import DEPARTURES
 from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
 from retentive.values.records import HIGHEST_COUNTER, Kept, Operation, Recorded, now_us, sortable_id, to_us
 
@@ -93,7 +92,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def drop(self, memories: Sequence[Memory]) -> None:
         self._changes_memories()
-        DEPARTURES.forget(self.store_id)
+        _forget_departures(self.store_id)
         for memory in memories:
             self.head.memories -= 1
             self.head.size_bytes -= memory.size_bytes
@@ -153,7 +152,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._changes_memories()
-        DEPARTURES.forget(self.store_id)
+        _forget_departures(self.store_id)
         self.untraced = True
         newest_first = sorted(version_ids, reverse=True)  # a text is stored in the oldest version that has it
         for start in range(0, len(newest_first), _AT_ONCE):
@@ -291,6 +290,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
         head.last_at, self.newest = at, change.origin.id
         head.revision = max(head.revision, change.origin.revision)
         return at, change.origin.id
+
+
+def _forget_departures(store_id: str) -> None:
+    from retentive.storage.sql.departures import DEPARTURES  # noqa: PLC0415 - rarely needed
+
+    DEPARTURES.forget(store_id)
 
 
 def _name(actor: Actor | None) -> str | None:

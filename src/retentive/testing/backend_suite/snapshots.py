@@ -185,6 +185,37 @@ class SnapshotsSuite(SuiteOpening):
             assert store.versions(limit=limit) == every[:limit]
         assert store.versions(path=A, limit=1) == [every[1]]
 
+    def test_versions_are_scanned_and_counted(self, store: Opened) -> None:
+        """A scan returns at least the versions at or below a path and by an actor, and where to go on."""
+        ann, bob = Actor("user", "ann"), Actor("user", "bob")
+        store.create({A: b"a", "/memories/d/e": b"e"}, ann)
+        store.create({C: b"c", "/memories/d0": b"0"}, bob)
+        store.move(A, "/memories/d/a", bob)
+        store.delete(C, actor=ann)
+        store.put("/memories/d0", b"1")
+        versions = store.versions()
+        for path, actor in ((None, None), ("/memories/d", None), (C, None), (None, ann), ("/memories/d", bob)):
+            wanted = [
+                each.id
+                for each in versions
+                if (path is None or each.path == path or each.path.startswith(path + "/"))
+                and actor in {None, each.actor}
+            ]
+            for most, oldest_first in ((1, False), (2, True), (3, False), (7, True), (9, False)):
+                ids = store.read(partial(_scanned, most=most, path=path, actor=actor, oldest_first=oldest_first))
+                every = [each.id for each in (reversed(versions) if oldest_first else versions)]
+                assert [each for each in every if each in ids] == ids
+                assert set(wanted) <= set(ids), (path, actor, most)
+        first = versions[-1]
+        day = first.created_at.date()
+        counts, is_cut = store.read(lambda found: found.tally("memver_", 100))
+        if {each.created_at.date() for each in versions} == {day}:
+            assert counts == {(day, "user:ann"): 3, (day, "user:bob"): 3, (day, ""): 1}
+        assert (sum(counts.values()), is_cut) == (7, False)
+        assert store.read(lambda found: sum(found.tally(first.id, 7)[0].values())) == 6
+        newest, is_cut = store.read(lambda found: found.tally("memver_", 2))
+        assert ({actor for _, actor in newest}, sum(newest.values()), is_cut) == ({"", "user:ann"}, 2, True)
+
     def test_versions_can_be_listed_oldest_first(self, store: Opened) -> None:
         """The order reverses the list, with every filter, and the limit counts from the oldest version."""
         store.create({A: b"1", B: b"2"})
@@ -336,3 +367,16 @@ def _naming(
     snapshot: Snapshot, names: tuple[str, ...] | None, start: str, limit: int
 ) -> tuple[list[Memory], str | None]:
     return snapshot.walk_naming(ROOT, names, start=start, limit=limit)
+
+
+def _scanned(snapshot: Snapshot, most: int, path: str | None, actor: Actor | None, *, oldest_first: bool) -> list[str]:
+    """Ids of all versions that repeated scans return."""
+    found, last = list[str](), None
+    by = None if actor is None else str(actor)
+    while True:
+        bound = {"after": last} if oldest_first else {"before": last}
+        batch, last = snapshot.scan(most, path=path, actor=by, oldest_first=oldest_first, **bound)
+        assert len(batch) <= most
+        found += [version.id for version in batch]
+        if last is None:
+            return found

@@ -95,6 +95,15 @@ def test_nobody_is_asked_about_other_deletes(filled: MemoryStore, path: str) -> 
     assert reply[1] == (path != "/memories/beside")
 
 
+@pytest.mark.parametrize(("count", "is_asked"), [(4, False), (5, True)])
+def test_a_delete_is_confirmed_from_five_memories_on(store: MemoryStore, count: int, is_asked: bool) -> None:
+    for n in range(count):
+        store.create(f"{FOLDER}/{n}", "x")
+    person = Person("accept", {"confirm": True})
+    assert delete(store, MODES[0], person) == (f"Successfully deleted {FOLDER}", False)
+    assert len(person.asked) == is_asked
+
+
 def test_a_repeated_mass_delete_gives_its_first_reply(filled: MemoryStore) -> None:
     """The second call finds nothing to ask about."""
     person = Person("accept", {"confirm": True})

@@ -6,7 +6,6 @@ Where a test needs more than one extra, the set has more.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from features.packages.pythons import VERSIONS, python
+from support.outward import outward
 from support.pages import ROOT
 
 UV = shutil.which("uv")
@@ -57,7 +57,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 
 def run(*command: str | Path, **variables: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    environment = {name: value for name, value in outward().items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         list(map(str, command)), cwd=ROOT, env=environment | variables, capture_output=True, text=True, timeout=900,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.outward import outward
 from support.pages import ROOT
 
 pytestmark = [
@@ -29,7 +30,7 @@ python3 -m retentive.server.health && id -u && kill -TERM $! && wait $!
 
 
 def run(*command: str | Path) -> str:
-    environment = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+    environment = {**outward(), "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
     done = subprocess.run(
         list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False
     )

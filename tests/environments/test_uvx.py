@@ -19,6 +19,7 @@ from typing import IO
 import pytest
 
 from features.packages.pythons import VERSIONS, python
+from support.outward import outward
 from support.pages import ROOT
 
 UV = shutil.which("uv") or ""
@@ -50,7 +51,7 @@ def command(version: str, wheel: Path, extras: str, *arguments: str) -> list[str
 
 def environment(folder: Path) -> dict[str, str]:
     mine = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "PYTEST_"))
+        name: value for name, value in outward().items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "PYTEST_"))
     }
     return mine | {"RETENTIVE_AT": f"sqlite:///{folder}/memory.db", "HOME": os.path.expanduser("~")}
 

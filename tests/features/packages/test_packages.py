@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from retentive.testing.scripted_claude import scripted_claude
+from support.outward import outward
 from support.pages import ROOT, blocks
 from support.printed import assert_prints
 from support.scripts import SCRIPTS
@@ -28,7 +29,7 @@ with retentive.open("sqlite:///m.db") as opened:
 
 def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        list(map(str, command)), cwd=cwd, env=outward(), capture_output=True, text=True, timeout=INSTALL_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

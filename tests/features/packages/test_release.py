@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.outward import outward
 from support.pages import ROOT
 
 pytestmark = pytest.mark.long
@@ -19,7 +20,7 @@ INSTALL_S = 600
 
 def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        list(map(str, command)), cwd=cwd, env=outward(), capture_output=True, text=True, timeout=INSTALL_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,15 @@ from retentive import MemoryStore
 from retentive.console.web import console
 from support.console import Person
 from support.http_api import Api, serving
+
+
+@pytest.fixture(scope="module")
+def one_day() -> None:
+    """Wait until midnight (UTC) if it is near, so that the changes of a test are all of the same day."""
+    now = datetime.now(UTC)
+    left = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0) - now
+    if left < timedelta(minutes=2):
+        time.sleep(left.total_seconds())
 
 
 @pytest.fixture(scope="module")

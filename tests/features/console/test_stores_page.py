@@ -15,6 +15,8 @@ from retentive.console.web import console
 from support.console import Person
 from support.http_api import Api, serving
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 
 @pytest.fixture
 def many(tmp_path: Path) -> Iterator[tuple[Api, list[MemoryStore]]]:

@@ -12,6 +12,8 @@ from retentive.console.pages import administration, listing
 from support.console import Person
 from support.http_api import Api
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 
 def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore, at: str) -> None:
     """The CSV has a row for each of 30 days; those with changes are the rows of the table."""
